@@ -1,0 +1,1 @@
+"""kohort: Kafka consumer groups, in Python, whole."""

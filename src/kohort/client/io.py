@@ -1,0 +1,66 @@
+"""What goes into a client and what comes out of it: the mirror of the broker's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kohort.wire.codec import Buffer
+
+ConnectionId = int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection that the client asked for stands."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Bytes arrived on a connection."""
+
+    connection: ConnectionId
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The connection ended, or could not be made; ``reason`` says why in words."""
+
+    connection: ConnectionId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed, or the user asked for something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Connect to host and port; answer with Opened or Closed."""
+
+    connection: ConnectionId
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Buffers to write in this order."""
+
+    connection: ConnectionId
+    buffers: Sequence[Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """End the connection; no Closed is expected for it."""
+
+    connection: ConnectionId
+
+
+Input = Opened | Received | Closed | Tick
+Output = Open | Send | Close

@@ -1,0 +1,54 @@
+"""The seam inside the client: a source is polled for requests and given the answers.
+
+Metadata, coordinator lookup, membership, offsets, fetcher, sender are all sources; the engine polls them, chooses the
+connection and the version, pairs responses with requests, and says when to wake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from kohort.errors import KohortError
+from kohort.wire.schema import Message
+
+ANY_NODE: Final = -1
+"""Let the engine choose: the least loaded connected node, or a bootstrap address."""
+
+
+@dataclass(slots=True, eq=False)
+class Unsent:
+    """A request to send. ``lane`` keeps coordinator traffic off the data connections: one connection per node and lane.
+
+    ``version`` is filled in by the engine when it encodes; ``max_version`` caps its choice. ``context`` is the
+    source's own, given back untouched.
+    """
+
+    node_id: int
+    request: Message
+    timeout_ms: int
+    lane: str = "data"
+    max_version: int | None = None
+    expect_response: bool = True
+    context: Any = None
+    version: int = -1
+
+
+@dataclass(slots=True)
+class Poll:
+    """What a source wants now: requests to send, and when to be polled again at the latest."""
+
+    unsent: Sequence[Unsent] = field(default_factory=list)
+    wake_at_ms: int | None = None
+
+
+class RequestSource(Protocol):
+    """One concern of a client, without I/O."""
+
+    def poll(self, now_ms: int) -> Poll: ...
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None: ...
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        """The connection failed, the request timed out, or the broker does not serve the API."""

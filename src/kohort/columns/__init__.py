@@ -1,0 +1,1 @@
+"""Kernels between record batches and Arrow."""

@@ -1,0 +1,16 @@
+"""Every option in one table: Kafka's name, type, default, bounds; views, --help and docs are made of it."""
+
+from kohort.config.broker import BrokerConfig
+from kohort.config.options import Option, options_of, parse_config, unknown_option
+from kohort.config.topic import TopicConfig, topic_config, topic_defaults
+
+__all__ = [
+    "BrokerConfig",
+    "Option",
+    "TopicConfig",
+    "options_of",
+    "parse_config",
+    "topic_config",
+    "topic_defaults",
+    "unknown_option",
+]

@@ -1,0 +1,118 @@
+"""The broker's options: Kafka's names, defaults and bounds (facts sheet 4.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohort.config.options import option
+
+INT_MAX = 0x7FFFFFFF
+LONG_MAX = 0x7FFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """What ``kohort serve`` and an embedded broker can be told."""
+
+    node_id: int = option("node.id", 1, "Id of this broker, shown in metadata.", low=0)
+    cluster_id: str | None = option("cluster.id", None, "Id of the cluster; made at first start when not given.")
+    listen_host: str = option("host.name", "127.0.0.1", "Address to listen on.")
+    listen_port: int = option("port", 9092, "Port to listen on; 0 takes a free one.", low=0, high=65535)
+    advertised_listener: str | None = option(
+        "advertised.listeners", None, "HOST:PORT that clients are told to connect to; default: the listening address."
+    )
+    rack: str | None = option("broker.rack", None, "Rack of this broker, shown in metadata.")
+
+    socket_request_max_bytes: int = option(
+        "socket.request.max.bytes", 104857600, "Largest request that is read; a larger one ends the connection.", low=1
+    )
+    connections_max_idle_ms: int = option(
+        "connections.max.idle.ms", 600000, "A connection without traffic for this long is closed; -1: never.", low=-1
+    )
+    message_max_bytes: int = option("message.max.bytes", 1048588, "Largest record batch.", low=0)
+    fetch_max_bytes: int = option("fetch.max.bytes", 57671680, "Most bytes in the answer to one fetch.", low=1024)
+    max_incremental_fetch_session_cache_slots: int = option(
+        "max.incremental.fetch.session.cache.slots", 1000, "Fetch sessions kept.", low=0
+    )
+
+    auto_create_topics_enable: bool = option(
+        "auto.create.topics.enable", True, "Whether asking for the metadata of an unknown topic creates it."
+    )
+    delete_topic_enable: bool = option("delete.topic.enable", True, "Whether topics can be deleted.")
+    num_partitions: int = option("num.partitions", 1, "Partitions of a topic that is created without a number.", low=1)
+    default_replication_factor: int = option(
+        "default.replication.factor", 1, "Replication factor of a topic created without one; one broker has one.", low=1
+    )
+
+    log_segment_bytes: int = option("log.segment.bytes", 1073741824, "Size at which a segment is rolled.", low=1024)
+    log_roll_ms: int = option("log.roll.ms", 604800000, "Age at which a segment is rolled.", low=1)
+    log_index_interval_bytes: int = option(
+        "log.index.interval.bytes", 4096, "Bytes between entries of the offset index.", low=0
+    )
+    log_index_size_max_bytes: int = option("log.index.size.max.bytes", 10485760, "Largest index file.", low=4)
+    log_retention_ms: int = option("log.retention.ms", 604800000, "Age after which records may go; -1: never.", low=-1)
+    log_retention_bytes: int = option(
+        "log.retention.bytes", -1, "Size of a partition above which old segments go; -1: none.", low=-1
+    )
+    log_retention_check_interval_ms: int = option(
+        "log.retention.check.interval.ms", 300000, "How often retention is looked at.", low=1
+    )
+    log_cleanup_policy: list[str] = option(
+        "log.cleanup.policy", ["delete"], "What happens to old segments.", choices=("delete", "compact")
+    )
+    log_flush_interval_messages: int = option(
+        "log.flush.interval.messages", LONG_MAX, "Records after which a log is flushed to disk.", low=1
+    )
+    log_flush_interval_ms: int = option(
+        "log.flush.interval.ms", LONG_MAX, "Time after which a log is flushed to disk.", low=0
+    )
+    log_message_timestamp_type: str = option(
+        "log.message.timestamp.type",
+        "CreateTime",
+        "Whether records keep the producer's time or take the broker's.",
+        choices=("CreateTime", "LogAppendTime"),
+    )
+    log_message_timestamp_before_max_ms: int = option(
+        "log.message.timestamp.before.max.ms", LONG_MAX, "How far a record's time may lie in the past.", low=0
+    )
+    log_message_timestamp_after_max_ms: int = option(
+        "log.message.timestamp.after.max.ms", 3600000, "How far a record's time may lie in the future.", low=0
+    )
+    compression_type: str = option(
+        "compression.type",
+        "producer",
+        "Final codec of topics; only producer (keep what came) is served.",
+        choices=("producer",),
+    )
+    producer_id_expiration_ms: int = option(
+        "producer.id.expiration.ms", 86400000, "Time after which an idle producer's sequence is forgotten.", low=1
+    )
+
+    group_min_session_timeout_ms: int = option(
+        "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for.", low=1
+    )
+    group_max_session_timeout_ms: int = option(
+        "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for.", low=1
+    )
+    group_initial_rebalance_delay_ms: int = option(
+        "group.initial.rebalance.delay.ms", 3000, "How long an empty group waits for more members to join.", low=0
+    )
+    group_max_size: int = option("group.max.size", INT_MAX, "Most members of one group.", low=1)
+    offset_metadata_max_bytes: int = option(
+        "offset.metadata.max.bytes", 4096, "Longest metadata of a commit, in UTF-16 units.", low=0
+    )
+    offsets_commit_timeout_ms: int = option(
+        "offsets.commit.timeout.ms", 5000, "How long a coordinator's write may take.", low=1
+    )
+    offsets_topic_num_partitions: int = option(
+        "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets.", low=1
+    )
+    offsets_topic_segment_bytes: int = option(
+        "offsets.topic.segment.bytes", 104857600, "Segment size of __consumer_offsets.", low=1
+    )
+    offsets_retention_minutes: int = option(
+        "offsets.retention.minutes", 10080, "How long offsets of an empty group are kept.", low=1
+    )
+    offsets_retention_check_interval_ms: int = option(
+        "offsets.retention.check.interval.ms", 600000, "How often offsets are checked for expiry.", low=1
+    )

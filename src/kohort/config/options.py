@@ -1,0 +1,124 @@
+"""How an option is declared, parsed, checked and explained; the tables themselves are beside this file."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kohort.errors import ConfigError
+
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option as Kafka knows it: its name, type, default and bounds, and the attribute that holds it here."""
+
+    name: str
+    attribute: str
+    type: type
+    default: Any
+    low: int | None
+    high: int | None
+    choices: tuple[str, ...]
+    doc: str
+
+    def parse(self, text: Any) -> Any:
+        """The value of ``text``; raises ConfigError naming the option, the value and what is allowed."""
+        try:
+            value = self._convert(text)
+        except (TypeError, ValueError):
+            raise ConfigError(f"{self.name}={text!r}: expected {self.allowed()}") from None
+        self.check(value)
+        return value
+
+    def _convert(self, text: Any) -> Any:
+        if self.type is bool:
+            flag = {"true": True, "false": False}.get(str(text).strip().lower())
+            if flag is None:
+                raise ValueError("not a boolean")
+            return flag
+        if self.type is int:
+            if isinstance(text, bool):
+                raise ValueError("a boolean")
+            return int(text)
+        if self.type is list:
+            return [p.strip() for p in text.split(",") if p.strip()] if isinstance(text, str) else list(text)
+        return None if text is None else str(text)
+
+    def check(self, value: Any) -> None:
+        """Raises ConfigError if ``value`` is out of bounds."""
+        low_bad = self.low is not None and value is not None and value < self.low
+        high_bad = self.high is not None and value is not None and value > self.high
+        values = value if isinstance(value, list) else [value]
+        choice_bad = bool(self.choices) and any(v not in self.choices for v in values)
+        if low_bad or high_bad or choice_bad:
+            raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}")
+
+    def allowed(self) -> str:
+        """What may be given, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        kind = {int: "a whole number", bool: "true or false", list: "a comma-separated list"}.get(self.type, "text")
+        if self.low is not None and self.high is not None:
+            return f"{kind} from {self.low} to {self.high}"
+        if self.low is not None:
+            return f"{kind} of at least {self.low}"
+        return kind
+
+
+def option(
+    name: str,
+    default: Any,
+    doc: str,
+    *,
+    low: int | None = None,
+    high: int | None = None,
+    choices: tuple[str, ...] = (),
+    of: type | None = None,
+) -> Any:
+    """A dataclass field that is one option of Kafka's; ``of`` is needed where the default does not show the type."""
+    kind = of or (str if default is None else type(default))
+    metadata = {"option": (name, kind, low, high, choices, doc)}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def options_of(config: type) -> list[Option]:
+    """The table behind a configuration class, in the order of its declaration."""
+    table = []
+    for f in dataclasses.fields(config):
+        if "option" in f.metadata:
+            name, kind, low, high, choices, doc = f.metadata["option"]
+            factory = f.default_factory
+            default = f.default if factory is dataclasses.MISSING else factory()
+            table.append(Option(name, f.name, kind, default, low, high, choices, doc))
+    return table
+
+
+def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[str] = ()) -> C:
+    """Build ``config`` from options by Kafka's names (``group.id``) or by attribute (``group_id``).
+
+    Raises ConfigError for an unknown name (with the nearest known one) and for a value out of bounds. Names in
+    ``known`` are accepted and ignored.
+    """
+    by_name = {o.name: o for o in options_of(config)} | {o.attribute: o for o in options_of(config)}
+    ignored = set(known)
+    values = {}
+    for name, text in given.items():
+        if name in by_name:
+            values[by_name[name].attribute] = by_name[name].parse(text)
+        elif name not in ignored:
+            raise unknown_option(name, [o.name for o in options_of(config)])
+    return config(**values)
+
+
+def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a name that no table has, with the nearest that one has."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return ConfigError(f"unknown option {name!r}{hint}")

@@ -1,0 +1,1 @@
+"""Decides for every group, and only decides."""

@@ -1,0 +1,1 @@
+"""What the journal tells: causes with their evidence."""

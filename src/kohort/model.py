@@ -1,0 +1,81 @@
+"""The shared nouns: partitions, offsets, records, nodes, ids."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+NO_UUID: Final = bytes(16)
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+
+Header = tuple[str, bytes | None]
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """What a group commits for a partition: the next offset to read, and a word with it."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = NO_EPOCH
+
+
+class Node(NamedTuple):
+    """A broker, as metadata names it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(slots=True)
+class Record:
+    """One record as a consumer sees it. ``timestamp_ms`` is -1 where the batch carries none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header] = field(default_factory=list)
+    timestamp_type: int = 0
+    leader_epoch: int = NO_EPOCH
+
+
+def uuid_to_text(value: bytes) -> str:
+    """Kafka's text form of an id: base64url without padding, 22 characters."""
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
+
+
+def uuid_from_text(text: str) -> bytes:
+    """The 16 bytes of an id's text form. Raises ValueError for anything else."""
+    try:
+        value = base64.urlsafe_b64decode(text + "==")
+    except (binascii.Error, ValueError) as error:
+        raise ValueError(f"not a topic id: {text!r}") from error
+    if len(value) != 16:
+        raise ValueError(f"not a topic id: {text!r}")
+    return value
+
+
+def java_string_hash(text: str) -> int:
+    """Java's String.hashCode: 32-bit wrapping sum over UTF-16 code units, as a signed int."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for i in range(0, len(units), 2):
+        value = (31 * value + (units[i] << 8 | units[i + 1])) & 0xFFFFFFFF
+    return value - 0x1_0000_0000 if value >= 0x8000_0000 else value

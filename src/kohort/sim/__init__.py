@@ -1,0 +1,1 @@
+"""Brokers, clients, network, disk and faults under one seed."""

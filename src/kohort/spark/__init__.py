@@ -1,0 +1,1 @@
+"""PySpark source, sink and pipelines over consumer groups."""

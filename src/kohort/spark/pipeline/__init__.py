@@ -1,0 +1,1 @@
+"""A declared pipeline: one file, validated, run once or for ever."""

@@ -1,0 +1,1 @@
+"""Bytes to messages and back; knows nothing of brokers or clients."""

@@ -1,0 +1,84 @@
+"""DescribeConfigs (32), IncrementalAlterConfigs (44)."""
+
+from __future__ import annotations
+
+from kohort.wire.schema import Message, array, boolean, int8, int16, int32, string
+
+
+class DescribeConfigsResource(Message):
+    resource_type: int = int8()
+    resource_name: str = string()
+    configuration_keys: list[str] | None = array(string(), nullable="0+")
+
+
+class DescribeConfigsRequest(Message, api_key=32, versions="1-4", flexible="4+"):
+    """DescribeConfigs: what a client asks."""
+
+    resources: list[DescribeConfigsResource] = array(DescribeConfigsResource)
+    include_synonyms: bool = boolean()
+    include_documentation: bool = boolean("3+")
+
+
+class DescribeConfigsSynonym(Message):
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    source: int = int8()
+
+
+class DescribeConfigsResourceResult(Message):
+    name: str = string()
+    value: str | None = string(nullable="0+")
+    read_only: bool = boolean()
+    config_source: int = int8(default=-1, ignorable=True)
+    is_sensitive: bool = boolean()
+    synonyms: list[DescribeConfigsSynonym] = array(DescribeConfigsSynonym, ignorable=True)
+    config_type: int = int8("3+", ignorable=True)
+    documentation: str | None = string("3+", nullable="3+", ignorable=True)
+
+
+class DescribeConfigsResult(Message):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
+
+
+class DescribeConfigsResponse(Message, api_key=32, versions="1-4", flexible="4+"):
+    """DescribeConfigs: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    results: list[DescribeConfigsResult] = array(DescribeConfigsResult)
+
+
+class AlterableConfig(Message):
+    name: str = string()
+    config_operation: int = int8()
+    value: str | None = string(nullable="0+")
+
+
+class AlterConfigsResource(Message):
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[AlterableConfig] = array(AlterableConfig)
+
+
+class IncrementalAlterConfigsRequest(Message, api_key=44, versions="0-1", flexible="1+"):
+    """IncrementalAlterConfigs: what a client asks."""
+
+    resources: list[AlterConfigsResource] = array(AlterConfigsResource)
+    validate_only: bool = boolean()
+
+
+class AlterConfigsResourceResponse(Message):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+")
+    resource_type: int = int8()
+    resource_name: str = string()
+
+
+class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
+    """IncrementalAlterConfigs: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

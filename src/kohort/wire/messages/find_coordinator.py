@@ -1,0 +1,34 @@
+"""FindCoordinator (10)."""
+
+from __future__ import annotations
+
+from kohort.wire.schema import Message, array, int8, int16, int32, string
+
+
+class FindCoordinatorRequest(Message, api_key=10, versions="0-6", flexible="3+"):
+    """FindCoordinator: what a client asks."""
+
+    key: str = string("0-3")
+    key_type: int = int8("1+")
+    coordinator_keys: list[str] = array(string(), "4+")
+
+
+class Coordinator(Message):
+    key: str = string("4+")
+    node_id: int = int32("4+")
+    host: str = string("4+")
+    port: int = int32("4+")
+    error_code: int = int16("4+")
+    error_message: str | None = string("4+", nullable="4+", ignorable=True)
+
+
+class FindCoordinatorResponse(Message, api_key=10, versions="0-6", flexible="3+"):
+    """FindCoordinator: what a broker answers."""
+
+    throttle_time_ms: int = int32("1+", ignorable=True)
+    error_code: int = int16("0-3")
+    error_message: str | None = string("1-3", nullable="1-3", ignorable=True)
+    node_id: int = int32("0-3")
+    host: str = string("0-3")
+    port: int = int32("0-3")
+    coordinators: list[Coordinator] = array(Coordinator, "4+")

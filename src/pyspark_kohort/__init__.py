@@ -1,0 +1,1 @@
+"""Lets Spark find the data source by its name; everything is in kohort.spark."""
