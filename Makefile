@@ -1,0 +1,57 @@
+# Everything starts here. `make run` and `make test` need Python 3.11 or newer and a network that reaches PyPI, nothing else.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
+BIN := .venv/bin
+SYNCED := .venv/.synced
+JOBS ?= 2
+
+.PHONY: help env run test check interop bench docs fmt clean
+
+help: ## This list.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+.tools/bin/uv:
+	$(PYTHON) -m venv .tools
+	.tools/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
+
+$(SYNCED): pyproject.toml uv.lock | $(UV)
+	$(UV) sync --frozen --all-extras --quiet
+	@touch $@
+
+.tools: .tools/bin/uv
+
+env: $(SYNCED) ## Make the environment (.venv) from the lock file.
+
+run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer group onto Spark, every row accounted for.
+	$(BIN)/kohort demo
+
+test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, Spark.
+	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest tests/interop tests/spark
+
+check: $(SYNCED) ## Format, lint, types, layers, unit tests, some seeds: under a minute.
+	$(BIN)/ruff format --check src tests bench examples tools
+	$(BIN)/ruff check src tests bench examples tools
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/reference.py --check
+	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
+	$(BIN)/kohort sim run --seeds 0..20
+
+interop: $(SYNCED) ## The clients of others on our broker, required, not skipped.
+	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop
+
+bench: $(SYNCED) ## Side by side with peers; results as JSON under bench/results.
+	$(BIN)/python bench/run.py
+
+docs: $(SYNCED) ## Write docs/reference from the tables of options and APIs.
+	$(BIN)/python tools/reference.py
+
+fmt: $(SYNCED) ## Format and mend what can be mended.
+	$(BIN)/ruff check --fix src tests bench examples tools
+	$(BIN)/ruff format src tests bench examples tools
+
+clean: ## Remove what was made here.
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -1,0 +1,44 @@
+"""What the project promises about its own shape."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+
+
+def test_no_source_file_is_over_500_lines():
+    long = {str(p.relative_to(ROOT)): n for p in SOURCES if (n := len(p.read_text().splitlines())) > 500}
+    assert long == {}
+
+
+def test_no_file_has_a_name_that_says_nothing():
+    vague = [str(p) for p in SOURCES if p.stem in {"utils", "util", "common", "base", "helpers", "manager", "misc"}]
+    assert vague == []
+
+
+def test_every_source_file_says_what_it_is_for():
+    silent = [str(p.relative_to(ROOT)) for p in SOURCES if not p.read_text().lstrip().startswith('"""')]
+    assert silent == []
+
+
+def test_the_architecture_names_every_package():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    packages = {p.parent.relative_to(ROOT / "src" / "kohort").parts[0] for p in SOURCES if p.name == "__init__.py"
+                and p.is_relative_to(ROOT / "src" / "kohort") and p.parent != ROOT / "src" / "kohort"}  # fmt: skip
+    assert {p for p in packages if f"{p}/" not in text} == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+def test_links_between_documents_lead_somewhere(name):
+    text = (ROOT / name).read_text()
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_nothing_that_was_made_is_committed():
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    assert [f for f in tracked if f.endswith((".pyc", ".class", ".jar", ".so")) or f.startswith((".venv/", ".tools/"))] == []
