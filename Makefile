@@ -20,8 +20,6 @@ $(SYNCED): pyproject.toml uv.lock | $(UV)
 	$(UV) sync --frozen --all-extras --quiet
 	@touch $@
 
-.tools: .tools/bin/uv
-
 env: $(SYNCED) ## Make the environment (.venv) from the lock file.
 
 run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer group onto Spark, every row accounted for.

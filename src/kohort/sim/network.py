@@ -1,0 +1,230 @@
+"""Bytes between clients and brokers: delay, cuts, clogs, refusals.
+
+A link is a TCP connection: in each direction bytes arrive in order or not at all. What a cut loses is what was under
+way; each side learns of it in its own time, so a client may be back on a new link while the broker still believes in
+the old one. Chunks are split at random, so that no reader can rely on whole frames.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.sim.world import World
+
+Address = tuple[str, int]
+
+
+class ClientSide(Protocol):
+    """An actor that opens links."""
+
+    name: str
+    host: str
+
+    def link_opened(self, connection: int) -> None: ...
+    def link_received(self, connection: int, data: bytes) -> None: ...
+    def link_closed(self, connection: int, reason: str) -> None: ...
+
+
+class ServerSide(Protocol):
+    """An actor that listens at an address."""
+
+    def peer_connected(self, link: int, host: str) -> None: ...
+    def peer_received(self, link: int, data: bytes) -> None: ...
+    def peer_gone(self, link: int) -> None: ...
+
+
+@dataclass(slots=True)
+class Weather:
+    """How the network behaves now; faults change it, calm resets it. Probabilities are per message."""
+
+    delay_ms: tuple[int, int] = (0, 3)
+    cut: float = 0.0
+    refuse: float = 0.0
+    clog: float = 0.0
+    clog_ms: tuple[int, int] = (200, 4000)
+    split: float = 0.1
+
+
+@dataclass(slots=True)
+class Link:
+    """One connection; ``next_ms`` holds, per direction, the earliest time that keeps bytes in order."""
+
+    link_id: int
+    client: ClientSide
+    connection: int
+    server: ServerSide
+    client_up: bool = True
+    server_up: bool = True
+    to_server_ms: int = 0
+    to_client_ms: int = 0
+    opened: bool = field(default=False)
+
+
+class Network:
+    """All links of a run."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._rng: random.Random = world.fork_rng()
+        self.weather = Weather()
+        self._servers: dict[Address, ServerSide] = {}
+        self._links: dict[int, Link] = {}
+        self._by_client: dict[tuple[int, int], Link] = {}
+        self._last_id = 0
+        self.cuts = 0
+
+    # ------------------------------------------------------------ servers
+
+    def listen(self, address: Address, server: ServerSide) -> None:
+        self._servers[address] = server
+
+    def vanish(self, address: Address) -> None:
+        """The server at ``address`` died: its links are reset, new ones are refused."""
+        server = self._servers.pop(address, None)
+        for link in list(self._links.values()):
+            if link.server is server:
+                link.server_up = False
+                self._close_client(link, self._delay(), "connection reset by peer")
+
+    # ------------------------------------------------------------ clients
+
+    def open(self, client: ClientSide, connection: int, address: Address) -> None:
+        """A client connects; it hears of success or refusal later."""
+        server = self._servers.get(address)
+        if server is None or self._rng.random() < self.weather.refuse:
+            self._world.after(self._delay(), lambda: client.link_closed(connection, "connection refused"))
+            return
+        self._last_id += 1
+        link = Link(self._last_id, client, connection, server)
+        self._links[link.link_id] = link
+        self._by_client[id(client), connection] = link
+        self._world.after(self._delay(), lambda: self._accept(link, address))
+
+    def _accept(self, link: Link, address: Address) -> None:
+        if not link.client_up or self._servers.get(address) is not link.server:
+            self._close_client(link, self._delay(), "connection refused")
+            return
+        link.opened = True
+        link.server.peer_connected(link.link_id, link.client.host)
+        self._world.after(self._delay(), lambda: self._tell_opened(link))
+
+    def _tell_opened(self, link: Link) -> None:
+        if link.client_up:
+            link.client.link_opened(link.connection)
+
+    def client_dies(self, client: ClientSide) -> None:
+        """The client's process is gone: the server hears of it (after a while), the client of nothing."""
+        for link in list(self._links.values()):
+            if link.client is client:
+                link.client_up = False
+                self._close_server(link, self._delay())
+
+    # ------------------------------------------------------------ bytes
+
+    def client_sends(self, client: ClientSide, connection: int, data: bytes) -> None:
+        link = self._by_client.get((id(client), connection))
+        if link is None or not link.client_up:
+            return
+        for chunk in self._chunks(data):
+            if self._maybe_cut(link):
+                return
+            at_ms = max(self._world.now_ms + self._delay(), link.to_server_ms)
+            link.to_server_ms = at_ms
+            self._world.after(at_ms - self._world.now_ms, lambda c=chunk: self._to_server(link, c))  # type: ignore[misc]  # bound at once
+
+    def server_sends(self, link_id: int, data: bytes) -> None:
+        link = self._links.get(link_id)
+        if link is None or not link.server_up:
+            return
+        for chunk in self._chunks(data):
+            if self._maybe_cut(link):
+                return
+            at_ms = max(self._world.now_ms + self._delay(), link.to_client_ms)
+            link.to_client_ms = at_ms
+            self._world.after(at_ms - self._world.now_ms, lambda c=chunk: self._to_client(link, c))  # type: ignore[misc]  # bound at once
+
+    def client_closes(self, client: ClientSide, connection: int) -> None:
+        link = self._by_client.get((id(client), connection))
+        if link is not None and link.client_up:
+            link.client_up = False
+            self._close_server(link, max(link.to_server_ms - self._world.now_ms, 0) + self._delay())
+
+    def server_closes(self, link_id: int) -> None:
+        link = self._links.get(link_id)
+        if link is not None and link.server_up:
+            link.server_up = False
+            wait_ms = max(link.to_client_ms - self._world.now_ms, 0) + self._delay()
+            self._close_client(link, wait_ms, "closed by the broker")
+
+    def _to_server(self, link: Link, chunk: bytes) -> None:
+        if link.server_up:
+            link.server.peer_received(link.link_id, chunk)
+
+    def _to_client(self, link: Link, chunk: bytes) -> None:
+        if link.client_up:
+            link.client.link_received(link.connection, chunk)
+
+    # ------------------------------------------------------------ faults
+
+    def _maybe_cut(self, link: Link) -> bool:
+        if self._rng.random() >= self.weather.cut:
+            return False
+        self.cut(link)
+        return True
+
+    def cut(self, link: Link) -> None:
+        """Lose the link and all that is under way on it; each side learns in its own time."""
+        self.cuts += 1
+        late = self._rng.randrange(0, 8000) if self._rng.random() < 0.3 else 0
+        self._close_client(link, self._delay(), "connection lost")
+        self._close_server(link, self._delay() + late)
+
+    def cut_some(self, share: float) -> None:
+        """Cut each standing link with probability ``share``."""
+        for link in list(self._links.values()):
+            if self._rng.random() < share:
+                self.cut(link)
+
+    def _close_client(self, link: Link, delay_ms: int, reason: str) -> None:
+        if not link.client_up:
+            self._forget(link)
+            return
+
+        def close() -> None:
+            if link.client_up:
+                link.client_up = False
+                link.client.link_closed(link.connection, reason)
+            self._forget(link)
+
+        self._world.after(delay_ms, close)
+
+    def _close_server(self, link: Link, delay_ms: int) -> None:
+        def close() -> None:
+            if link.server_up:
+                link.server_up = False
+                if link.opened:
+                    link.server.peer_gone(link.link_id)
+            self._forget(link)
+
+        self._world.after(delay_ms, close)
+
+    def _forget(self, link: Link) -> None:
+        if not link.client_up:
+            self._by_client.pop((id(link.client), link.connection), None)
+        if not link.client_up and not link.server_up:
+            self._links.pop(link.link_id, None)
+
+    def _delay(self) -> int:
+        low, high = self.weather.delay_ms
+        delay_ms = self._rng.randint(low, high)
+        if self._rng.random() < self.weather.clog:
+            delay_ms += self._rng.randint(*self.weather.clog_ms)
+        return delay_ms
+
+    def _chunks(self, data: bytes) -> list[bytes]:
+        if len(data) > 1 and self._rng.random() < self.weather.split:
+            at = self._rng.randrange(1, len(data))
+            return [data[:at], data[at:]]
+        return [data]

@@ -1,0 +1,55 @@
+"""One run: a queue of events in order of their time, one seed, one clock.
+
+An event is a function that is called when its time has come. Two events of the same millisecond run in the order in
+which they were made, so a run depends on its seed and on nothing else.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable
+
+Action = Callable[[], None]
+
+START_MS = 1_700_000_000_000
+
+
+class World:
+    """The clock, the chance and the queue of one run."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.rng = random.Random(seed)
+        self.now_ms = START_MS
+        self.events = 0
+        self._queue: list[tuple[int, int, Action]] = []
+        self._serial = 0
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Milliseconds since the run began."""
+        return self.now_ms - START_MS
+
+    def fork_rng(self) -> random.Random:
+        """Chance for one actor, so that what one draws does not shift what another gets."""
+        return random.Random(self.rng.getrandbits(64))
+
+    def after(self, delay_ms: int, action: Action) -> None:
+        """Run ``action`` in ``delay_ms`` milliseconds."""
+        assert delay_ms >= 0, "an event cannot lie in the past"
+        self._serial += 1
+        heapq.heappush(self._queue, (self.now_ms + delay_ms, self._serial, action))
+
+    def run(self, until_ms: int, *, after_each: Action, stop: Callable[[], bool] | None = None) -> bool:
+        """Run events up to ``until_ms`` (absolute). Returns True as soon as ``stop()`` holds, False at the end."""
+        while self._queue and self._queue[0][0] <= until_ms:
+            at_ms, _, action = heapq.heappop(self._queue)
+            self.now_ms = max(self.now_ms, at_ms)
+            self.events += 1
+            action()
+            after_each()
+            if stop is not None and stop():
+                return True
+        self.now_ms = max(self.now_ms, until_ms)
+        return stop is not None and stop()
