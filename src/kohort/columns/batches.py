@@ -1,0 +1,137 @@
+"""Which stretches of a fetched buffer hold records that count.
+
+A Fetch answers with whole batches as they were stored, perhaps with a partial one at the end and with records before
+the offset that was asked for. This walk checks each batch, leaves out control batches and aborted transactions, and
+decompresses into bounded buffers; what lies inside a stretch is for the record walks (``plain``, ``kernels``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.errors import CorruptRecord
+from kohort.wire.codec import Buffer
+from kohort.wire.compression import Codec, decompress
+from kohort.wire.record_batch import BatchHeader, check_crc, split_batches
+
+BATCH_OVERHEAD: Final = 61
+"""Bytes of a batch before its records (facts 6.1)."""
+MAX_BATCH_BYTES: Final = 256 << 20
+"""What one batch may decompress to, unless the caller says otherwise."""
+COMMIT_MARKER: Final = 1
+
+
+@dataclass(slots=True)
+class Section:
+    """The records of one batch: ``data[start:end]``, decompressed."""
+
+    header: BatchHeader
+    data: Buffer
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a buffer came from, and which of its offsets are wanted: from ``start_offset`` up to ``end_offset``."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int | None = None
+
+    def corrupt(self, problem: str, offset: int) -> CorruptRecord:
+        """The error that names this place."""
+        return CorruptRecord(problem, topic=self.topic, partition=self.partition, offset=offset)
+
+
+def sections(
+    buf: Buffer,
+    place: Place,
+    *,
+    check_crcs: bool = True,
+    max_batch_bytes: int = MAX_BATCH_BYTES,
+    aborted: Iterable[tuple[int, int]] = (),
+) -> Iterator[Section]:
+    """The batches of ``buf`` that overlap the wanted offsets. ``aborted``: (producer id, first offset), of a Fetch
+    with isolation level read_committed."""
+    filter_aborted = AbortedFilter(aborted)
+    for at, header in headers_of(buf, place):
+        if place.end_offset is not None and header.base_offset >= place.end_offset:
+            return
+        if check_crcs:
+            checked(buf, at, header, place)
+        skip = filter_aborted.skips(header, buf, at)
+        if skip or header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
+            continue
+        yield section_of(buf, at, header, place, max_batch_bytes)
+
+
+def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
+    """The headers of the whole batches in ``buf``; a malformed one is an error that names the place."""
+    expected = place.start_offset
+    try:
+        for at, header in split_batches(buf):
+            expected = header.next_offset
+            yield at, header
+    except CorruptRecord as error:
+        raise place.corrupt(error.problem, error.offset if error.offset >= 0 else expected) from None
+
+
+def checked(buf: Buffer, at: int, header: BatchHeader, place: Place) -> None:
+    """Raise CorruptRecord, with the place, where the CRC does not match."""
+    try:
+        check_crc(buf, at, header)
+    except CorruptRecord as error:
+        raise place.corrupt(error.problem, header.base_offset) from None
+
+
+def section_of(buf: Buffer, at: int, header: BatchHeader, place: Place, max_batch_bytes: int) -> Section:
+    """The stretch of one batch, decompressed if need be."""
+    start, end = at + BATCH_OVERHEAD, at + header.size
+    try:
+        codec = Codec(header.codec)
+        if codec is Codec.NONE:
+            return Section(header, buf, start, end)
+        data = decompress(codec, memoryview(buf)[start:end], max_batch_bytes)
+    except ValueError:
+        raise place.corrupt(f"compression codec {header.codec} does not exist", header.base_offset) from None
+    except CorruptRecord as error:
+        raise place.corrupt(error.problem, header.base_offset) from None
+    return Section(header, data, 0, len(data))
+
+
+def next_offset(buf: Buffer, start_offset: int, end_offset: int | None = None) -> int:
+    """Where reading goes on after ``buf``: past control batches and compacted gaps, which hold no record to count."""
+    after = start_offset
+    for _, header in split_batches(buf):
+        after = max(after, header.next_offset)
+    return after if end_offset is None else min(after, max(end_offset, start_offset))
+
+
+class AbortedFilter:
+    """Which transactional batches to leave out, as the consumer does it: a transaction is open from its first offset
+    in the list to its marker (facts 6.5, aborted index)."""
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._starts = sorted(((offset, producer_id) for producer_id, offset in aborted), reverse=True)
+        self._open: set[int] = set()
+
+    def skips(self, header: BatchHeader, buf: Buffer, at: int) -> bool:
+        """Whether the batch belongs to an aborted transaction. Batches must come in order."""
+        while self._starts and self._starts[-1][0] <= header.last_offset:
+            self._open.add(self._starts.pop()[1])
+        if header.producer_id not in self._open:
+            return False
+        if header.is_control and marker_type(buf, at, header) != COMMIT_MARKER:
+            self._open.discard(header.producer_id)
+        return header.is_transactional
+
+
+def marker_type(buf: Buffer, at: int, header: BatchHeader) -> int:
+    """The type in a control record's key; control batches hold one short uncompressed record, whose lengths are
+    single bytes (facts 6.1)."""
+    key = at + BATCH_OVERHEAD + 5
+    return int.from_bytes(bytes(buf[key + 2 : key + 4]), "big") if key + 4 <= at + header.size else 0

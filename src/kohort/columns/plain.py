@@ -1,0 +1,156 @@
+"""The walk over the records of one batch in plain Python: what serves without numba, and the judge of the kernels.
+
+Every varint and every length is checked against the end of its record, and the record's end against the end of the
+batch, before a byte is read or sliced (facts 6.1).
+"""
+
+from __future__ import annotations
+
+from kohort.columns.batches import Place, Section
+from kohort.columns.problems import PROBLEMS, Problem
+from kohort.errors import CorruptRecord
+from kohort.model import Header, Record
+from kohort.wire.codec import Buffer
+
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class Broken(Exception):
+    """A record that breaks a rule; becomes a CorruptRecord with its place."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+
+def read_section(section: Section, place: Place, out: list[Record]) -> None:
+    """Append the wanted records of one batch to ``out``. Raises CorruptRecord if any record of the batch is bad."""
+    header = section.header
+    data = section.data if isinstance(section.data, bytes) else bytes(section.data[section.start : section.end])
+    at, end = (section.start, section.end) if isinstance(section.data, bytes) else (0, section.end - section.start)
+    stop_offset = INT64_MAX if place.end_offset is None else place.end_offset
+    index = 0
+    try:
+        for index in range(header.record_count):
+            length, at = varint(data, at, end)
+            if length < 0 or at + length > end:
+                raise Broken(Problem.RECORD_LENGTH)
+            record = read_record(data, at, at + length, section, place)
+            at += length
+            if place.start_offset <= record.offset < stop_offset:
+                out.append(record)
+        if at != end:
+            raise Broken(Problem.TRAILING_BYTES)
+    except Broken as broken:
+        raise corrupt(broken.problem, index, section, place) from None
+
+
+def corrupt(problem: Problem, index: int, section: Section, place: Place) -> CorruptRecord:
+    """The error for record number ``index`` of a batch; the offset is the batch's, which is what a reader can skip."""
+    return place.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", section.header.base_offset)
+
+
+def read_record(data: bytes, at: int, end: int, section: Section, place: Place) -> Record:
+    """One record, which must fill ``data[at:end]``."""
+    header = section.header
+    if at >= end:
+        raise Broken(Problem.TRUNCATED)
+    timestamp_delta, at = varlong(data, at + 1, end)
+    offset_delta, at = varint(data, at, end)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise Broken(Problem.OFFSET_DELTA)
+    if header.timestamp_type:
+        timestamp_ms = header.max_timestamp
+    else:
+        timestamp_ms = timestamp_of(header.base_timestamp, timestamp_delta)
+    key, at = read_bytes(data, at, end, Problem.KEY_LENGTH)
+    value, at = read_bytes(data, at, end, Problem.VALUE_LENGTH)
+    headers, at = read_headers(data, at, end)
+    if at != end:
+        raise Broken(Problem.RECORD_NOT_FILLED)
+    return Record(
+        place.topic,
+        place.partition,
+        header.base_offset + offset_delta,
+        timestamp_ms,
+        key,
+        value,
+        headers,
+        header.timestamp_type,
+        header.partition_leader_epoch,
+    )
+
+
+def timestamp_of(base: int, delta: int) -> int:
+    """CreateTime of a record; a base of -1 means that the batch carries none."""
+    if base == -1:
+        return -1
+    value = base + delta
+    if not INT64_MIN <= value <= INT64_MAX:
+        raise Broken(Problem.TIMESTAMP)
+    return value
+
+
+def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes | None, int]:
+    """A nullable byte string: its length (-1: null), then its bytes."""
+    length, at = varint(data, at, end)
+    if length < 0:
+        if length != -1:
+            raise Broken(problem)
+        return None, at
+    if at + length > end:
+        raise Broken(problem)
+    return data[at : at + length], at + length
+
+
+def read_headers(data: bytes, at: int, end: int) -> tuple[list[Header], int]:
+    """The headers of one record; a count is checked against the bytes left (two at least for each) before it is used."""
+    count, at = varint(data, at, end)
+    if count == 0:
+        return [], at
+    if count < 0 or count * 2 > end - at:
+        raise Broken(Problem.HEADER_COUNT)
+    headers: list[Header] = []
+    for _ in range(count):
+        name, at = read_bytes(data, at, end, Problem.HEADER_KEY)
+        value, at = read_bytes(data, at, end, Problem.HEADER_VALUE)
+        if name is None:
+            raise Broken(Problem.HEADER_KEY)
+        try:
+            headers.append((name.decode(), value))
+        except UnicodeDecodeError:
+            raise Broken(Problem.HEADER_TEXT) from None
+    return headers, at
+
+
+def headers_at(data: Buffer, at: int, end: int) -> list[Header]:
+    """The headers that begin at ``at``, of a record whose lengths a kernel has already checked."""
+    return read_headers(bytes(data[at:end]), 0, end - at)[0]
+
+
+def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A zig-zag varint of at most 32 bits, and where it ends."""
+    if at < end and (byte := data[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    return wide(data, at, end, 5, 0xFFFF_FFFF)
+
+
+def varlong(data: bytes, at: int, end: int) -> tuple[int, int]:
+    """A zig-zag varint of at most 64 bits, and where it ends."""
+    if at < end and (byte := data[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    return wide(data, at, end, 10, 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def wide(data: bytes, at: int, end: int, most: int, largest: int) -> tuple[int, int]:
+    value = 0
+    for place in range(most):
+        if at >= end:
+            raise Broken(Problem.TRUNCATED)
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            if value > largest:
+                break
+            return (value >> 1) ^ -(value & 1), at
+    raise Broken(Problem.VARINT)
