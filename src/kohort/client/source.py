@@ -1,12 +1,13 @@
 """The seam inside the client: a source is polled for requests and given the answers.
 
 Metadata, coordinator lookup, membership, offsets, fetcher, sender are all sources; the engine polls them, chooses the
-connection and the version, pairs responses with requests, and says when to wake.
+connection and the version, pairs responses with requests, and says when to wake. Every request that a source hands
+over comes back exactly once, through ``on_response`` or ``on_failure``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -21,8 +22,10 @@ ANY_NODE: Final = -1
 class Unsent:
     """A request to send. ``lane`` keeps coordinator traffic off the data connections: one connection per node and lane.
 
-    ``version`` is filled in by the engine when it encodes; ``max_version`` caps its choice. ``context`` is the
-    source's own, given back untouched.
+    ``version`` is filled in by the engine when it encodes; ``max_version`` caps its choice. ``shape`` rewrites the
+    request for the version chosen, where versions differ in more than fields that may be dropped. A request without
+    ``expect_response`` is answered by an empty response as soon as it is written. ``context`` is the source's own,
+    given back untouched.
     """
 
     node_id: int
@@ -33,6 +36,7 @@ class Unsent:
     expect_response: bool = True
     context: Any = None
     version: int = -1
+    shape: Callable[[Message, int], Message] | None = None
 
 
 @dataclass(slots=True)
@@ -48,7 +52,7 @@ class RequestSource(Protocol):
 
     def poll(self, now_ms: int) -> Poll: ...
 
-    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None: ...
+    def on_response(self, sent: Unsent, response: Message, now_ms: int, /) -> None: ...
 
-    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int, /) -> None:
         """The connection failed, the request timed out, or the broker does not serve the API."""

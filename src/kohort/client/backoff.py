@@ -1,0 +1,26 @@
+"""How long to wait before trying again: doubling from a first wait to a longest one, spread by a fifth."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.clock import Rng
+
+JITTER: Final = 0.2
+
+
+class Backoff:
+    """Waits that double with each attempt (KIP-580)."""
+
+    __slots__ = ("_first_ms", "_longest_ms", "_rng")
+
+    def __init__(self, first_ms: int, longest_ms: int, rng: Rng) -> None:
+        self._first_ms = first_ms
+        self._longest_ms = max(first_ms, longest_ms)
+        self._rng = rng
+
+    def delay_ms(self, attempt: int) -> int:
+        """The wait before the attempt after ``attempt`` failures in a row (0 counts as the first wait)."""
+        exponent = min(max(attempt - 1, 0), 32)
+        wait = min(self._first_ms << exponent, self._longest_ms)
+        return max(0, round(wait * (1 - JITTER + 2 * JITTER * self._rng.random())))

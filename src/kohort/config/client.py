@@ -1,0 +1,244 @@
+"""The clients' options: Kafka's names, defaults and bounds (facts sheet 4.2 for the consumer)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from kohort.config.broker import INT_MAX, LONG_MAX
+from kohort.config.options import option, parse_config
+from kohort.errors import ConfigError
+
+C = TypeVar("C", bound="ClientConfig")
+
+MAX_IN_FLIGHT_IDEMPOTENT: Final = 5
+"""A broker remembers this many batches of a producer and partition, so order survives retries up to there."""
+_DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """What every client can be told."""
+
+    bootstrap_servers: list[str] = option("bootstrap.servers", [], "HOST:PORT of brokers to ask first; at least one.")
+    client_id: str = option("client.id", "kohort", "Name of this client in the broker's logs and groups.")
+    request_timeout_ms: int = option("request.timeout.ms", 30000, "How long one request may wait.", low=0, high=INT_MAX)
+    default_api_timeout_ms: int = option(
+        "default.api.timeout.ms", 60000, "How long a blocking call may take.", low=0, high=INT_MAX
+    )
+    retry_backoff_ms: int = option("retry.backoff.ms", 100, "First wait before a request is repeated.", low=0)
+    retry_backoff_max_ms: int = option("retry.backoff.max.ms", 1000, "Longest such wait.", low=0)
+    reconnect_backoff_ms: int = option("reconnect.backoff.ms", 50, "First wait before connecting again.", low=0)
+    reconnect_backoff_max_ms: int = option("reconnect.backoff.max.ms", 1000, "Longest such wait.", low=0)
+    socket_connection_setup_timeout_ms: int = option(
+        "socket.connection.setup.timeout.ms", 10000, "How long a connection may take to stand.", low=1
+    )
+    connections_max_idle_ms: int = option(
+        "connections.max.idle.ms", 540000, "A connection without traffic for this long is closed; -1: never.", low=-1
+    )
+    metadata_max_age_ms: int = option(
+        "metadata.max.age.ms", 300000, "Age after which metadata is asked for again.", low=0
+    )
+    receive_message_max_bytes: int = option(
+        "receive.message.max.bytes", 1_000_000_000, "Largest response that is read.", low=1024, high=INT_MAX
+    )
+    security_protocol: str = option("security.protocol", "PLAINTEXT", "How to talk to brokers.", choices=("PLAINTEXT",))
+
+    def __post_init__(self) -> None:
+        check_servers(self.bootstrap_servers)
+
+    @property
+    def bootstrap(self) -> list[tuple[str, int]]:
+        """The addresses to ask first, parsed."""
+        return [parse_address(text) for text in self.bootstrap_servers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerConfig(ClientConfig):
+    """What a consumer can be told."""
+
+    group_id: str | None = option("group.id", None, "The consumer group; without one, nothing can be committed.")
+    group_instance_id: str | None = option("group.instance.id", None, "Makes this a static member (KIP-345).")
+    group_protocol: str = option("group.protocol", "classic", "The group protocol.", choices=("classic",))
+    session_timeout_ms: int = option(
+        "session.timeout.ms", 45000, "Silence after which the coordinator removes the member.", low=0, high=INT_MAX
+    )
+    heartbeat_interval_ms: int = option("heartbeat.interval.ms", 3000, "Time between heartbeats.", low=1)
+    max_poll_interval_ms: int = option(
+        "max.poll.interval.ms", 300000, "Longest time between polls, and for a rebalance.", low=1, high=INT_MAX
+    )
+    max_poll_records: int = option("max.poll.records", 500, "Most records that one poll returns.", low=1)
+    partition_assignment_strategy: list[str] = option(
+        "partition.assignment.strategy",
+        ["range", "cooperative-sticky"],
+        "Assignors this member offers, the preferred one first.",
+        choices=("range", "roundrobin", "sticky", "cooperative-sticky"),
+    )
+    enable_auto_commit: bool | None = option(
+        "enable.auto.commit", None, "Commit positions in the background; default: true with a group.id.", of=bool
+    )
+    auto_commit_interval_ms: int = option("auto.commit.interval.ms", 5000, "Time between such commits.", low=0)
+    auto_offset_reset: str = option(
+        "auto.offset.reset",
+        "latest",
+        "Where to start without a committed offset: earliest, latest, none, by_duration:…",
+    )
+    fetch_min_bytes: int = option("fetch.min.bytes", 1, "Bytes a fetch waits for.", low=0, high=INT_MAX)
+    fetch_max_wait_ms: int = option("fetch.max.wait.ms", 500, "How long a fetch waits for them.", low=0, high=INT_MAX)
+    fetch_max_bytes: int = option("fetch.max.bytes", 52428800, "Most bytes in one fetch.", low=0, high=INT_MAX)
+    max_partition_fetch_bytes: int = option(
+        "max.partition.fetch.bytes", 1048576, "Most bytes of one partition in one fetch.", low=0, high=INT_MAX
+    )
+    isolation_level: str = option(
+        "isolation.level",
+        "read_uncommitted",
+        "Whether records of open and aborted transactions are seen.",
+        choices=("read_uncommitted", "read_committed"),
+    )
+    check_crcs: bool = option("check.crcs", True, "Whether the checksum of each batch is checked.")
+    allow_auto_create_topics: bool = option(
+        "allow.auto.create.topics", True, "Whether subscribing may create a topic, where the broker does."
+    )
+    exclude_internal_topics: bool = option(
+        "exclude.internal.topics", True, "Whether pattern subscriptions leave internal topics out."
+    )
+    client_rack: str = option("client.rack", "", "Rack of this client, for fetching from the nearest replica.")
+
+    def __post_init__(self) -> None:
+        ClientConfig.__post_init__(self)
+        if self.group_id == "":
+            raise ConfigError("group.id='': expected a name; leave it out to consume without a group")
+        if self.group_instance_id == "":
+            raise ConfigError("group.instance.id='': expected a name; leave it out for a dynamic member")
+        if self.enable_auto_commit and self.group_id is None:
+            raise ConfigError("enable.auto.commit=true needs a group.id to commit to")
+        if self.enable_auto_commit is None:
+            object.__setattr__(self, "enable_auto_commit", self.group_id is not None)
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ConfigError(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} must be below "
+                f"session.timeout.ms={self.session_timeout_ms}"
+            )
+        if not self.partition_assignment_strategy:
+            raise ConfigError("partition.assignment.strategy is empty: expected at least one assignor")
+        check_offset_reset(self.auto_offset_reset)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerConfig(ClientConfig):
+    """What a producer can be told."""
+
+    acks: str = option(
+        "acks", "all", "Who must have a batch: all in-sync replicas, the leader (1), nobody (0).",
+        choices=("all", "-1", "0", "1"),
+    )  # fmt: skip
+    enable_idempotence: bool | None = option(
+        "enable.idempotence", None, "Each record once, in order; default: true where acks is all.", of=bool
+    )
+    linger_ms: int = option("linger.ms", 5, "How long a batch waits for more records.", low=0)
+    batch_size: int = option("batch.size", 16384, "Bytes of records at which a batch is sent at once.", low=0)
+    buffer_memory: int = option("buffer.memory", 33554432, "Bytes that may wait to be delivered.", low=0)
+    max_block_ms: int = option(
+        "max.block.ms", 60000, "How long send() may wait for metadata or for buffer memory.", low=0
+    )
+    max_request_size: int = option("max.request.size", 1048576, "Largest record, and largest request.", low=0)
+    delivery_timeout_ms: int = option(
+        "delivery.timeout.ms", 120000, "From send() to success or failure, at the longest.", low=0, high=INT_MAX
+    )
+    compression_type: str = option(
+        "compression.type",
+        "none",
+        "How batches are compressed.",
+        choices=("none", "gzip", "snappy", "lz4", "zstd"),
+    )
+    max_in_flight_requests_per_connection: int = option(
+        "max.in.flight.requests.per.connection", 5, "Requests sent to a broker before the first is answered.", low=1
+    )
+    retries: int = option("retries", INT_MAX, "Attempts after the first; delivery.timeout.ms ends them too.", low=0)
+
+    def __post_init__(self) -> None:
+        ClientConfig.__post_init__(self)
+        in_flight = self.max_in_flight_requests_per_connection
+        if self.acks == "-1":
+            object.__setattr__(self, "acks", "all")
+        if self.enable_idempotence is None:
+            able = self.acks == "all" and self.retries > 0 and in_flight <= MAX_IN_FLIGHT_IDEMPOTENT
+            object.__setattr__(self, "enable_idempotence", able)
+        if self.enable_idempotence and self.acks != "all":
+            raise ConfigError(f"enable.idempotence=true needs acks=all, not acks={self.acks}")
+        if self.enable_idempotence and self.retries == 0:
+            raise ConfigError("enable.idempotence=true needs retries of at least 1")
+        if self.enable_idempotence and in_flight > MAX_IN_FLIGHT_IDEMPOTENT:
+            raise ConfigError(
+                f"enable.idempotence=true needs max.in.flight.requests.per.connection of at most "
+                f"{MAX_IN_FLIGHT_IDEMPOTENT}, not {in_flight}"
+            )
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise ConfigError(
+                f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms "
+                f"= {self.linger_ms + self.request_timeout_ms}"
+            )
+
+    @property
+    def acks_on_the_wire(self) -> int:
+        return -1 if self.acks == "all" else int(self.acks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminConfig(ClientConfig):
+    """What an admin client can be told."""
+
+
+def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> C:
+    """Build a client's configuration from Kafka's dotted names in a mapping, from keywords, or from both.
+
+    Raises ConfigError for an unknown option, a value out of bounds, or options that exclude each other.
+    """
+    given = {name.replace("_", "."): value for name, value in (config or {}).items()}
+    given |= {name.replace("_", "."): value for name, value in options.items()}
+    return parse_config(cls, given)
+
+
+def check_servers(servers: list[str]) -> None:
+    """Raises ConfigError unless there is at least one HOST:PORT, none of them twice."""
+    if not servers:
+        raise ConfigError("bootstrap.servers is missing: expected HOST:PORT, or several with commas between")
+    addresses = [parse_address(text) for text in servers]
+    for address, text in zip(addresses, servers, strict=True):
+        if addresses.count(address) > 1:
+            raise ConfigError(f"bootstrap.servers names {text!r} twice")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` or ``[IPV6]:PORT`` as host and port. Raises ConfigError for anything else."""
+    host, colon, port = text.strip().rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise ConfigError(f"bootstrap.servers={text!r}: expected HOST:PORT, such as localhost:9092")
+    return host, int(port)
+
+
+def check_offset_reset(text: str) -> None:
+    """Raises ConfigError unless ``text`` is a policy of ``auto.offset.reset``."""
+    if text in ("earliest", "latest", "none") or duration_ms(text) is not None:
+        return
+    raise ConfigError(
+        f"auto.offset.reset={text!r}: expected earliest, latest, none, or by_duration: and an ISO-8601 duration "
+        "such as by_duration:PT1H30M"
+    )
+
+
+def duration_ms(policy: str) -> int | None:
+    """The milliseconds of ``by_duration:PnDTnHnMnS`` (KIP-1106), or None if ``policy`` is not of that kind."""
+    prefix, _, text = policy.partition(":")
+    match = _DURATION.fullmatch(text.upper()) if prefix == "by_duration" else None
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    total = int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)
+    return total if total <= LONG_MAX else None
