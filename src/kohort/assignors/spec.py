@@ -1,0 +1,89 @@
+"""What an assignor is given, and what it returns (facts 5.4).
+
+An assignor is a pure function: the members of a group and the partitions of their topics in, the partitions of each
+member out. The leader of a classic group runs one; so can anyone who wants to know what would happen if.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.model import TopicPartition
+
+NO_GENERATION: Final = -1
+
+Assignment = dict[str, list[TopicPartition]]
+"""The partitions of each member, by member id; every member has an entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member as its Subscription shows it.
+
+    ``generation`` is None where the Subscription carries none (versions 0 and 1); ``rack`` is empty where unknown.
+    """
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int | None = None
+    rack: str = ""
+    user_data: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """How many partitions each topic has and, where known, the racks that hold a replica of each."""
+
+    counts: Mapping[str, int]
+    racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, p) for p in range(self.counts.get(topic, 0))]
+
+    def racks_of(self, partition: TopicPartition) -> frozenset[str]:
+        return self.racks.get(partition, frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class Assignor:
+    """A strategy by its name on the wire. ``cooperative``: members may keep what they own while they rejoin."""
+
+    name: str
+    assign: Callable[[Topics, Sequence[Member]], Assignment]
+    user_data: Callable[[Iterable[TopicPartition], int], bytes | None]
+    cooperative: bool = False
+
+
+def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:  # noqa: ARG001 - the shape of the field
+    """For strategies that remember nothing between rebalances."""
+
+
+def java_order(text: str) -> bytes:
+    """A sort key that orders strings as Java's compareTo does: by UTF-16 code units."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def in_order(members: Iterable[Member]) -> list[Member]:
+    """Static members by instance id, then dynamic ones by member id."""
+    return sorted(
+        members,
+        key=lambda m: (m.instance_id is None, java_order(m.member_id if m.instance_id is None else m.instance_id)),
+    )
+
+
+def known_topics(topics: Topics, members: Iterable[Member]) -> list[str]:
+    """The topics that somebody subscribes to and that have partitions, by name."""
+    wanted = {topic for member in members for topic in member.topics}
+    return sorted((t for t in wanted if topics.counts.get(t, 0) > 0), key=java_order)
+
+
+def racks_matter(topics: Topics, partitions: Iterable[TopicPartition], members: Iterable[Member]) -> bool:
+    """Whether placing by rack can help: racks are shared with the members, and not every rack has every partition."""
+    of_members = {member.rack for member in members if member.rack}
+    per_partition = [topics.racks_of(p) for p in partitions]
+    of_partitions: frozenset[str] = frozenset().union(*per_partition)
+    return not of_members.isdisjoint(of_partitions) and any(racks != of_partitions for racks in per_partition)
