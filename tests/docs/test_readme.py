@@ -1,0 +1,29 @@
+"""The examples of the README run as they stand."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.S)
+
+
+def face(source: str) -> str:
+    return "spark" if "kohort.spark" in source else "consumer" if "Consumer(" in source else "broker"
+
+
+@pytest.mark.parametrize("source", EXAMPLES, ids=face)
+def test_an_example_runs_as_it_stands(source, tmp_path):
+    script = tmp_path / "readme_example.py"
+    script.write_text(source)
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "an example shows something"
+
+
+def test_there_is_an_example_of_each_face_and_none_is_long():
+    assert {face(e) for e in EXAMPLES} == {"broker", "consumer", "spark"}
+    assert [e for e in EXAMPLES if len(e.splitlines()) > 18] == []
