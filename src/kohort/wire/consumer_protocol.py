@@ -1,0 +1,109 @@
+"""The blobs that consumers hide in JoinGroup and SyncGroup, to and from Python (facts 5.1).
+
+An int16 version, then fields that are never flexible. A version above 3 is read as 3 and bytes beyond it are ignored:
+that is how a newer member stays readable to an older leader.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from kohort.errors import ProtocolError
+from kohort.model import TopicPartition
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.messages import consumer_protocol as declared
+from kohort.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+PROTOCOL_TYPE: Final = "consumer"
+HIGHEST_VERSION: Final = 3
+_version = struct.Struct(">h")
+
+
+@dataclass(slots=True)
+class Subscription:
+    """What a member wants, and what it still owns."""
+
+    topics: list[str]
+    user_data: bytes | None = None
+    owned_partitions: list[TopicPartition] = field(default_factory=list)
+    generation_id: int = -1
+    rack_id: str | None = None
+
+
+@dataclass(slots=True)
+class Assignment:
+    """What the leader gives a member."""
+
+    partitions: list[TopicPartition] = field(default_factory=list)
+    user_data: bytes | None = None
+
+
+def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
+    """The blob of a subscription: topics sorted, owned partitions by topic, as Java writes them."""
+    message = declared.ConsumerProtocolSubscription(
+        topics=sorted(subscription.topics),
+        user_data=subscription.user_data,
+        owned_partitions=_grouped(subscription.owned_partitions),
+        generation_id=subscription.generation_id,
+        rack_id=subscription.rack_id,
+    )
+    return _version.pack(version) + encode_bytes(message, version)
+
+
+def parse_subscription(blob: bytes) -> Subscription:
+    """The subscription in a member's metadata. Raises ProtocolError for bytes that are none."""
+    message = _parse(declared.ConsumerProtocolSubscription, blob)
+    return Subscription(
+        topics=message.topics,
+        user_data=message.user_data,
+        owned_partitions=_flat(message.owned_partitions),
+        generation_id=message.generation_id,
+        rack_id=message.rack_id,
+    )
+
+
+def parse_subscribed_topics(blob: bytes) -> list[str]:
+    """Only the topics, for a broker that must not care for what else a newer or stranger client put there."""
+    message = _parse(declared.ConsumerProtocolSubscription, blob, version=0)
+    return message.topics
+
+
+def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
+    """The blob of an assignment, grouped by topic."""
+    message = declared.ConsumerProtocolAssignment(
+        assigned_partitions=_grouped(assignment.partitions), user_data=assignment.user_data
+    )
+    return _version.pack(version) + encode_bytes(message, version)
+
+
+def parse_assignment(blob: bytes) -> Assignment:
+    """The assignment in a blob. No bytes at all are an empty assignment; anything else malformed is a ProtocolError."""
+    if not blob:
+        return Assignment()
+    message = _parse(declared.ConsumerProtocolAssignment, blob)
+    return Assignment(partitions=_flat(message.assigned_partitions), user_data=message.user_data)
+
+
+def _parse(message: type[M], blob: bytes, version: int = HIGHEST_VERSION) -> M:
+    if len(blob) < _version.size:
+        raise ProtocolError(f"{len(blob)} bytes, too short for a version", message.__name__)
+    written = _version.unpack_from(blob)[0]
+    if written < 0:
+        raise ProtocolError(f"version {written}", message.__name__)
+    return decode(message, min(written, version), blob, _version.size)[0]
+
+
+def _grouped(partitions: Iterable[TopicPartition]) -> list[declared.TopicPartition]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return [declared.TopicPartition(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+
+
+def _flat(groups: Sequence[declared.TopicPartition]) -> list[TopicPartition]:
+    return [TopicPartition(group.topic, partition) for group in groups for partition in group.partitions]

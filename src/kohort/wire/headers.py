@@ -1,0 +1,128 @@
+"""Put the header before a request or a response, and take it off (facts 0.1).
+
+The header has two forms, and the version of the body says which: flexible versions add a section of tagged fields.
+Two exceptions stand for good: the client id is never compact, and ApiVersions is always answered with the short header
+so that a client can read it before it knows what the broker speaks.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from kohort.errors import ProtocolError, UnsupportedVersion
+from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.codec import Buffer, Malformed, coalesce, decode, encode, uvarint
+from kohort.wire.frames import frame
+from kohort.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+_fixed = struct.Struct(">hhih")
+_correlation = struct.Struct(">i")
+NO_TAGS: Final = b"\x00"
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    """Who asks what, at which version, under which number."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
+    """The header of a request and where its body starts.
+
+    The version is not judged here: whether it is served is the broker's to say, and ApiVersions must be answered at any
+    version. Raises UnsupportedVersion for an API that this side does not know at all, ProtocolError for a bad header.
+    """
+    try:
+        api_key, api_version, correlation_id, size = _fixed.unpack_from(request)
+    except struct.error:
+        raise ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader") from None
+    at = _fixed.size
+    client_id = None
+    if size >= 0:
+        if size > len(request) - at:
+            raise ProtocolError(f"a length of {size} with {len(request) - at} bytes left", "RequestHeader.client_id")
+        try:
+            client_id = request[at : at + size].decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(str(error), "RequestHeader.client_id") from None
+        at += size
+    elif size != -1:
+        raise ProtocolError(f"a length of {size}", "RequestHeader.client_id")
+    api = APIS.get(api_key)
+    if api is None:
+        raise UnsupportedVersion(
+            f"API key {api_key} (version {api_version}, client id {client_id!r}) is not known here"
+        )
+    if api_version >= api.flexible_from:
+        at = skip_tags(request, at, "RequestHeader")
+    return RequestHeader(api_key, api_version, correlation_id, client_id), at
+
+
+def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
+    """A framed request, ready to send."""
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    size = -1 if header.client_id is None else len(client_id)
+    try:
+        head = _fixed.pack(header.api_key, header.api_version, header.correlation_id, size) + client_id
+    except struct.error as error:
+        raise ProtocolError(f"cannot be written: {error}", "RequestHeader") from None
+    if header.api_version in type(message).FLEXIBLE:
+        head += NO_TAGS
+    return coalesce(frame([head, *encode(message, header.api_version)]))
+
+
+def build_response(correlation_id: int, message: Message, version: int) -> list[Buffer]:
+    """A framed response, ready to send; record batches in it are passed through, not copied."""
+    head = _correlation.pack(correlation_id)
+    if _long_response_header(type(message), version):
+        head += NO_TAGS
+    return coalesce(frame([head, *encode(message, version)]))
+
+
+def parse_response(response: bytes, message: type[M], version: int) -> tuple[int, M]:
+    """The correlation id and the body of a response. Bytes beyond the message are an error: the two sides disagree."""
+    correlation_id = correlation_of(response)
+    at = _correlation.size
+    if _long_response_header(message, version):
+        at = skip_tags(response, at, "ResponseHeader")
+    body, end = decode(message, version, response, at)
+    if end != len(response):
+        raise ProtocolError(f"{len(response) - end} bytes beyond the end of version {version}", message.__name__)
+    return correlation_id, body
+
+
+def correlation_of(response: bytes) -> int:
+    """Which request a response answers."""
+    try:
+        return int(_correlation.unpack_from(response)[0])
+    except struct.error:
+        raise ProtocolError(
+            f"a response of {len(response)} bytes, too short for its header", "ResponseHeader"
+        ) from None
+
+
+def skip_tags(body: bytes, at: int, what: str) -> int:
+    """Where a section of tagged fields ends; none are known in headers, and unknown ones are to be ignored."""
+    try:
+        count, at = uvarint(body, at)
+        for _ in range(count):
+            _, at = uvarint(body, at)
+            size, at = uvarint(body, at)
+            if size > len(body) - at:
+                raise ProtocolError(f"a tag of {size} bytes with {len(body) - at} left", f"{what}.tags")
+            at += size
+    except (IndexError, Malformed) as error:
+        raise ProtocolError(f"the tagged fields cannot be read: {error}", f"{what}.tags") from None
+    return at
+
+
+def _long_response_header(message: type[Message], version: int) -> bool:
+    return version in message.FLEXIBLE and message.API_KEY != API_VERSIONS

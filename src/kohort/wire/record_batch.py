@@ -1,0 +1,311 @@
+"""Record batches (magic 2): their header, their checksum, and the records inside (facts 6.1).
+
+The broker needs the first half of this file and never the second: it reads a header, checks the CRC, and puts the base
+offset and the leader epoch in place, both of which lie outside the CRC. Building and reading records, one Python
+object each, is for small batches (system topics, tests) and where the kernels of ``columns`` are not installed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import crc32c
+
+from kohort.errors import CorruptRecord
+from kohort.model import Header
+from kohort.wire.codec import Buffer
+from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec, codec_of, compress, decompress
+from kohort.wire.varints import read_varint, varint_bytes
+
+_layout = struct.Struct(">qiibIhiqqqhii")
+_head = struct.Struct(">qii")
+_after_crc = struct.Struct(">hiqqqhii")
+_length = struct.Struct(">i")
+
+MAGIC: Final = 2
+HEADER_BYTES: Final = _layout.size
+"""Bytes before the first record."""
+LENGTH_ENDS_AT: Final = 12
+"""The length counts from here."""
+CRC_STARTS_AT: Final = 21
+"""The checksum covers everything from here."""
+SMALLEST_LENGTH: Final = HEADER_BYTES - LENGTH_ENDS_AT
+
+CODEC_BITS: Final = 0x07
+TIMESTAMP_TYPE_BIT: Final = 0x08
+TRANSACTIONAL_BIT: Final = 0x10
+CONTROL_BIT: Final = 0x20
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
+SMALLEST_RECORD: Final = 7
+"""A length, attributes, two deltas, two null lengths, a header count."""
+
+
+class NewRecord(NamedTuple):
+    """A record on its way into a batch."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()
+    timestamp_ms: int = -1
+
+
+class ReadRecord(NamedTuple):
+    """A record that came out of a batch."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
+@dataclass(slots=True)
+class BatchHeader:
+    """The 61 bytes before the records, field by field."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return LENGTH_ENDS_AT + self.batch_length
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where a reader goes on: after the batch, whatever compaction took out of it."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record; 2**31 - 1 is followed by 0. -1 for a batch without sequence."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & 0x7FFF_FFFF
+
+    @property
+    def codec(self) -> Codec:
+        """Raises CorruptRecord for a number that is no codec."""
+        return codec_of(self.attributes & CODEC_BITS)
+
+    @property
+    def timestamp_type(self) -> int:
+        return LOG_APPEND_TIME if self.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_BIT)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_BIT)
+
+
+# ---------------------------------------------------------------- headers
+
+
+def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
+    """The header of the batch at ``at``; the records need not be there.
+
+    Raises CorruptRecord where there are fewer than 61 bytes, or where the length or the magic cannot be a batch's.
+    What the other fields may say depends on who sent them, and is judged by who reads them.
+    """
+    if len(buf) - at < HEADER_BYTES:
+        raise CorruptRecord(f"a batch header of {max(len(buf) - at, 0)} bytes, fewer than {HEADER_BYTES}")
+    header = BatchHeader(*_layout.unpack_from(buf, at))
+    if header.magic != MAGIC:
+        raise CorruptRecord(f"a batch of format {header.magic}; only format {MAGIC} is read", offset=header.base_offset)
+    if header.batch_length < SMALLEST_LENGTH:
+        raise CorruptRecord(f"a batch length of {header.batch_length}", offset=header.base_offset)
+    return header
+
+
+def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Each whole batch in ``buf``: where it starts, and its header. A partial last batch ends the walk."""
+    at, end = 0, len(buf)
+    while end - at >= HEADER_BYTES:
+        header = parse_batch_header(buf, at)
+        if header.size > end - at:
+            return
+        yield at, header
+        at += header.size
+
+
+def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
+    """Raises CorruptRecord where the bytes are not those that were summed, or are not all there."""
+    if header.size > len(buf) - at:
+        raise CorruptRecord(f"a batch of {header.size} bytes with {len(buf) - at} present", offset=header.base_offset)
+    crc = crc32c.crc32c(memoryview(buf)[at + CRC_STARTS_AT : at + header.size])
+    if crc != header.crc:
+        raise CorruptRecord(f"CRC {crc:#010x}, but the batch says {header.crc:#010x}", offset=header.base_offset)
+
+
+def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buffer]:
+    """``batch`` under its place in the log: a new head of 16 bytes, and a view of all the rest."""
+    length = _length.unpack_from(batch, 8)[0]
+    return [_head.pack(base_offset, length, leader_epoch), memoryview(batch)[_head.size :]]
+
+
+# ---------------------------------------------------------------- records
+
+
+def build_batch(
+    records: Sequence[NewRecord],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    leader_epoch: int = -1,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    log_append_time_ms: int | None = None,
+) -> bytes:
+    """One batch of ``records``, with consecutive offsets from ``base_offset``.
+
+    ``log_append_time_ms`` makes it a batch of that type: one time for all records, whatever theirs say.
+    """
+    base_timestamp = records[0].timestamp_ms if records else -1
+    max_timestamp = max((r.timestamp_ms for r in records), default=-1)
+    body = bytearray()
+    for delta, record in enumerate(records):
+        _append_record(body, record, record.timestamp_ms - base_timestamp, delta)
+    attributes = codec | is_transactional * TRANSACTIONAL_BIT | is_control * CONTROL_BIT
+    if log_append_time_ms is not None:
+        attributes |= TIMESTAMP_TYPE_BIT
+        max_timestamp = log_append_time_ms
+    payload = body if codec is Codec.NONE else compress(codec, body)
+    summed = _after_crc.pack(
+        attributes,
+        max(len(records) - 1, 0),
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
+    )
+    crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
+    length = SMALLEST_LENGTH + len(payload)
+    head = _head.pack(base_offset, length, leader_epoch) + struct.pack(">bI", MAGIC, crc)
+    return b"".join((head, summed, payload))
+
+
+def _append_record(body: bytearray, record: NewRecord, timestamp_delta: int, offset_delta: int) -> None:
+    inner = bytearray(b"\x00")
+    inner += varint_bytes(timestamp_delta)
+    inner += varint_bytes(offset_delta)
+    _append_bytes(inner, record.key)
+    _append_bytes(inner, record.value)
+    inner += varint_bytes(len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(inner, name.encode())
+        _append_bytes(inner, value)
+    body += varint_bytes(len(inner))
+    body += inner
+
+
+def _append_bytes(inner: bytearray, value: bytes | None) -> None:
+    if value is None:
+        inner += b"\x01"
+        return
+    inner += varint_bytes(len(value))
+    inner += value
+
+
+def read_batch(buf: Buffer, at: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES) -> list[ReadRecord]:
+    """The records of the batch at ``at``; the CRC is the caller's to check.
+
+    Raises CorruptRecord for anything malformed, TooLarge for more than ``max_bytes`` once decompressed.
+    """
+    header = parse_batch_header(buf, at)
+    try:
+        return _read_records(buf, at, header, max_bytes)
+    except CorruptRecord as error:
+        error.offset = header.base_offset
+        raise
+
+
+def _read_records(buf: Buffer, at: int, header: BatchHeader, max_bytes: int) -> list[ReadRecord]:
+    if header.size > len(buf) - at:
+        raise CorruptRecord(f"a batch of {header.size} bytes with {len(buf) - at} present")
+    if header.last_offset_delta < 0:
+        raise CorruptRecord(f"a last offset delta of {header.last_offset_delta}")
+    body = decompress(header.codec, memoryview(buf)[at + HEADER_BYTES : at + header.size], max_bytes)
+    count = header.record_count
+    if not 0 <= count <= len(body) // SMALLEST_RECORD:
+        raise CorruptRecord(f"a count of {count} records in {len(body)} bytes")
+    records: list[ReadRecord] = []
+    place = 0
+    try:
+        for _ in range(count):
+            record, place = _read_record(body, place, header)
+            records.append(record)
+    except IndexError:
+        raise CorruptRecord(f"record {len(records)} of {count} runs past the end of its batch") from None
+    except UnicodeDecodeError as error:
+        raise CorruptRecord(f"record {len(records)} of {count} has a header whose key is not UTF-8: {error}") from None
+    if place != len(body):
+        raise CorruptRecord(f"{len(body) - place} bytes after the last of {count} records")
+    return records
+
+
+def _read_record(body: bytes, at: int, header: BatchHeader) -> tuple[ReadRecord, int]:
+    size, at = read_varint(body, at)
+    end = at + size
+    if size < 0 or end > len(body):
+        raise CorruptRecord(f"a record of {size} bytes with {len(body) - at} left")
+    timestamp_delta, at = read_varint(body, at + 1)
+    offset_delta, at = read_varint(body, at)
+    key, at = _read_bytes(body, at, end)
+    value, at = _read_bytes(body, at, end)
+    count, at = read_varint(body, at)
+    if not 0 <= count <= (end - at) // 2:
+        raise CorruptRecord(f"a count of {count} headers with {end - at} bytes left in the record")
+    headers: list[Header] = []
+    for _ in range(count):
+        name, at = _read_bytes(body, at, end)
+        if name is None:
+            raise CorruptRecord("a record header without a key")
+        content, at = _read_bytes(body, at, end)
+        headers.append((name.decode(), content))
+    if at != end:
+        raise CorruptRecord(f"a record that ends {end - at} bytes before its length says")
+    if header.attributes & TIMESTAMP_TYPE_BIT:
+        timestamp_ms = header.max_timestamp
+    elif header.base_timestamp < 0:
+        timestamp_ms = -1
+    else:
+        timestamp_ms = header.base_timestamp + timestamp_delta
+    return ReadRecord(header.base_offset + offset_delta, timestamp_ms, key, value, headers), end
+
+
+def _read_bytes(body: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = read_varint(body, at)
+    if size < 0:
+        if size != -1:
+            raise CorruptRecord(f"a length of {size}")
+        return None, at
+    if size > end - at:
+        raise CorruptRecord(f"a length of {size} with {end - at} bytes left in the record")
+    return body[at : at + size], at + size
