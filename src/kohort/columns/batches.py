@@ -13,13 +13,10 @@ from typing import Final
 
 from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import Codec, decompress
-from kohort.wire.record_batch import BatchHeader, check_crc, split_batches
+from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec, decompress
+from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, check_crc, split_batches
 
-BATCH_OVERHEAD: Final = 61
-"""Bytes of a batch before its records (facts 6.1)."""
-MAX_BATCH_BYTES: Final = 256 << 20
-"""What one batch may decompress to, unless the caller says otherwise."""
+INT64_MAX: Final = (1 << 63) - 1
 COMMIT_MARKER: Final = 1
 
 
@@ -52,7 +49,7 @@ def sections(
     place: Place,
     *,
     check_crcs: bool = True,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    max_batch_bytes: int = DEFAULT_MAX_BYTES,
     aborted: Iterable[tuple[int, int]] = (),
 ) -> Iterator[Section]:
     """The batches of ``buf`` that overlap the wanted offsets. ``aborted``: (producer id, first offset), of a Fetch
@@ -63,6 +60,7 @@ def sections(
             return
         if check_crcs:
             checked(buf, at, header, place)
+        check_counts(header, place)
         skip = filter_aborted.skips(header, buf, at)
         if skip or header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
             continue
@@ -88,16 +86,22 @@ def checked(buf: Buffer, at: int, header: BatchHeader, place: Place) -> None:
         raise place.corrupt(error.problem, header.base_offset) from None
 
 
+def check_counts(header: BatchHeader, place: Place) -> None:
+    """Raise CorruptRecord for a header whose offsets or count no batch can have."""
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
+        problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
+        raise place.corrupt(problem, max(header.base_offset, place.start_offset))
+    if header.record_count < 0:
+        raise place.corrupt(f"a batch of {header.record_count} records", header.base_offset)
+
+
 def section_of(buf: Buffer, at: int, header: BatchHeader, place: Place, max_batch_bytes: int) -> Section:
     """The stretch of one batch, decompressed if need be."""
-    start, end = at + BATCH_OVERHEAD, at + header.size
+    start, end = at + HEADER_BYTES, at + header.size
     try:
-        codec = Codec(header.codec)
-        if codec is Codec.NONE:
+        if header.codec is Codec.NONE:
             return Section(header, buf, start, end)
-        data = decompress(codec, memoryview(buf)[start:end], max_batch_bytes)
-    except ValueError:
-        raise place.corrupt(f"compression codec {header.codec} does not exist", header.base_offset) from None
+        data = decompress(header.codec, memoryview(buf)[start:end], max_batch_bytes)
     except CorruptRecord as error:
         raise place.corrupt(error.problem, header.base_offset) from None
     return Section(header, data, 0, len(data))
@@ -133,5 +137,5 @@ class AbortedFilter:
 def marker_type(buf: Buffer, at: int, header: BatchHeader) -> int:
     """The type in a control record's key; control batches hold one short uncompressed record, whose lengths are
     single bytes (facts 6.1)."""
-    key = at + BATCH_OVERHEAD + 5
+    key = at + HEADER_BYTES + 5
     return int.from_bytes(bytes(buf[key + 2 : key + 4]), "big") if key + 4 <= at + header.size else 0

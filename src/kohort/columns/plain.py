@@ -6,13 +6,13 @@ batch, before a byte is read or sliced (facts 6.1).
 
 from __future__ import annotations
 
-from kohort.columns.batches import Place, Section
+from kohort.columns.batches import INT64_MAX, Place, Section
 from kohort.columns.problems import PROBLEMS, Problem
 from kohort.errors import CorruptRecord
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
 
-INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+INT64_MIN = -(1 << 63)
 
 
 class Broken(Exception):
@@ -28,20 +28,19 @@ def read_section(section: Section, place: Place, out: list[Record]) -> None:
     data = section.data if isinstance(section.data, bytes) else bytes(section.data[section.start : section.end])
     at, end = (section.start, section.end) if isinstance(section.data, bytes) else (0, section.end - section.start)
     stop_offset = INT64_MAX if place.end_offset is None else place.end_offset
-    index = 0
-    try:
-        for index in range(header.record_count):
+    for index in range(header.record_count):
+        try:
             length, at = varint(data, at, end)
             if length < 0 or at + length > end:
-                raise Broken(Problem.RECORD_LENGTH)
+                raise Broken(Problem.RECORD_LENGTH)  # noqa: TRY301 - one place turns a broken rule into the error
             record = read_record(data, at, at + length, section, place)
-            at += length
-            if place.start_offset <= record.offset < stop_offset:
-                out.append(record)
-        if at != end:
-            raise Broken(Problem.TRAILING_BYTES)
-    except Broken as broken:
-        raise corrupt(broken.problem, index, section, place) from None
+        except Broken as broken:
+            raise corrupt(broken.problem, index, section, place) from None
+        at += length
+        if place.start_offset <= record.offset < stop_offset:
+            out.append(record)
+    if at != end:
+        raise corrupt(Problem.TRAILING_BYTES, header.record_count, section, place)
 
 
 def corrupt(problem: Problem, index: int, section: Section, place: Place) -> CorruptRecord:
@@ -103,7 +102,7 @@ def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes 
 
 
 def read_headers(data: bytes, at: int, end: int) -> tuple[list[Header], int]:
-    """The headers of one record; a count is checked against the bytes left (two at least for each) before it is used."""
+    """The headers of one record; a count is checked against the bytes left (two each) before it is used."""
     count, at = varint(data, at, end)
     if count == 0:
         return [], at

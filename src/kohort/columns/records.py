@@ -6,10 +6,11 @@ import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from kohort.columns.batches import MAX_BATCH_BYTES, Place, sections
+from kohort.columns.batches import Place, sections
 from kohort.columns.plain import read_section
 from kohort.model import Record
 from kohort.wire.codec import Buffer
+from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 
 def records_of(
@@ -20,7 +21,7 @@ def records_of(
     start_offset: int,
     end_offset: int | None = None,
     check_crcs: bool = True,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
+    max_batch_bytes: int = DEFAULT_MAX_BYTES,
     aborted: Iterable[tuple[int, int]] = (),
 ) -> list[Record]:
     """The records of ``buf`` (consecutive batches, perhaps with a partial one at the end) whose offsets lie in
