@@ -1,1 +1,76 @@
 """kohort: Kafka consumer groups, in Python, whole."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from kohort.errors import (
+    ApiError,
+    ApiTimeout,
+    CommitFailed,
+    ConfigError,
+    ConnectionFailed,
+    CorruptRecord,
+    ErrorCode,
+    KohortError,
+    NoOffsetForPartition,
+    ProtocolError,
+    StorageError,
+    UsageError,
+    Wakeup,
+)
+from kohort.model import Node, OffsetAndMetadata, Record, TopicPartition
+from kohort.version import VERSION
+
+__version__ = VERSION
+
+_LAZY = {
+    "Admin": "kohort.aio.admin",
+    "AsyncAdmin": "kohort.aio.admin",
+    "AsyncProducer": "kohort.aio.producer",
+    "Broker": "kohort.aio.embedded",
+    "Consumer": "kohort.aio.consumer",
+    "Producer": "kohort.aio.producer",
+}
+"""Public names that bring sockets and threads with them: imported when first used (PEP 562)."""
+
+__all__ = [
+    "Admin",
+    "ApiError",
+    "ApiTimeout",
+    "AsyncAdmin",
+    "AsyncProducer",
+    "Broker",
+    "CommitFailed",
+    "ConfigError",
+    "ConnectionFailed",
+    "Consumer",
+    "CorruptRecord",
+    "ErrorCode",
+    "KohortError",
+    "NoOffsetForPartition",
+    "Node",
+    "OffsetAndMetadata",
+    "Producer",
+    "ProtocolError",
+    "Record",
+    "StorageError",
+    "TopicPartition",
+    "UsageError",
+    "Wakeup",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'kohort' has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

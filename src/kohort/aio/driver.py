@@ -1,0 +1,235 @@
+"""Drives an Engine over asyncio sockets: bytes in, bytes out, one timer, and a kick when the user wants something.
+
+All of it runs on one loop. ``guard`` is held while the engine works, so that a blocking face may touch the same
+machines from its caller's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from kohort.aio.system import SystemClock
+from kohort.client.engine import Engine
+from kohort.client.io import Close, Closed, ConnectionId, Input, Open, Opened, Output, Received, Send, Tick
+from kohort.clock import Clock
+
+T = TypeVar("T")
+CLOSE_GRACE_S: Final = 1.0
+
+
+class _Link(asyncio.Protocol):
+    """One socket of one engine."""
+
+    def __init__(self, driver: Driver, connection: ConnectionId) -> None:
+        self._driver = driver
+        self._connection = connection
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._driver.linked(self._connection, self)
+
+    def data_received(self, data: bytes) -> None:
+        self._driver.handle(Received(self._connection, data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        reason = f"the connection broke: {exc}" if exc else "the broker closed the connection"
+        self._driver.unlinked(self._connection, reason)
+
+
+class Driver:
+    """One engine, its sockets and its timer. Made and used on the loop it lives on, but for ``kick_soon``."""
+
+    def __init__(
+        self, engine: Engine, *, clock: Clock | None = None, guard: contextlib.AbstractContextManager[Any] | None = None
+    ) -> None:
+        self.engine = engine
+        self.clock = clock or SystemClock()
+        self.loop = asyncio.get_running_loop()
+        self._guard = guard or contextlib.nullcontext()
+        self._links: dict[ConnectionId, _Link] = {}
+        self._connecting: dict[ConnectionId, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms: int | None = None
+        self._kicked = False
+        self._closed = False
+        self._watchers: dict[Callable[[], object], asyncio.Future[Any]] = {}
+        self._listeners: list[Callable[[], None]] = []
+        self._drained = asyncio.Event()
+
+    def on_progress(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` on the loop after every step of the engine."""
+        self._listeners.append(listener)
+
+    def kick(self) -> None:
+        """Let the engine look at its sources soon: the user asked for something."""
+        if not self._kicked and not self._closed:
+            self._kicked = True
+            self.loop.call_soon(self._on_kick)
+
+    def kick_soon(self) -> None:
+        """``kick`` from another thread."""
+        if not self._kicked:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to be kicked
+                self.loop.call_soon_threadsafe(self.kick)
+
+    async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
+        """What ``ready`` returns as soon as it is not None; it is asked now and after every step of the engine.
+
+        Returns None when ``timeout_ms`` passed first. What ``ready`` raises is raised here.
+        """
+        value = ready()
+        if value is not None or timeout_ms == 0:
+            return value
+        self.kick()
+        future: asyncio.Future[T] = self.loop.create_future()
+
+        def watcher() -> T | None:
+            return ready()
+
+        self._watchers[watcher] = future
+        timer = None
+        if timeout_ms is not None:
+            timer = self.loop.call_later(timeout_ms / 1000, _end_wait, future)
+        try:
+            return await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._watchers.pop(watcher, None)
+
+    def handle(self, given: Input) -> None:
+        """Feed one event to the engine and do what it says."""
+        if self._closed:
+            return
+        try:
+            with self._guard:
+                outputs = self.engine.handle(given, self.clock.now_ms())
+            self._do(outputs)
+        except Exception as error:
+            self._fail(error)
+            raise
+        self._arm()
+        self._notify()
+
+    async def close(self) -> None:
+        """End every connection, after what was written has left."""
+        if self._closed:
+            return
+        with self._guard:
+            outputs = self.engine.close(self.clock.now_ms())
+        self._do(outputs)
+        self._notify()
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._connecting.values()):
+            task.cancel()
+        for link in list(self._links.values()):
+            if link.transport is not None:
+                link.transport.close()
+        for future in self._watchers.values():
+            _end_wait(future)
+        if self._links:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), CLOSE_GRACE_S)
+
+    # Sockets
+
+    def linked(self, connection: ConnectionId, link: _Link) -> None:
+        if connection not in self._connecting:  # closed by the engine meanwhile
+            assert link.transport is not None
+            link.transport.abort()
+            return
+        self._links[connection] = link
+        self.handle(Opened(connection))
+
+    def unlinked(self, connection: ConnectionId, reason: str) -> None:
+        if self._links.pop(connection, None) is not None:
+            self.handle(Closed(connection, reason))
+        if self._closed and not self._links:
+            self._drained.set()
+
+    async def _connect(self, connection: ConnectionId, host: str, port: int) -> None:
+        try:
+            await self.loop.create_connection(lambda: _Link(self, connection), host, port)
+        except OSError as error:
+            self._connecting.pop(connection, None)
+            self.handle(Closed(connection, error.strerror or str(error)))
+        finally:
+            self._connecting.pop(connection, None)
+
+    def _do(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Send(connection, buffers):
+                    link = self._links.get(connection)
+                    if link is not None and link.transport is not None:
+                        link.transport.writelines(buffers)
+                case Open(connection, host, port):
+                    task = self.loop.create_task(self._connect(connection, host, port))
+                    self._connecting[connection] = task
+                case Close(connection):
+                    self._drop(connection)
+
+    def _drop(self, connection: ConnectionId) -> None:
+        task = self._connecting.pop(connection, None)
+        if task is not None and connection not in self._links:
+            task.cancel()
+        link = self._links.pop(connection, None)
+        if link is not None and link.transport is not None:
+            link.transport.close()
+
+    # Time
+
+    def _on_kick(self) -> None:
+        self._kicked = False
+        self.handle(Tick())
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_at_ms = None
+        self.handle(Tick())
+
+    def _arm(self) -> None:
+        at_ms = self.engine.wake_at_ms
+        if self._timer is not None:
+            if self._timer_at_ms == at_ms:
+                return
+            self._timer.cancel()
+            self._timer = None
+        self._timer_at_ms = at_ms
+        if at_ms is not None:
+            delay_ms = max(0, at_ms - self.clock.now_ms())
+            self._timer = self.loop.call_later(delay_ms / 1000, self._on_timer)
+
+    # Those who wait
+
+    def _notify(self) -> None:
+        for listener in self._listeners:
+            listener()
+        for ready, future in list(self._watchers.items()):
+            if future.done():
+                continue
+            try:
+                value = ready()
+            except Exception as error:  # noqa: BLE001  # it belongs to whoever waits
+                future.set_exception(error)
+            else:
+                if value is not None:
+                    future.set_result(value)
+
+    def _fail(self, error: Exception) -> None:
+        """A bug in a machine: nobody waits for ever for what will not come."""
+        for future in self._watchers.values():
+            if not future.done():
+                future.set_exception(error)
+
+
+def _end_wait(future: asyncio.Future[Any]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,143 @@
+"""One background thread with one loop for the whole process: the home of every client that has a blocking face.
+
+It is made on first use, again after a fork (threads do not cross one), and ends at exit after the clients still open
+have been closed, so that what they hold is not lost with the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
+
+from kohort.errors import KohortError, UsageError
+
+T = TypeVar("T")
+EXIT_GRACE_S: Final = 5.0
+
+
+class Closeable(Protocol):
+    """A blocking face that must end before the process does."""
+
+    def close(self) -> None: ...
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's loop where it is installed (half the cost of asyncio's), asyncio's elsewhere."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class IoThread:
+    """A daemon thread that runs a loop until the process ends."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.loop = new_loop()
+        self._open: weakref.WeakSet[Closeable] = weakref.WeakSet()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kohort-io", daemon=True)
+        self._thread.start()
+        self._started.wait()
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run ``work`` on the loop and wait for it; an interrupt (Ctrl-C) cancels it."""
+        self.check_thread()
+        future = asyncio.run_coroutine_threadsafe(work(), self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call_now(self, work: Callable[[], T]) -> T:
+        """Run a plain function on the loop and wait for it: cheaper than ``call`` where nothing is awaited."""
+        self.check_thread()
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001  # it belongs to the caller
+                future.set_exception(error)
+
+        self.loop.call_soon_threadsafe(run)
+        return future.result()
+
+    def check_thread(self) -> None:
+        """Raises UsageError where waiting would never end."""
+        if threading.get_ident() == self._thread.ident:
+            raise UsageError("a blocking call from a callback on kohort's I/O thread would wait for itself")
+        if self.pid != os.getpid():
+            raise UsageError("this client was made before a fork; make a new one in the child process")
+
+    def close_at_exit(self, client: Closeable) -> None:
+        """Close ``client`` when the process ends, unless it is gone before."""
+        self._open.add(client)
+
+    def forget(self, client: Closeable) -> None:
+        self._open.discard(client)
+
+    def stop(self) -> None:
+        """End the loop after the clients still open."""
+        for client in list(self._open):
+            with contextlib.suppress(KohortError):
+                client.close()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(EXIT_GRACE_S)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.call_soon(self._started.set)
+        try:
+            self.loop.run_forever()
+        finally:
+            self._cancel_all()
+            self.loop.close()
+
+    def _cancel_all(self) -> None:
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+
+
+class _Process:
+    """What belongs to this process and to no child of it."""
+
+    lock = threading.Lock()
+    current: IoThread | None = None
+
+
+def io_thread() -> IoThread:
+    """The I/O thread of this process, made if there is none."""
+    with _Process.lock:
+        if _Process.current is None:
+            _Process.current = IoThread()
+        return _Process.current
+
+
+def _after_fork() -> None:
+    _Process.lock = threading.Lock()
+    _Process.current = None
+
+
+def _at_exit() -> None:
+    if _Process.current is not None:
+        _Process.current.stop()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+atexit.register(_at_exit)

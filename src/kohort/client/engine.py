@@ -1,0 +1,358 @@
+"""The client's engine: polls the sources, chooses node, connection and version, pairs answers, says when to wake.
+
+It holds one connection per node and lane. A request to a node waits while its connection is being made; when the
+connection fails, so do the requests that wait on it. A request to any node moves on to the next address instead, and
+fails when every address has failed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.client.backoff import Backoff
+from kohort.client.connections import Answer, Connection, Pending, State
+from kohort.client.io import Close, Closed, ConnectionId, Input, Open, Opened, Output, Received, Send
+from kohort.client.metadata import Metadata
+from kohort.client.source import ANY_NODE, RequestSource
+from kohort.clock import Rng
+from kohort.config.client import ClientConfig
+from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError
+from kohort.wire.apis import api_of
+
+DATA: Final = "data"
+_BOOTSTRAP: Final = -2
+"""Bootstrap addresses stand for nodes -2, -3, ... until metadata names the real ones."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One purpose of talking to one node: its connection, what waits for it, and how often it failed in a row."""
+
+    node_id: int
+    name: str
+    connection: Connection | None = None
+    waiting: list[Pending] = field(default_factory=list)
+    failures: int = 0
+    retry_at_ms: int = 0
+
+
+class Engine:
+    """The machine that every client is built around."""
+
+    def __init__(self, config: ClientConfig, sources: Sequence[RequestSource], metadata: Metadata, rng: Rng) -> None:
+        self.metadata = metadata
+        self.wake_at_ms: int | None = None
+        self._config = config
+        self._sources: list[RequestSource] = [metadata, *sources]
+        self._bootstrap = config.bootstrap
+        self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng)
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._by_connection: dict[ConnectionId, Lane] = {}
+        self._anywhere: list[Pending] = []
+        self._refused: dict[int, str] = {}
+        self._next_id = 1
+        self._seen_version = metadata.version
+        self._out: list[Output] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits for a connection or for an answer."""
+        return not self._anywhere and not any(
+            lane.waiting or (lane.connection is not None and lane.connection.load) for lane in self._lanes.values()
+        )
+
+    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+        """Take one event; returns what to do, in order."""
+        match given:
+            case Opened(connection):
+                self._opened(connection, now_ms)
+            case Received(connection, data):
+                self._received(connection, data, now_ms)
+            case Closed(connection, reason):
+                lane = self._by_connection.get(connection)
+                if lane is not None:
+                    self._lost(lane, reason, now_ms)
+        self._expire(now_ms)
+        self._pump(now_ms)
+        self._plan(now_ms)
+        out, self._out = self._out, []
+        return out
+
+    def close(self, now_ms: int) -> Sequence[Output]:
+        """End every connection; what is under way fails."""
+        error = ConnectionFailed("the client was closed")
+        for lane in list(self._lanes.values()):
+            orphans = lane.waiting
+            lane.waiting = []
+            if lane.connection is not None:
+                orphans = [*lane.connection.pending(), *orphans]
+                self._end(lane)
+            self._fail(orphans, error, now_ms)
+        anywhere, self._anywhere = self._anywhere, []
+        self._fail(anywhere, error, now_ms)
+        self.wake_at_ms = None
+        out, self._out = self._out, []
+        return out
+
+    # What arrives
+
+    def _opened(self, connection: ConnectionId, now_ms: int) -> None:
+        lane = self._by_connection.get(connection)
+        if lane is not None and lane.connection is not None:
+            self._write(lane.connection, lane.connection.opened(now_ms))
+
+    def _received(self, connection_id: ConnectionId, data: bytes, now_ms: int) -> None:
+        lane = self._by_connection.get(connection_id)
+        connection = lane.connection if lane is not None else None
+        if lane is None or connection is None:
+            return
+        try:
+            out, answers = connection.received(data, now_ms)
+        except ProtocolError as error:
+            self._broken(lane, error, now_ms)
+            return
+        self._write(connection, out)
+        if connection.state is State.READY and (lane.failures or lane.node_id in self._refused):
+            lane.failures = 0
+            self._refused.pop(lane.node_id, None)
+        self._deliver(answers, now_ms)
+
+    def _broken(self, lane: Lane, error: ProtocolError, now_ms: int) -> None:
+        """Bytes that make no sense: the request they should have answered gets the error, the rest the loss."""
+        assert lane.connection is not None
+        if lane.connection.in_flight:
+            self._fail([lane.connection.in_flight.popleft()], error, now_ms)
+        self._end(lane, keep=True)
+        self._lost(lane, str(error), now_ms)
+
+    def _lost(self, lane: Lane, reason: str, now_ms: int) -> None:
+        """The connection is gone: back off, fail what waited on it, or send it elsewhere."""
+        connection = lane.connection
+        assert connection is not None
+        self._by_connection.pop(connection.id, None)
+        lane.connection = None
+        lane.failures += 1
+        lane.retry_at_ms = now_ms + self._backoff.delay_ms(lane.failures)
+        orphans = [*connection.pending(), *lane.waiting]
+        lane.waiting = []
+        self._refused[lane.node_id] = f"{connection.address} ({reason})"
+        if lane.node_id >= 0:
+            self.metadata.request_refresh()
+        movable = [p for p in orphans if p.unsent.node_id == ANY_NODE and p.correlation_id < 0]
+        fixed = [p for p in orphans if p.unsent.node_id != ANY_NODE or p.correlation_id >= 0]
+        for pending in movable:
+            pending.tried |= {lane.node_id}
+        self._anywhere += movable
+        who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
+        self._fail(fixed, ConnectionFailed(f"{who}: {reason}"), now_ms)
+
+    # Time
+
+    def _expire(self, now_ms: int) -> None:
+        for lane in list(self._lanes.values()):
+            connection = lane.connection
+            self._expire_waiting(lane.waiting, f"a connection to node {lane.node_id}", now_ms)
+            if connection is None:
+                continue
+            if connection.state is not State.READY and connection.deadline_ms <= now_ms:
+                self._end(lane, keep=True)
+                self._lost(lane, "the connection did not stand in time", now_ms)
+            elif (stuck := connection.overdue(now_ms)) is not None:
+                connection.in_flight.remove(stuck)
+                self._fail([stuck], self._timed_out(stuck, connection.address), now_ms)
+                self._end(lane, keep=True)
+                self._lost(lane, "a request was not answered in time", now_ms)
+            elif self._is_idle(connection, now_ms):
+                self._end(lane)
+        self._expire_waiting(self._anywhere, "any broker", now_ms)
+
+    def _expire_waiting(self, waiting: list[Pending], what: str, now_ms: int) -> None:
+        late = [p for p in waiting if p.deadline_ms <= now_ms]
+        if late:
+            waiting[:] = [p for p in waiting if p.deadline_ms > now_ms]
+            for pending in late:
+                self._fail([pending], self._timed_out(pending, what), now_ms)
+
+    def _timed_out(self, pending: Pending, what: str) -> ApiTimeout:
+        unsent = pending.unsent
+        tried = "; ".join(self._refused.values())
+        why = f"; failed so far: {tried}" if tried else ""
+        return ApiTimeout(f"{api_of(unsent.request).name} waited {unsent.timeout_ms} ms for {what}{why}")
+
+    def _is_idle(self, connection: Connection, now_ms: int) -> bool:
+        idle_ms = self._config.connections_max_idle_ms
+        quiet = connection.state is State.READY and not connection.load
+        return idle_ms >= 0 and quiet and connection.last_used_ms + idle_ms <= now_ms
+
+    # What leaves
+
+    def _pump(self, now_ms: int) -> None:
+        """Poll the sources and place what they want, until nothing moves any more."""
+        moved = True
+        wakes: list[int] = []
+        while moved:
+            moved = False
+            wakes = []
+            for index, source in enumerate(self._sources):
+                poll = source.poll(now_ms)
+                if poll.wake_at_ms is not None:
+                    wakes.append(poll.wake_at_ms)
+                for unsent in poll.unsent:
+                    moved = True
+                    self._place(Pending(unsent, index, now_ms + unsent.timeout_ms), now_ms)
+            self._adopt_bootstrap()
+            moved = self._place_anywhere(now_ms) or moved
+            moved = self._move_lanes(now_ms) or moved
+        self.wake_at_ms = min(wakes, default=None)
+
+    def _place(self, pending: Pending, now_ms: int) -> None:
+        node_id = pending.unsent.node_id
+        if node_id == ANY_NODE:
+            self._anywhere.append(pending)
+        elif self.metadata.node(node_id) is None:
+            self.metadata.request_refresh()
+            self._fail([pending], ConnectionFailed(f"node {node_id} is not in the cluster's metadata"), now_ms)
+        else:
+            self._lane(node_id, pending.unsent.lane).waiting.append(pending)
+
+    def _lane(self, node_id: int, name: str) -> Lane:
+        lane = self._lanes.get((node_id, name))
+        if lane is None:
+            lane = self._lanes[node_id, name] = Lane(node_id, name)
+        return lane
+
+    def _move_lanes(self, now_ms: int) -> bool:
+        """Connect where something waits, write what can be written; returns whether sources heard of it."""
+        heard = False
+        for lane in list(self._lanes.values()):
+            if lane.waiting and lane.connection is None and lane.retry_at_ms <= now_ms:
+                self._open(lane, now_ms)
+            connection = lane.connection
+            if connection is None:
+                continue
+            if lane.waiting and connection.state is State.READY:
+                connection.queue.extend(lane.waiting)
+                lane.waiting = []
+            if connection.queue:
+                out, answers = connection.write_queued(now_ms)
+                self._write(connection, out)
+                self._deliver(answers, now_ms)
+                heard = heard or bool(answers)
+        return heard
+
+    def _place_anywhere(self, now_ms: int) -> bool:
+        """Give requests to any node the least loaded connection, or see that one is made."""
+        if not self._anywhere:
+            return False
+        ready = [
+            (lane.connection.load, lane.node_id < 0, lane.node_id, lane)
+            for lane in self._lanes.values()
+            if lane.name == DATA and lane.connection is not None and lane.connection.state is State.READY
+        ]
+        if ready:
+            lane = min(ready, key=lambda entry: entry[:3])[3]
+            lane.waiting += self._anywhere
+            self._anywhere = []
+            return False
+        candidates = self._candidates()
+        hopeless = [p for p in self._anywhere if p.tried >= set(candidates)]
+        if hopeless:
+            self._anywhere = [p for p in self._anywhere if p not in hopeless]
+            tried = "; ".join(self._refused.get(node_id, "") for node_id in candidates)
+            self._fail(hopeless, ConnectionFailed(f"no broker could be reached: {tried}"), now_ms)
+        if self._anywhere and not any(self._is_connecting(node_id) for node_id in candidates):
+            lanes = [self._lane(node_id, DATA) for node_id in candidates]
+            due = [lane for lane in lanes if lane.retry_at_ms <= now_ms]
+            if due:
+                self._open(min(due, key=lambda lane: lane.failures), now_ms)
+        return bool(hopeless)
+
+    def _candidates(self) -> list[int]:
+        """Known nodes, then those bootstrap addresses that are none of them."""
+        known = {(node.host, node.port) for node in self.metadata.nodes}
+        unknown = [_BOOTSTRAP - i for i, address in enumerate(self._bootstrap) if address not in known]
+        return [node.node_id for node in self.metadata.nodes] + unknown
+
+    def _is_connecting(self, node_id: int) -> bool:
+        lane = self._lanes.get((node_id, DATA))
+        return lane is not None and lane.connection is not None
+
+    def _adopt_bootstrap(self) -> None:
+        """A bootstrap connection whose address metadata names is that node's data connection from then on."""
+        if self._seen_version == self.metadata.version:
+            return
+        self._seen_version = self.metadata.version
+        for node in self.metadata.nodes:
+            if (node.host, node.port) not in self._bootstrap:
+                continue
+            key = (_BOOTSTRAP - self._bootstrap.index((node.host, node.port)), DATA)
+            lane = self._lanes.get(key)
+            if lane is None or lane.connection is None or (node.node_id, DATA) in self._lanes:
+                continue
+            del self._lanes[key]
+            lane.node_id = node.node_id
+            self._lanes[node.node_id, DATA] = lane
+
+    def _address(self, node_id: int) -> tuple[str, int] | None:
+        if node_id <= _BOOTSTRAP:
+            return self._bootstrap[_BOOTSTRAP - node_id]
+        node = self.metadata.node(node_id)
+        return None if node is None else (node.host, node.port)
+
+    def _open(self, lane: Lane, now_ms: int) -> None:
+        address = self._address(lane.node_id)
+        if address is None:
+            waiting, lane.waiting = lane.waiting, []
+            self._fail(waiting, ConnectionFailed(f"node {lane.node_id} has left the cluster"), now_ms)
+            return
+        config = self._config
+        lane.connection = Connection(
+            self._next_id,
+            address,
+            client_id=config.client_id,
+            max_bytes=config.receive_message_max_bytes,
+            deadline_ms=now_ms + config.socket_connection_setup_timeout_ms,
+        )
+        self._next_id += 1
+        self._by_connection[lane.connection.id] = lane
+        self._out.append(Open(lane.connection.id, *address))
+
+    def _end(self, lane: Lane, *, keep: bool = False) -> None:
+        """Close the lane's connection; ``keep`` leaves it in place for what follows a failure."""
+        assert lane.connection is not None
+        self._out.append(Close(lane.connection.id))
+        self._by_connection.pop(lane.connection.id, None)
+        if not keep:
+            lane.connection = None
+
+    def _write(self, connection: Connection, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
+        if buffers:
+            self._out.append(Send(connection.id, buffers))
+
+    def _deliver(self, answers: Sequence[Answer], now_ms: int) -> None:
+        for answer in answers:
+            source = self._sources[answer.pending.source]
+            if isinstance(answer.response, KohortError):
+                source.on_failure(answer.pending.unsent, answer.response, now_ms)
+            else:
+                source.on_response(answer.pending.unsent, answer.response, now_ms)
+
+    def _fail(self, pendings: Sequence[Pending], error: KohortError, now_ms: int) -> None:
+        for pending in pendings:
+            self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
+
+    def _plan(self, now_ms: int) -> None:
+        """When to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
+        times = [] if self.wake_at_ms is None else [self.wake_at_ms]
+        times += [p.deadline_ms for p in self._anywhere]
+        needed = set(self._candidates()) if self._anywhere else set()
+        for lane in self._lanes.values():
+            times += [p.deadline_ms for p in lane.waiting]
+            if lane.connection is not None:
+                at_ms = lane.connection.next_deadline_ms(now_ms, self._config.connections_max_idle_ms)
+                times += [] if at_ms is None else [at_ms]
+            elif lane.waiting or (lane.node_id in needed and lane.name == DATA):
+                times.append(lane.retry_at_ms)
+        self.wake_at_ms = min(times, default=None)
