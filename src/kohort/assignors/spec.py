@@ -58,7 +58,7 @@ class Assignor:
     cooperative: bool = False
 
 
-def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:  # noqa: ARG001 - the shape of the field
+def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
     """For strategies that remember nothing between rebalances."""
 
 

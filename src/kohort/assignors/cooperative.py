@@ -1,0 +1,68 @@
+"""cooperative-sticky: members keep what they own while they rejoin; what moves is withheld once (facts 5.7, KIP-429).
+
+A partition that changes hands is given to nobody in this round: its owner sees that it lost it, revokes it and
+rejoins, and only the round after that gives it to the new owner. So no partition ever has two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kohort.assignors.claims import Claim
+from kohort.assignors.spec import Assignment, Assignor, Member, Topics
+from kohort.assignors.sticky import deal
+from kohort.errors import ProtocolError
+from kohort.model import TopicPartition
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.schema import Message, int32
+
+
+class CooperativeUserData(Message, versions="0"):
+    """The generation, for members whose Subscription is too old to carry it."""
+
+    generation: int = int32()
+
+
+def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+    """The partitions of each member, without those that somebody has to give up first."""
+    dealt = deal(topics, members, read_claim)
+    transferring = dealt.transferring
+    if transferring is None:
+        transferring = changing_hands(members, dealt.assignment)
+    for partition, new_owner in transferring.items():
+        dealt.assignment[new_owner].remove(partition)
+    return dealt.assignment
+
+
+def changing_hands(
+    members: Iterable[Member], assignment: Mapping[str, Sequence[TopicPartition]]
+) -> dict[TopicPartition, str]:
+    """The partitions that one member gains while another, which owned them, does not keep them."""
+    gained: dict[TopicPartition, str] = {}
+    lost: set[TopicPartition] = set()
+    for member in members:
+        owned, assigned = set(member.owned), set(assignment[member.member_id])
+        gained |= dict.fromkeys(assigned - owned, member.member_id)
+        lost |= owned - assigned
+    return {partition: owner for partition, owner in gained.items() if partition in lost}
+
+
+def read_claim(member: Member) -> Claim:
+    """What a member owns, and since when: by its Subscription, or by its user data where that is older than v2."""
+    if member.generation is not None:
+        return Claim(member.owned, member.generation)
+    if not member.user_data:
+        return Claim(member.owned, None)
+    try:
+        data, _ = decode(CooperativeUserData, 0, bytes(member.user_data))
+    except ProtocolError:
+        return Claim(member.owned, -1)
+    return Claim(member.owned, data.generation)
+
+
+def user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes | None:
+    """What to send along with a JoinGroup."""
+    return encode_bytes(CooperativeUserData(generation=generation), 0)
+
+
+COOPERATIVE_STICKY = Assignor("cooperative-sticky", assign, user_data, cooperative=True)

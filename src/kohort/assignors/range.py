@@ -1,0 +1,106 @@
+"""range: each topic is cut into runs of neighbouring partitions, one run per member; by rack where that helps.
+
+Facts 5.5; the rack phase is KIP-881. Topics with equal subscribers and equal partition counts are cut alike, so that
+their partitions of one number meet at one member (co-partitioning), and the rack phase keeps it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from kohort.assignors.spec import (
+    Assignment,
+    Assignor,
+    Member,
+    Topics,
+    in_order,
+    known_topics,
+    no_user_data,
+    racks_matter,
+)
+from kohort.model import TopicPartition
+
+
+class _TopicState:
+    """One topic while it is being dealt: what is left, and what each member may still take."""
+
+    def __init__(self, topic: str, topics: Topics, members: Sequence[Member]) -> None:
+        self.topic = topic
+        self.members = members
+        self.unassigned = dict.fromkeys(topics.partitions(topic))
+        self.size = len(self.unassigned)
+        self._topics = topics
+        self._racks = {m.member_id: m.rack for m in members}
+        self._base, self._extras = divmod(self.size, len(members))
+        self._taken = dict.fromkeys(self._racks, 0)
+        self.by_rack = racks_matter(topics, self.unassigned, members)
+
+    def allowance(self, member_id: str) -> int:
+        return max(0, self._base + (self._extras > 0) - self._taken[member_id])
+
+    def fits(self, member_id: str, partition: TopicPartition) -> bool:
+        """Whether the member can read ``partition`` within its rack; one without a rack reads anywhere."""
+        rack = self._racks[member_id]
+        return not rack or rack in self._topics.racks_of(partition)
+
+    def give(self, member_id: str, partitions: Sequence[TopicPartition], assignment: Assignment) -> None:
+        assignment[member_id].extend(partitions)
+        self._taken[member_id] += len(partitions)
+        if self._taken[member_id] > self._base:
+            self._extras -= 1
+        for partition in partitions:
+            del self.unassigned[partition]
+
+
+def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+    """The partitions of each member."""
+    assignment: Assignment = {m.member_id: [] for m in members}
+    ordered = in_order(members)
+    states = [
+        _TopicState(topic, topics, [m for m in ordered if topic in m.topics]) for topic in known_topics(topics, members)
+    ]
+    by_rack = any(state.by_rack for state in states)
+    if by_rack:
+        _deal_by_rack(states, assignment)
+    for state in states:
+        _deal_ranges(state, lambda _member, _partition: True, assignment)
+    if by_rack:
+        for partitions in assignment.values():
+            partitions.sort()
+    return assignment
+
+
+def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
+    """Each member in turn takes the lowest partitions it may, up to its allowance."""
+    for member in state.members:
+        allowance = state.allowance(member.member_id)
+        taken = [p for p in state.unassigned if may_take(member.member_id, p)][:allowance]
+        if taken:
+            state.give(member.member_id, taken, assignment)
+
+
+def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None:
+    alike: dict[tuple[tuple[tuple[str, str], ...], int], list[_TopicState]] = {}
+    for state in states:
+        alike.setdefault((tuple((m.member_id, m.rack) for m in state.members), state.size), []).append(state)
+    for group in alike.values():
+        if len(group) > 1:
+            _deal_alike(group, assignment)
+        elif group[0].by_rack:
+            _deal_ranges(group[0], group[0].fits, assignment)
+
+
+def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
+    """Co-partitioned topics: a partition number goes to the first member whose rack fits it in every topic."""
+    remaining = [m.member_id for m in states[0].members]
+    for number in range(states[0].size):
+        for member_id in remaining:
+            if all(s.allowance(member_id) and s.fits(member_id, TopicPartition(s.topic, number)) for s in states):
+                for state in states:
+                    state.give(member_id, [TopicPartition(state.topic, number)], assignment)
+                if not any(state.allowance(member_id) for state in states):
+                    remaining.remove(member_id)
+                break
+
+
+RANGE = Assignor("range", assign, no_user_data)

@@ -1,0 +1,24 @@
+"""roundrobin: all partitions of all topics are dealt in a circle of the members (facts 5.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_order, known_topics, no_user_data
+
+
+def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+    """The partitions of each member. A member that does not subscribe to a topic is passed over."""
+    assignment: Assignment = {m.member_id: [] for m in members}
+    circle = in_order(members)
+    at = 0
+    for topic in known_topics(topics, members):
+        for partition in topics.partitions(topic):
+            while topic not in circle[at].topics:
+                at = (at + 1) % len(circle)
+            assignment[circle[at].member_id].append(partition)
+            at = (at + 1) % len(circle)
+    return assignment
+
+
+ROUNDROBIN = Assignor("roundrobin", assign, no_user_data)

@@ -1,0 +1,84 @@
+"""sticky: balanced first, then as little movement as that allows (facts 5.7, KIP-54).
+
+An eager strategy: members give everything up before they rejoin, so what they had travels in the user data. The two
+cases (equal and different subscriptions) and the weighing of claims are shared with cooperative-sticky.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kohort.assignors.claims import Claim, ReadClaim, weigh_claims
+from kohort.assignors.spec import Assignment, Assignor, Member, Topics, known_topics
+from kohort.assignors.sticky_equal import EqualSubscriptions
+from kohort.assignors.sticky_mixed import MixedSubscriptions
+from kohort.errors import ProtocolError
+from kohort.model import TopicPartition
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.schema import Message, array, int32, string
+
+
+class StickyTopic(Message):
+    topic: str = string()
+    partitions: list[int] = array(int32())
+
+
+class StickyUserData(Message, versions="0-1"):
+    """What a member of a sticky group had, and since when; version 0 lacks the generation."""
+
+    previous_assignment: list[StickyTopic] = array(StickyTopic)
+    generation: int = int32("1+", default=-1)
+
+
+class Dealt(NamedTuple):
+    """A sticky assignment; ``transferring`` is None where the case does not keep track of it."""
+
+    assignment: Assignment
+    transferring: dict[TopicPartition, str] | None
+
+
+def deal(topics: Topics, members: Sequence[Member], read: ReadClaim) -> Dealt:
+    """Assign with the least movement; ``read`` says what a member claims to own."""
+    if not members:
+        return Dealt({}, {})
+    ordered = sorted(members, key=lambda m: m.member_id)
+    names = known_topics(topics, ordered)
+    ownership = weigh_claims(ordered, {name: topics.counts[name] for name in names}, read)
+    if all(set(m.topics) == set(ordered[0].topics) for m in ordered):
+        equal = EqualSubscriptions(topics, names, ordered, ownership)
+        return Dealt(equal.assign(), equal.transferring)
+    return Dealt(MixedSubscriptions(topics, names, ordered, ownership).assign(), None)
+
+
+def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+    """The partitions of each member."""
+    return deal(topics, members, read_claim).assignment
+
+
+def read_claim(member: Member) -> Claim:
+    """What a member had, from its user data; unreadable user data is no claim."""
+    if not member.user_data:
+        return Claim((), None)
+    for version in (1, 0):
+        try:
+            data, _ = decode(StickyUserData, version, bytes(member.user_data))
+        except ProtocolError:
+            continue
+        partitions = [TopicPartition(t.topic, p) for t in data.previous_assignment for p in t.partitions]
+        return Claim(partitions, data.generation if version else -1)
+    return Claim((), None)
+
+
+def user_data(owned: Iterable[TopicPartition], generation: int) -> bytes | None:
+    """What to send along with a JoinGroup; nothing before the first assignment."""
+    if generation < 0:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for partition in sorted(owned):
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    previous = [StickyTopic(topic=t, partitions=p) for t, p in by_topic.items()]
+    return encode_bytes(StickyUserData(previous_assignment=previous, generation=generation), 1)
+
+
+STICKY = Assignor("sticky", assign, user_data)
