@@ -1,1 +1,1 @@
-"""Decides for every group, and only decides."""
+"""Decides for every group, and only decides (design section 8)."""

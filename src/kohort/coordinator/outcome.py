@@ -1,0 +1,95 @@
+"""What goes into the coordinator and what a decision is: records to append, replies to release, timers, journal.
+
+A decision changes nothing but the round of its group. The runtime appends ``records``, replays them, and only then
+arms ``timers`` and releases ``replies``; if the append fails, the replies are refused and the round is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
+
+from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.records import Record
+from kohort.wire.schema import Message
+
+TimerKind = Literal["round", "sync", "session", "pending", "offsets"]
+
+
+class TimerKey(NamedTuple):
+    """What a timer of a shard is for; ``member_id`` is empty where the timer is the group's own."""
+
+    kind: TimerKind
+    group_id: str = ""
+    member_id: str = ""
+
+
+class SetTimer(NamedTuple):
+    """Fire ``key`` at ``at_ms``, instead of whatever was set for it before."""
+
+    key: TimerKey
+    at_ms: int
+
+
+class CancelTimer(NamedTuple):
+    """Forget ``key``."""
+
+    key: TimerKey
+
+
+@dataclass(slots=True, eq=False)
+class GroupRequest:
+    """A request as the coordinator sees it: the message, its version, who asks, and where the answer goes.
+
+    ``client_host`` is in Kafka's textual form (``/127.0.0.1``). ``connection`` serves as evidence only: the
+    coordinator never acts on a connection's end.
+    """
+
+    message: Message
+    api_version: int
+    client_id: str
+    client_host: str
+    reply_to: Hashable
+    connection: int = -1
+
+
+class Reply(NamedTuple):
+    """The answer to one request. ``asked`` is the request, so that a reply can be turned into its refusal."""
+
+    asked: GroupRequest
+    message: Message
+
+    @property
+    def to(self) -> Hashable:
+        return self.asked.reply_to
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A decision, to be carried out by the runtime and by nothing else.
+
+    ``round_changed`` says that the decision left marks in the group's round, so that the round must be dropped if
+    ``records`` cannot be appended.
+    """
+
+    records: list[Record] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    timers: list[SetTimer | CancelTimer] = field(default_factory=list)
+    journal: list[JournalEntry] = field(default_factory=list)
+    round_changed: bool = True
+
+
+class TopicsView(Protocol):
+    """What the coordinator may know of topics."""
+
+    def topic_id(self, name: str) -> bytes | None: ...
+
+    def topic_name(self, topic_id: bytes) -> str | None: ...
+
+    def partition_count(self, name: str) -> int | None: ...
+
+
+AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int], None]
+"""Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` at ``now_ms``, as one batch, whole or not at
+all. Raises ApiError or StorageError when it cannot."""

@@ -1,0 +1,89 @@
+"""The records of ``__consumer_offsets`` that classic groups write, and their bytes (facts 2.18, Appendix B).
+
+A key is its record type as int16 followed by the key's fields; a value is its version as int16 followed by the
+value's fields; a tombstone has no value. What is written is what Kafka 4.3 writes; all older versions are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from kohort.errors import CorruptLog, ProtocolError
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
+
+LEGACY_OFFSET_COMMIT: Final = 0
+OFFSET_COMMIT: Final = 1
+GROUP_METADATA: Final = 2
+
+OFFSET_VALUE_VERSION: Final = 4
+OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
+"""The only version that has ``expire_timestamp``: a commit of v2 to v4 that asked for a retention time."""
+GROUP_VALUE_VERSION: Final = 3
+
+_INT16 = struct.Struct(">h")
+_KEY_PREFIX = {kind: _INT16.pack(kind) for kind in (OFFSET_COMMIT, GROUP_METADATA)}
+
+
+class OffsetCommitted(NamedTuple):
+    """A group's offset in one partition; without a value its tombstone."""
+
+    group_id: str
+    topic: str
+    partition: int
+    value: OffsetCommitValue | None
+
+
+class GroupWritten(NamedTuple):
+    """A group's generation with its members and their assignments; without a value its tombstone."""
+
+    group_id: str
+    value: GroupMetadataValue | None
+
+
+Record = OffsetCommitted | GroupWritten
+KeyValue = tuple[bytes, bytes | None]
+
+
+def build_record(record: Record) -> KeyValue:
+    """The key and the value of ``record`` as bytes."""
+    if isinstance(record, OffsetCommitted):
+        key = OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition)
+        return _KEY_PREFIX[OFFSET_COMMIT] + encode_bytes(key, 0), _offset_value(record.value)
+    key_bytes = _KEY_PREFIX[GROUP_METADATA] + encode_bytes(GroupMetadataKey(group=record.group_id), 0)
+    if record.value is None:
+        return key_bytes, None
+    return key_bytes, _INT16.pack(GROUP_VALUE_VERSION) + encode_bytes(record.value, GROUP_VALUE_VERSION)
+
+
+def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
+    if value is None:
+        return None
+    version = OFFSET_VALUE_VERSION if value.expire_timestamp == -1 else OFFSET_VALUE_VERSION_WITH_EXPIRY
+    return _INT16.pack(version) + encode_bytes(value, version)
+
+
+def parse_record(key: bytes, value: bytes | None) -> Record | None:
+    """What a record of the topic says, or None for a type that classic groups do not know.
+
+    Raises CorruptLog for bytes that are not such a record and for a value of a version yet unknown.
+    """
+    try:
+        (kind,) = _INT16.unpack_from(key)
+        if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
+            commit, _ = decode(OffsetCommitKey, 0, key, 2)
+            offset = None if value is None else decode(OffsetCommitValue, _version(value), value, 2)[0]
+            return OffsetCommitted(commit.group, commit.topic, commit.partition, offset)
+        if kind == GROUP_METADATA:
+            group, _ = decode(GroupMetadataKey, 0, key, 2)
+            generation = None if value is None else decode(GroupMetadataValue, _version(value), value, 2)[0]
+            return GroupWritten(group.group, generation)
+    except (ProtocolError, struct.error) as error:
+        raise CorruptLog(f"a record of __consumer_offsets with key {key[:80]!r} cannot be read: {error}") from error
+    return None
+
+
+def _version(value: bytes) -> int:
+    version: int = _INT16.unpack_from(value)[0]
+    return version
