@@ -67,6 +67,7 @@ class Connection:
         self.state = State.CONNECTING
         self.deadline_ms = deadline_ms
         """Until when the connection must be READY."""
+        self.broken: ProtocolError | None = None
         self.last_used_ms = 0
         self.muted_until_ms = 0
         self.queue: deque[Pending] = deque()
@@ -95,16 +96,19 @@ class Connection:
     def received(self, data: bytes, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
         """Take bytes; returns what to write (a second handshake) and the answers found.
 
-        Raises ProtocolError if the bytes are not responses to what was asked; the connection is then of no use.
+        ``broken`` is set if the bytes are not responses to what was asked: the connection is then of no use.
         """
         self.last_used_ms = now_ms
         out: list[Buffer] = []
         answers: list[Answer] = []
-        for frame in self._frames.feed(data):
-            if self.state is State.HANDSHAKE:
-                out += self._shake(frame)
-            else:
-                answers.append(self._pair(frame, now_ms))
+        try:
+            for frame in self._frames.feed(data):
+                if self.state is State.HANDSHAKE:
+                    out += self._shake(frame)
+                else:
+                    answers.append(self._pair(frame, now_ms))
+        except ProtocolError as error:
+            self.broken = error
         return out, answers
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[Answer]]:

@@ -7,7 +7,7 @@ fails when every address has failed it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,6 +44,8 @@ class Engine:
     def __init__(self, config: ClientConfig, sources: Sequence[RequestSource], metadata: Metadata, rng: Rng) -> None:
         self.metadata = metadata
         self.wake_at_ms: int | None = None
+        self.ever_connected = False
+        """Whether a broker has ever completed the handshake."""
         self._config = config
         self._sources: list[RequestSource] = [metadata, *sources]
         self._bootstrap = config.bootstrap
@@ -108,16 +110,15 @@ class Engine:
         connection = lane.connection if lane is not None else None
         if lane is None or connection is None:
             return
-        try:
-            out, answers = connection.received(data, now_ms)
-        except ProtocolError as error:
-            self._broken(lane, error, now_ms)
-            return
+        out, answers = connection.received(data, now_ms)
         self._write(connection, out)
-        if connection.state is State.READY and (lane.failures or lane.node_id in self._refused):
+        if connection.state is State.READY:
+            self.ever_connected = True
             lane.failures = 0
             self._refused.pop(lane.node_id, None)
         self._deliver(answers, now_ms)
+        if connection.broken is not None:
+            self._broken(lane, connection.broken, now_ms)
 
     def _broken(self, lane: Lane, error: ProtocolError, now_ms: int) -> None:
         """Bytes that make no sense: the request they should have answered gets the error, the rest the loss."""
@@ -156,6 +157,7 @@ class Engine:
             self._expire_waiting(lane.waiting, f"a connection to node {lane.node_id}", now_ms)
             if connection is None:
                 continue
+            self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
             if connection.state is not State.READY and connection.deadline_ms <= now_ms:
                 self._end(lane, keep=True)
                 self._lost(lane, "the connection did not stand in time", now_ms)
@@ -168,12 +170,10 @@ class Engine:
                 self._end(lane)
         self._expire_waiting(self._anywhere, "any broker", now_ms)
 
-    def _expire_waiting(self, waiting: list[Pending], what: str, now_ms: int) -> None:
-        late = [p for p in waiting if p.deadline_ms <= now_ms]
-        if late:
-            waiting[:] = [p for p in waiting if p.deadline_ms > now_ms]
-            for pending in late:
-                self._fail([pending], self._timed_out(pending, what), now_ms)
+    def _expire_waiting(self, waiting: MutableSequence[Pending], what: str, now_ms: int) -> None:
+        for pending in [p for p in waiting if p.deadline_ms <= now_ms]:
+            waiting.remove(pending)
+            self._fail([pending], self._timed_out(pending, what), now_ms)
 
     def _timed_out(self, pending: Pending, what: str) -> ApiTimeout:
         unsent = pending.unsent
@@ -247,12 +247,12 @@ class Engine:
         if not self._anywhere:
             return False
         ready = [
-            (lane.connection.load, lane.node_id < 0, lane.node_id, lane)
+            (lane.connection.load, lane.node_id < 0, lane.name != DATA, lane.node_id, lane)
             for lane in self._lanes.values()
-            if lane.name == DATA and lane.connection is not None and lane.connection.state is State.READY
+            if lane.connection is not None and lane.connection.state is State.READY
         ]
         if ready:
-            lane = min(ready, key=lambda entry: entry[:3])[3]
+            lane = min(ready, key=lambda entry: entry[:4])[4]
             lane.waiting += self._anywhere
             self._anywhere = []
             return False
@@ -260,13 +260,14 @@ class Engine:
         hopeless = [p for p in self._anywhere if p.tried >= set(candidates)]
         if hopeless:
             self._anywhere = [p for p in self._anywhere if p not in hopeless]
-            tried = "; ".join(self._refused.get(node_id, "") for node_id in candidates)
-            self._fail(hopeless, ConnectionFailed(f"no broker could be reached: {tried}"), now_ms)
+            causes = "; ".join(self._refused.get(node_id, "") for node_id in candidates)
+            self._fail(hopeless, ConnectionFailed(f"no broker could be reached: {causes}"), now_ms)
         if self._anywhere and not any(self._is_connecting(node_id) for node_id in candidates):
             lanes = [self._lane(node_id, DATA) for node_id in candidates]
             due = [lane for lane in lanes if lane.retry_at_ms <= now_ms]
             if due:
-                self._open(min(due, key=lambda lane: lane.failures), now_ms)
+                tried = self._anywhere[0].tried
+                self._open(min(due, key=lambda lane: (lane.node_id in tried, lane.failures)), now_ms)
         return bool(hopeless)
 
     def _candidates(self) -> list[int]:
