@@ -13,8 +13,9 @@ from typing import Final, TypeVar
 
 from kohort.errors import ProtocolError, UnsupportedVersion
 from kohort.wire.apis import API_VERSIONS, APIS
-from kohort.wire.codec import Buffer, Malformed, coalesce, decode, encode, uvarint
+from kohort.wire.codec import Buffer, coalesce, decode, encode
 from kohort.wire.frames import frame
+from kohort.wire.generate import Malformed, uvarint
 from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)

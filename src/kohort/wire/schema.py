@@ -59,7 +59,6 @@ class FieldSpec:
     code: str = ""
     of: FieldSpec | type[Message] | None = None
     name: str = ""
-    never_flexible: bool = False
 
 
 def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
@@ -183,11 +182,8 @@ def string(
     default: str | None = "",
     ignorable: bool = False,
     tag: int | None = None,
-    never_flexible: bool = False,
 ) -> Any:
-    spec: FieldSpec = _spec("string", versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
-    spec.never_flexible = never_flexible
-    return spec
+    return _spec("string", versions, default, nullable=nullable, ignorable=ignorable, tag=tag)
 
 
 def data(

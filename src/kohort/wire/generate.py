@@ -1,0 +1,187 @@
+"""The ground that generated readers and writers stand on: their text, their errors, the sizes that bound them.
+
+The codec writes Python source for one version of one message. Every line of it knows the field that it serves, so a
+failure is traced to its field (``protocols[2].name``) after the fact, and costs nothing until it happens.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kohort.errors import ProtocolError
+from kohort.wire.schema import NEW_LIST, FieldSpec, Message
+
+
+class Malformed(Exception):
+    """Raised inside generated code; leaves the codec only as a ProtocolError."""
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of generated code: the field it serves, and where several are packed at once, which and of what."""
+
+    text: str
+    path: str
+    owner: str = ""
+    run: tuple[FieldSpec, ...] = ()
+
+
+_functions: dict[str, list[Line]] = {}
+
+
+class Source:
+    """The text of one generated function, and the names that it may use."""
+
+    def __init__(self, name: str, signature: str, scope: dict[str, Any]) -> None:
+        self.name = name
+        self.lines = [Line(f"def {name}({signature}):", "")]
+        self.scope = scope
+        self.names = 0
+
+    def add(self, path: str, depth: int, *lines: str) -> None:
+        """Append lines at an indentation, all serving one field."""
+        self.lines.extend(Line("    " * (depth + 1) + line, path) for line in lines)
+
+    def new(self, letter: str) -> str:
+        """A local name that nothing else has."""
+        self.names += 1
+        return f"{letter}{self.names}"
+
+    def bind(self, letter: str, value: Any) -> str:
+        """A name by which the function sees ``value``."""
+        name = self.new(letter)
+        self.scope[name] = value
+        return name
+
+    def compile(self) -> Any:
+        filename = f"<kohort.wire {self.name} {len(_functions)}>"
+        _functions[filename] = self.lines
+        exec(compile("\n".join(line.text for line in self.lines), filename, "exec"), self.scope)
+        return self.scope[self.name]
+
+
+# ---------------------------------------------------------------- errors
+
+
+def field_error(message: type[Message], error: BaseException, problem: str) -> ProtocolError:
+    """The ProtocolError for a failure inside generated code, with the path of the field at which it failed."""
+    path = message.__name__
+    trace = error.__traceback__
+    while trace is not None:
+        lines = _functions.get(trace.tb_frame.f_code.co_filename)
+        if lines is not None:
+            line = lines[trace.tb_lineno - 1]
+            if line.path:
+                path += "." + _culprit(line, trace.tb_frame.f_locals).format_map(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+    return ProtocolError(problem, path)
+
+
+def _culprit(line: Line, names: dict[str, Any]) -> str:
+    """Of several fields packed together, the first that does not fit."""
+    for spec in line.run:
+        try:
+            struct.pack(f">{spec.code}", getattr(names[line.owner], spec.name))
+        except (struct.error, TypeError, AttributeError):
+            return join(line.path, spec.name)
+    return line.path if not line.run else join(line.path, line.run[0].name)
+
+
+def join(path: str, name: str) -> str:
+    """The path of a field inside the struct at ``path``."""
+    return f"{path}.{name}" if path else name
+
+
+# ---------------------------------------------------------------- unsigned varints
+
+
+def uvarint(body: bytes, at: int) -> tuple[int, int]:
+    """The unsigned varint at ``at``, of at most 32 bits, and where it ends."""
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = body[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFF_FFFF:
+                raise Malformed("a varint of more than 32 bits")
+            return value, at
+    raise Malformed("a varint of more than five bytes")
+
+
+def uvarint_bytes(value: int) -> bytes:
+    """``value`` (0 to 2**32 - 1) as an unsigned varint."""
+    if not 0 <= value <= 0xFFFF_FFFF:
+        raise Malformed(f"{value} does not fit a varint of 32 bits")
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class UvarintTable(dict[int, bytes]):
+    """Small unsigned varints made beforehand; others are made when asked for, and not kept."""
+
+    def __missing__(self, value: int) -> bytes:
+        return uvarint_bytes(value)
+
+
+UVARINTS: Final = UvarintTable((value, uvarint_bytes(value)) for value in range(2048))
+
+
+# ---------------------------------------------------------------- what a version holds
+
+
+def plain_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
+    """The fields that this version writes in place, in order."""
+    return [f for f in message.FIELDS if version in f.versions and (f.tag is None or not flexible)]
+
+
+def tagged_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
+    """The fields that this version writes as tags, in the order of their tags."""
+    tagged = [f for f in message.FIELDS if version in f.versions and f.tag is not None and flexible]
+    return sorted(tagged, key=lambda f: f.tag or 0)
+
+
+def holds_records(message: type[Message]) -> bool:
+    """Whether record batches travel in this message."""
+    return any(f.kind == "records" or (isinstance(f.of, type) and holds_records(f.of)) for f in message.FIELDS)
+
+
+def smallest(spec: FieldSpec, version: int, flexible: bool) -> int:
+    """The fewest bytes that a value of ``spec`` can take."""
+    if spec.kind == "fixed":
+        return struct.calcsize(f">{spec.code}")
+    if spec.kind == "struct":
+        assert isinstance(spec.of, type)
+        return 1 if version in spec.nullable else smallest_struct(spec.of, version, flexible)
+    if flexible:
+        return 1
+    return 2 if spec.kind == "string" else 4
+
+
+def smallest_struct(message: type[Message], version: int, flexible: bool) -> int:
+    """The fewest bytes that a struct can take, its section of tags included."""
+    return sum(smallest(f, version, flexible) for f in plain_fields(message, version, flexible)) + flexible
+
+
+def smallest_element(spec: FieldSpec, version: int, flexible: bool) -> int:
+    """The fewest bytes that an element of the array ``spec`` can take."""
+    if isinstance(spec.of, type):
+        return smallest_struct(spec.of, version, flexible)
+    assert spec.of is not None
+    return smallest(spec.of, version, flexible)
+
+
+def default_of(spec: FieldSpec) -> Any:
+    """A field's default as a value to compare with; where it is mutable, a fresh one."""
+    if spec.default is not NEW_LIST:
+        return spec.default
+    if spec.kind == "struct":
+        assert isinstance(spec.of, type)
+        return spec.of()
+    return []

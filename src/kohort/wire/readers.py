@@ -1,0 +1,175 @@
+"""Generate the reader of one version of one message: ``read(b, p, n) -> (message, end)``.
+
+In the generated code ``b`` is the body, ``p`` the place in it, ``n`` its end. Every length is checked against the bytes
+that remain before they are sliced, and every count against the bytes that so many elements need at least before a list
+is made; so what a body makes a reader allocate is bounded by the body's own size.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kohort.wire.generate import (
+    Malformed,
+    Source,
+    join,
+    plain_fields,
+    smallest_element,
+    tagged_fields,
+    uvarint,
+)
+from kohort.wire.schema import NEW_LIST, FieldSpec, Message
+
+Reader = Callable[[bytes, int, int], tuple[Any, int]]
+
+_int16 = struct.Struct(">h").unpack_from
+_int32 = struct.Struct(">i").unpack_from
+
+
+def compile_reader(message: type[Message], version: int) -> Reader:
+    """The reader of ``message`` at ``version``."""
+    return _ReaderSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
+
+
+def _short(kind: str, length: int, left: int) -> Malformed:
+    if length < 0:
+        return Malformed(f"null, or a negative {kind} ({length})")
+    return Malformed(f"a {kind} of {length} with {left} bytes left")
+
+
+class _ReaderSource(Source):
+    def __init__(self, message: type[Message], version: int) -> None:
+        scope: dict[str, Any] = {
+            "Malformed": Malformed,
+            "uvarint": uvarint,
+            "short": _short,
+            "int16": _int16,
+            "int32": _int32,
+            "unpack_from": struct.unpack_from,
+            "new": object.__new__,
+        }
+        super().__init__(f"read_{message.__name__}_v{version}", "b, p, n", scope)
+        self.version = version
+        self.flexible = version in message.FLEXIBLE
+        self.struct(0, message, "m", "")
+        self.add("", 0, "return m, p")
+
+    def struct(self, depth: int, message: type[Message], target: str, path: str) -> None:
+        """Read a struct into the local ``target``."""
+        self.add(path, depth, f"{target} = new({self.bind('C', message)})")
+        run: list[FieldSpec] = []
+        for spec in plain_fields(message, self.version, self.flexible):
+            if spec.kind == "fixed":
+                run.append(spec)
+                continue
+            self.run(depth, run, target, path)
+            run = []
+            self.value(depth, spec, f"{target}.{spec.name}", join(path, spec.name))
+        self.run(depth, run, target, path)
+        tagged = tagged_fields(message, self.version, self.flexible)
+        for spec in message.FIELDS:
+            if self.version not in spec.versions or spec in tagged:
+                self.default(depth, spec, f"{target}.{spec.name}", join(path, spec.name))
+        if self.flexible:
+            self.tags(depth, tagged, target, path)
+
+    def default(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
+        if spec.default is not NEW_LIST:
+            self.add(path, depth, f"{target} = {self.bind('D', spec.default)}")
+        elif spec.kind == "struct":
+            self.add(path, depth, f"{target} = {self.bind('C', spec.of)}()")
+        else:
+            self.add(path, depth, f"{target} = []")
+
+    def run(self, depth: int, run: list[FieldSpec], target: str, path: str) -> None:
+        """Neighbouring fields of fixed size, in one unpack."""
+        if not run:
+            return
+        layout = struct.Struct(">" + "".join(spec.code for spec in run))
+        names = ", ".join(f"{target}.{spec.name}" for spec in run)
+        first = join(path, run[0].name)
+        self.add(first, depth, f"{names}{',' if len(run) == 1 else ''} = {self.bind('U', layout.unpack_from)}(b, p)")
+        self.add(first, depth, f"p += {layout.size}")
+
+    def value(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
+        """Read one field, or one element of an array, into the expression ``target``."""
+        if spec.kind == "fixed":
+            layout = struct.Struct(f">{spec.code}")
+            self.add(path, depth, f"({target},) = {self.bind('U', layout.unpack_from)}(b, p)", f"p += {layout.size}")
+        elif spec.kind == "struct":
+            self.nested(depth, spec, target, path)
+        elif spec.kind == "array":
+            self.array(depth, spec, target, path)
+        else:
+            self.sized(depth, spec, target, path)
+
+    def length(self, depth: int, spec: FieldSpec, path: str) -> None:
+        """Set ``l`` to a length or a count, -1 for null."""
+        if self.flexible:
+            self.add(path, depth, "l = b[p] - 1", "if l > 126:", "    l, p = uvarint(b, p)", "    l -= 1")
+            self.add(path, depth, "else: p += 1")
+        elif spec.kind == "string":
+            self.add(path, depth, "(l,) = int16(b, p)", "p += 2")
+        else:
+            self.add(path, depth, "(l,) = int32(b, p)", "p += 4")
+
+    def null(self, depth: int, spec: FieldSpec, target: str, path: str) -> int:
+        """Take a null where the version has one; returns the depth at which to go on with what is not null."""
+        if self.version not in spec.nullable:
+            return depth
+        self.add(path, depth, f"if l == -1: {target} = None", "else:")
+        return depth + 1
+
+    def sized(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
+        """A string, bytes or records."""
+        self.length(depth, spec, path)
+        depth = self.null(depth, spec, target, path)
+        self.add(path, depth, "e = p + l", "if e < p or e > n: raise short('length', l, n - p)")
+        taken = {"string": "b[p:e].decode()", "bytes": "b[p:e]", "records": "memoryview(b)[p:e]"}[spec.kind]
+        self.add(path, depth, f"{target} = {taken}", "p = e")
+
+    def nested(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
+        assert isinstance(spec.of, type)
+        if self.version in spec.nullable:
+            self.add(path, depth, "p += 1", f"if b[p - 1] > 127: {target} = None", "else:")
+            depth += 1
+        inner = self.new("m")
+        self.struct(depth, spec.of, inner, path)
+        self.add(path, depth, f"{target} = {inner}")
+
+    def array(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
+        element = smallest_element(spec, self.version, self.flexible)
+        self.length(depth, spec, path)
+        depth = self.null(depth, spec, target, path)
+        self.add(path, depth, f"if l < 0 or l > (n - p) // {max(element, 1)}: raise short('count', l, n - p)")
+        if isinstance(spec.of, FieldSpec) and spec.of.kind == "fixed" and len(spec.of.code) == 1:
+            self.add(path, depth, f"{target} = list(unpack_from('>%d{spec.of.code}' % l, b, p))", f"p += l * {element}")
+            return
+        items, index, item = self.new("a"), self.new("i"), self.new("m")
+        self.add(path, depth, f"{items} = []", f"for {index} in range(l):")
+        at = f"{path}[{{{index}}}]"
+        if isinstance(spec.of, type):
+            self.struct(depth + 1, spec.of, item, at)
+        else:
+            assert spec.of is not None
+            self.value(depth + 1, spec.of, item, at)
+        self.add(path, depth, f"    {items}.append({item})", f"{target} = {items}")
+
+    def tags(self, depth: int, tagged: list[FieldSpec], target: str, path: str) -> None:
+        """The section of tagged fields: those known are read and must fill their size, others are skipped."""
+        where = join(path, "tags")
+        count, tag, end = self.new("t"), self.new("g"), self.new("z")
+        self.add(where, depth, f"{count} = b[p]", f"if {count}:")
+        self.add(where, depth + 1, f"{count}, p = uvarint(b, p)", f"while {count}:")
+        inner = depth + 2
+        self.add(where, inner, f"{count} -= 1", f"{tag}, p = uvarint(b, p)", "l, p = uvarint(b, p)")
+        self.add(where, inner, f"{end} = p + l", f"if {end} > n: raise short('size', l, n - p)")
+        for i, spec in enumerate(tagged):
+            field = join(path, spec.name)
+            self.add(field, inner, f"{'elif' if i else 'if'} {tag} == {spec.tag}:")
+            self.value(inner + 1, spec, f"{target}.{spec.name}", field)
+            self.add(field, inner, f"    if p != {end}: raise Malformed('its tag is %d bytes longer' % ({end} - p))")
+        self.add(where, inner, f"p = {end}")
+        self.add(where, depth, "else: p += 1")
