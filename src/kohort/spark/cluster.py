@@ -1,0 +1,191 @@
+"""What the source asks of a cluster, and kohort's client behind it.
+
+The source is written against ``Cluster``, a handful of calls, so that its decisions can be tested without a broker.
+Clients are kept per process: Spark reuses its Python workers, and a connection made in one serves its later tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kohort.config.client import AdminConfig
+from kohort.config.options import options_of
+from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.offsets import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kohort.aio.admin import Admin
+    from kohort.aio.consumer import Consumer
+    from kohort.spark.options import SourceOptions
+
+READ_TIMEOUT_MS: Final = 60_000
+_POLL_MS: Final = 1000
+
+
+class RangeGone(KohortError):
+    """The records of a range are no longer on the broker."""
+
+
+class Cluster(Protocol):
+    """The few calls that the source makes."""
+
+    def topics(self) -> set[str]: ...
+    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
+        """The partitions of these topics; a topic that is not there has none."""
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+    def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        """Return when a partition has records past its head, or after ``timeout_ms``."""
+
+    def fetch(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+        """The records of a range as ``poll_arrow`` gives them; offsets may be missing, none lies outside."""
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[["SourceOptions"], Cluster]
+
+
+class KohortCluster:
+    """The cluster as kohort's blocking clients see it; each client is made when it is first needed."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._settings: dict[str, Any] = {"client.id": "kohort-spark", **options.client}
+        self._settings["bootstrap.servers"] = options.bootstrap_servers
+        self._group_id = options.group_id
+        self._clients: dict[str, Any] = {}
+
+    def topics(self) -> set[str]:
+        return {t.name if hasattr(t, "name") else t for t in self._admin.list_topics()}
+
+    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
+        found = set()
+        for topic in topics:
+            found |= {TopicPartition(topic, p) for p in range(self._partition_count(topic))}
+        return found
+
+    def _partition_count(self, topic: str) -> int:
+        try:
+            described = self._admin.describe_topics([topic])
+        except ApiError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return 0
+            raise
+        return len(described[0].partitions)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._consumer("offsets").beginning_offsets(list(partitions))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._consumer("offsets").end_offsets(list(partitions))
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        held = self._consumer("group").committed(list(partitions))
+        return {tp: offset for tp, offset in held.items() if offset is not None and offset.offset >= 0}
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if offsets:
+            self._consumer("group").commit(dict(offsets))
+
+    def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        if not heads or timeout_ms <= 0:
+            return
+        # One byte is the least that a fetch can ask for: what arrives is only the news that something did.
+        consumer = self._consumer("idle", **{"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
+        if consumer.assignment() != set(heads):
+            consumer.assign(list(heads))
+        for tp, head in heads.items():
+            consumer.seek(tp, head)
+        consumer.poll(timeout_ms, max_records=1)
+
+    def fetch(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+        consumer = self._consumer("fetch", **{"auto.offset.reset": "none"})
+        tp = TopicPartition(wanted.topic, wanted.partition)
+        consumer.assign([tp])
+        consumer.seek(tp, wanted.start)
+        at = wanted.start
+        idle_ms = 0
+        try:
+            while at < wanted.end:
+                table = consumer.poll_arrow(_POLL_MS)
+                position = consumer.position(tp)
+                if position == at and not table.num_rows:
+                    idle_ms += _POLL_MS
+                    self._check_patience(wanted, at, idle_ms)
+                    continue
+                at, idle_ms = position, 0
+                yield from table.to_batches()
+        except (NoOffsetForPartition, ApiError) as error:
+            out_of_range = isinstance(error, NoOffsetForPartition) or error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            if not out_of_range:
+                raise
+            raise RangeGone(f"{wanted}: offset {at} is no longer on the broker") from error
+        finally:
+            consumer.unsubscribe()
+
+    def _check_patience(self, wanted: Range, at: int, idle_ms: int) -> None:
+        if idle_ms >= READ_TIMEOUT_MS:
+            raise RangeGone(f"{wanted}: nothing arrived from offset {at} on for {idle_ms // 1000} s")
+
+    def close(self) -> None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
+
+    @property
+    def _admin(self) -> Admin:
+        if "admin" not in self._clients:
+            from kohort.aio.admin import Admin
+
+            known = {o.name for o in options_of(AdminConfig)}
+            self._clients["admin"] = Admin(**{k: v for k, v in self._settings.items() if k in known})
+        admin: Admin = self._clients["admin"]
+        return admin
+
+    def _consumer(self, use: str, **settings: Any) -> Consumer:
+        if use not in self._clients:
+            from kohort.aio.consumer import Consumer
+
+            group = {"group.id": self._group_id, "enable.auto.commit": False} if use == "group" else {}
+            self._clients[use] = Consumer(**(self._settings | group | settings))
+        consumer: Consumer = self._clients[use]
+        return consumer
+
+
+_kept: dict[tuple[Any, ...], Cluster] = {}
+
+
+def connect(options: SourceOptions) -> Cluster:
+    """The cluster of these options, kept for the life of this process (workers are reused, and forked)."""
+    key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
+    if key not in _kept:
+        _kept[key] = KohortCluster(options)
+    return _kept[key]
+
+
+def wanted_partitions(cluster: Cluster, options: SourceOptions) -> set[TopicPartition]:
+    """The partitions that the options name, as they are now. Raises ApiError for a topic that does not exist."""
+    if options.subscribe_pattern:
+        whole = re.compile(options.subscribe_pattern)
+        return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))
+    topics = options.subscribe or tuple(options.assign)
+    found = cluster.partitions(topics)
+    absent = sorted(set(topics) - {tp.topic for tp in found})
+    if absent:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {', '.join(absent)}")
+    if not options.assign:
+        return found
+    chosen = {TopicPartition(t, p) for t, partitions in options.assign.items() for p in partitions}
+    if chosen - found:
+        names = ", ".join(map(str, sorted(chosen - found)))
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assign names partitions that do not exist: {names}")
+    return chosen

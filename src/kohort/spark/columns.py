@@ -1,0 +1,71 @@
+"""The columns of ``format("kohort")``: the Kafka connector's, in Spark's types and in the exact Arrow types.
+
+Spark compares the first batch's schema with its own, order and nullability included, so every batch is built from one
+schema object. A schema given by the user picks columns: those that it leaves out are never built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.config.options import unknown_option
+from kohort.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TYPES: Final = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+_DECODED_NAME: Final = {"timestampType": "timestamp_type"}
+
+
+def ddl(*, include_headers: bool) -> str:
+    """The schema of a read for which the user gave none."""
+    return ", ".join(f"{n} {t}" for n, t in TYPES.items() if n != "headers" or include_headers)
+
+
+def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The column names of the user's schema. Raises ConfigError for a column or a type that the source lacks."""
+    for name, kind in fields:
+        if name not in TYPES:
+            raise ConfigError(f"schema: {unknown_option(name, TYPES)}: the columns are {', '.join(TYPES)}")
+        if kind != TYPES[name]:
+            raise ConfigError(f"schema: column {name!r} is {TYPES[name]}, not {kind}")
+    return tuple(name for name, _ in fields)
+
+
+def arrow_schema(names: Sequence[str]) -> pa.Schema:
+    """Spark's Arrow schema of these columns."""
+    import pyarrow as pa
+
+    types: dict[str, Any] = {
+        "key": pa.binary(),
+        "value": pa.binary(),
+        "topic": pa.string(),
+        "partition": pa.int32(),
+        "offset": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "timestampType": pa.int32(),
+        "headers": pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    }
+    return pa.schema([pa.field(name, types[name]) for name in names])
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of the client as a batch of ``schema``: its columns, cast where the unit or a name differs."""
+    import pyarrow as pa
+
+    arrays = []
+    for field in schema:
+        column = batch.column(_DECODED_NAME.get(field.name, field.name))
+        arrays.append(column if column.type.equals(field.type) else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

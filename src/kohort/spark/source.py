@@ -1,0 +1,39 @@
+"""``format("kohort")``: what Spark looks up by name. Options are checked when the frame is made, not when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+from kohort.spark.batch import KohortBatchReader
+from kohort.spark.columns import check_schema, ddl
+from kohort.spark.options import SourceOptions, parse_source_options
+from kohort.spark.stream import KohortStreamReader
+
+
+class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+    """Reads topics of kohort's broker, of Apache Kafka, and of whatever speaks its protocol."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "kohort"
+
+    def schema(self) -> str:
+        # Spark asks before it says whether this is a stream, so only what both refuse is refused here.
+        headers = dict(self.options).get("includeheaders", "false")
+        return ddl(include_headers=headers.strip().lower() == "true")
+
+    def reader(self, schema: Any) -> KohortBatchReader:
+        return KohortBatchReader(self._options(streaming=False), names_of(schema))
+
+    def streamReader(self, schema: Any) -> KohortStreamReader:  # noqa: N802 - Spark's name
+        return KohortStreamReader(self._options(streaming=True), names_of(schema))
+
+    def _options(self, *, streaming: bool) -> SourceOptions:
+        return parse_source_options(dict(self.options), streaming=streaming)
+
+
+def names_of(schema: Any) -> tuple[str, ...]:
+    """The columns of Spark's schema, checked against what the source has."""
+    return check_schema([(field.name, field.dataType.simpleString()) for field in schema.fields])
