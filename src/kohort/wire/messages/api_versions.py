@@ -1,4 +1,12 @@
-"""ApiVersions (18)."""
+"""ApiVersions (18): which APIs and versions a broker speaks; the first request on a connection.
+
+- 3: flexible body; the client names its software (KIP-511). The response header stays the short one for ever.
+- 4: a supported feature may start at version 0.
+- 5: the client says which cluster and node it means to reach (4.4; neither served nor asked for here).
+
+A version that the broker does not speak is answered in the form of version 0, with UNSUPPORTED_VERSION and the broker's
+range for this one API, so that the client can come back with a lower one.
+"""
 
 from __future__ import annotations
 

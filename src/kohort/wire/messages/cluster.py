@@ -1,4 +1,8 @@
-"""DescribeCluster (60)."""
+"""DescribeCluster (60): brokers, controller and cluster id, for admin clients.
+
+- 1: which kind of endpoint is wanted, brokers (1) or controllers (2) (KIP-919).
+- 2: fenced brokers can be included.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""DescribeConfigs (32), IncrementalAlterConfigs (44)."""
+"""DescribeConfigs (32), IncrementalAlterConfigs (44).
+
+DescribeConfigs
+- 1: synonyms, and the source of each value instead of "is default".
+- 3: type and documentation of each option. 4: flexible.
+
+IncrementalAlterConfigs
+- 0: set, delete, append, subtract, one operation for each option (KIP-339). 1: flexible.
+"""
 
 from __future__ import annotations
 

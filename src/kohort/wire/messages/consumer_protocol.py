@@ -1,4 +1,11 @@
-"""What consumers hide in JoinGroup and SyncGroup: Subscription and Assignment."""
+"""What consumers hide in JoinGroup and SyncGroup: Subscription and Assignment.
+
+Subscription
+- 1: the partitions that the member still owns (KIP-429, cooperative rebalancing).
+- 2: the generation in which it owned them. 3: its rack (KIP-881).
+
+Assignment has four versions and one form. Neither blob was ever flexible.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +13,12 @@ from kohort.wire.schema import Message, array, data, int32, string
 
 
 class TopicPartition(Message):
-    topic: str = string("1+")
-    partitions: list[int] = array(int32(), "1+")
+    topic: str = string()
+    partitions: list[int] = array(int32())
 
 
 class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
-    """ConsumerProtocolSubscription, as Kafka declares it."""
+    """What a member wants and owns."""
 
     topics: list[str] = array(string())
     user_data: bytes | None = data(nullable="0+", default=None)
@@ -21,7 +28,7 @@ class ConsumerProtocolSubscription(Message, versions="0-3", flexible="none"):
 
 
 class ConsumerProtocolAssignment(Message, versions="0-3", flexible="none"):
-    """ConsumerProtocolAssignment, as Kafka declares it."""
+    """What a member is given."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition)
     user_data: bytes | None = data(nullable="0+", default=None)

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (23)."""
+"""OffsetForLeaderEpoch (23): where the log of a leader epoch ends, so that a reader can tell truncation (KIP-320).
+
+- 2: the reader's own leader epoch, to be fenced by. 3: the replica that asks; -2 for a consumer. 4: flexible.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""FindCoordinator (10)."""
+"""FindCoordinator (10): which broker coordinates a group or a transaction.
+
+- 1: key types, 0 for a group, 1 for a transaction. 3: flexible. 4: many keys at once, each with its answer (KIP-699).
+- 5: TRANSACTION_ABORTABLE may be answered. 6: key type 2, a share group's partition.
+"""
 
 from __future__ import annotations
 

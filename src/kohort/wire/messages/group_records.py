@@ -1,4 +1,13 @@
-"""The keys and values of __consumer_offsets that classic groups write."""
+"""The keys and values of __consumer_offsets that classic groups write (facts 2.18).
+
+A key and a value each start with an int16 that is not part of these messages: the record's type, and the value's version.
+
+OffsetCommitValue
+- 1: written only where a commit asked for an expiry time. 3: leader epoch. 4: flexible, with the topic's id as a tag.
+
+GroupMetadataValue
+- 1: rebalance timeout. 2: when the state was entered. 3: static members; the version written. 4: flexible, only read.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +15,7 @@ from kohort.wire.schema import Message, array, data, int32, int64, string, uuid
 
 
 class OffsetCommitKey(Message, versions="0", flexible="none"):
-    """OffsetCommitKey, as Kafka declares it."""
+    """Type 1: an offset of a group for a partition. Type 0 has the same fields."""
 
     group: str = string("0")
     topic: str = string("0")
@@ -14,7 +23,7 @@ class OffsetCommitKey(Message, versions="0", flexible="none"):
 
 
 class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
-    """OffsetCommitValue, as Kafka declares it."""
+    """The offset committed; no value at all is its tombstone."""
 
     offset: int = int64()
     leader_epoch: int = int32("3+", default=-1, ignorable=True)
@@ -25,7 +34,7 @@ class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
 
 
 class GroupMetadataKey(Message, versions="0", flexible="none"):
-    """GroupMetadataKey, as Kafka declares it."""
+    """Type 2: a classic group."""
 
     group: str = string("0")
 
@@ -42,7 +51,7 @@ class MemberMetadata(Message):
 
 
 class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    """GroupMetadataValue, as Kafka declares it."""
+    """The group's generation and members; no value at all is its tombstone."""
 
     protocol_type: str = string()
     generation: int = int32()

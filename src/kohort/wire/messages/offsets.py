@@ -1,4 +1,15 @@
-"""OffsetCommit (8), OffsetFetch (9), OffsetDelete (47)."""
+"""OffsetCommit (8), OffsetFetch (9), OffsetDelete (47).
+
+OffsetCommit
+- 2 to 4: how long to keep the offset; 5 dropped that. 6: the committed leader epoch. 7: static members. 8: flexible.
+- 9: members of the new consumer protocol, with their epoch in place of a generation. 10: topic ids instead of names.
+
+OffsetFetch
+- 2: null topics ask for all, and an error for the group. 5: leader epochs. 6: flexible. 7: only stable offsets (KIP-447).
+- 8: many groups at once. 9: member id and epoch (KIP-848). 10: topic ids instead of names.
+
+OffsetDelete has one version, which is not flexible (KIP-496).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Produce (0)."""
+"""Produce (0): one record batch for each partition.
+
+- 3: format 2 batches and transactional ids. 5: the start of the log in the answer. 7: zstd may be sent.
+- 8: which records of a batch were refused, and why (KIP-467). 9: flexible. 10: new leaders in tags (KIP-951).
+- 11: the client understands TRANSACTION_ABORTABLE. 12: partitions join the transaction by being written to (KIP-890).
+- 13: topic ids instead of names.
+
+With acks=0 there is no response at all. Batches are never copied: the reader gives views into the frame.
+"""
 
 from __future__ import annotations
 

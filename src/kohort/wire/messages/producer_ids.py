@@ -1,4 +1,8 @@
-"""InitProducerId (22)."""
+"""InitProducerId (22): an id for an idempotent producer, or for a transactional one and its next epoch.
+
+- 2: flexible. 3: the id and epoch that the producer had (KIP-360). 4: PRODUCER_FENCED. 5: TRANSACTION_ABORTABLE.
+- 6: two-phase commit (KIP-939; unstable in Kafka, so neither served nor asked for here).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37)."""
+"""CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
+
+CreateTopics
+- 4: partition and replica counts of -1 stand for the broker's defaults. 5: flexible; the answer tells the configuration.
+- 6: THROTTLING_QUOTA_EXCEEDED. 7: the topic's id in the answer.
+
+DeleteTopics
+- 4: flexible. 5: an error message. 6: topics by id or by name, in a list of structs in place of a list of names.
+
+DeleteRecords
+- 1: throttling after the answer. 2: flexible.
+
+CreatePartitions
+- 2: flexible. 3: THROTTLING_QUOTA_EXCEEDED.
+"""
 
 from __future__ import annotations
 
