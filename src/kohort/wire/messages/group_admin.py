@@ -5,7 +5,7 @@ DescribeGroups
 - 6: an error message, and GROUP_ID_NOT_FOUND for a group that is not; before, such a group was "Dead" without error.
 
 ListGroups
-- 3: flexible. 4: a filter by state, and the state of each (KIP-518). 5: a filter by type, and the type of each (KIP-848).
+- 3: flexible. 4: a filter by state, and each state (KIP-518). 5: a filter by type, and each type (KIP-848).
 
 DeleteGroups
 - 2: flexible. 3: an error message for each group (4.4; not served).

@@ -1,6 +1,6 @@
 """The keys and values of __consumer_offsets that classic groups write (facts 2.18).
 
-A key and a value each start with an int16 that is not part of these messages: the record's type, and the value's version.
+A key and a value each start with an int16 that is not in these messages: the record type, and the version of the value.
 
 OffsetCommitValue
 - 1: written only where a commit asked for an expiry time. 3: leader epoch. 4: flexible, with the topic's id as a tag.

@@ -5,7 +5,7 @@ OffsetCommit
 - 9: members of the new consumer protocol, with their epoch in place of a generation. 10: topic ids instead of names.
 
 OffsetFetch
-- 2: null topics ask for all, and an error for the group. 5: leader epochs. 6: flexible. 7: only stable offsets (KIP-447).
+- 2: null topics ask for all; an error for the group. 5: leader epochs. 6: flexible. 7: only stable offsets (KIP-447).
 - 8: many groups at once. 9: member id and epoch (KIP-848). 10: topic ids instead of names.
 
 OffsetDelete has one version, which is not flexible (KIP-496).

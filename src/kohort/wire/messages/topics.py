@@ -1,7 +1,7 @@
 """CreateTopics (19), DeleteTopics (20), DeleteRecords (21), CreatePartitions (37).
 
 CreateTopics
-- 4: partition and replica counts of -1 stand for the broker's defaults. 5: flexible; the answer tells the configuration.
+- 4: counts of -1 stand for the broker's defaults. 5: flexible; the answer tells the configuration of the topic.
 - 6: THROTTLING_QUOTA_EXCEEDED. 7: the topic's id in the answer.
 
 DeleteTopics
