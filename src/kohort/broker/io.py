@@ -39,6 +39,20 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
+class Congested:
+    """What was sent on the connection piles up unread by the peer; its requests wait until Drained."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """The peer reads again."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
 class Send:
     """Buffers to write in this order; they are never joined by the broker."""
 
@@ -54,5 +68,19 @@ class Close:
     reason: str
 
 
-Input = Connected | Received | Disconnected | Tick
-Output = Send | Close
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Read no more from the connection: it has sent much while an earlier request of its own still waits."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Read from the connection again."""
+
+    connection: ConnectionId
+
+
+Input = Connected | Received | Disconnected | Congested | Drained | Tick
+Output = Send | Close | Pause | Resume

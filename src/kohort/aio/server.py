@@ -1,0 +1,292 @@
+"""A broker on a socket: bytes from connections to the machine and back, and one timer.
+
+``Server.start`` binds first, so that a port in use is found before the data folder is touched; then it recovers, then it
+serves. Nothing is decided here. A connection is not read while the broker says so (``Pause``) or while its peer leaves
+what was sent unread, so memory per connection stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.aio.file_storage import FileStorage
+from kohort.aio.system import SystemClock, system_rng
+from kohort.broker.broker import Broker
+from kohort.broker.io import (
+    Close,
+    Congested,
+    Connected,
+    ConnectionId,
+    Disconnected,
+    Drained,
+    Input,
+    Output,
+    Pause,
+    Received,
+    Resume,
+    Send,
+    Tick,
+)
+from kohort.clock import Clock, Rng
+from kohort.config.broker import BrokerConfig
+from kohort.errors import ConfigError
+from kohort.log.storage import MemoryStorage, Storage
+
+log = logging.getLogger("kohort.server")
+
+BACKLOG: Final = 512
+WRITE_HIGH_BYTES: Final = 1 << 20
+EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
+LONGEST_SLEEP_MS: Final = 60_000
+
+
+class Server:
+    """One served broker. Make it with ``await Server.start(...)``, end it with ``await server.stop()``."""
+
+    def __init__(self, broker: Broker, listening: socket.socket, clock: Clock) -> None:
+        self.broker = broker
+        self._listening = listening
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._peers: dict[ConnectionId, Peer] = {}
+        self._last_connection = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        self._stopped = False
+
+    @classmethod
+    async def start(
+        cls,
+        config: BrokerConfig,
+        open_storage: Callable[[], Storage],
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+    ) -> Server:
+        """Bind, recover, serve. Raises ConfigError for an address that cannot be listened on, StorageError for data
+        that cannot be used (DataDirInUse where another broker owns it)."""
+        clock = clock or SystemClock()
+        listening = bind(config)
+        try:
+            config = replace(config, listen_port=listening.getsockname()[1])
+            broker = Broker(config, open_storage(), rng or system_rng(), clock.now_ms())
+            server = cls(broker, listening, clock)
+            server._tell_notes()
+            server._server = await server._loop.create_server(server._accept, sock=listening, backlog=BACKLOG)
+        except BaseException:
+            listening.close()
+            raise
+        server._arm()
+        return server
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port``, as clients are told."""
+        node = self.broker.node
+        return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
+
+    async def stop(self) -> None:
+        """Accept and answer no more; flush and close the logs."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for peer in list(self._peers.values()):
+            peer.transport.close()
+        self._peers.clear()
+        self.broker.close(self._clock.now_ms())
+        self._tell_notes()
+
+    # ------------------------------------------------------------ between the sockets and the machine
+
+    def _accept(self) -> asyncio.Protocol:
+        self._last_connection += 1
+        return Peer(self, self._last_connection)
+
+    def opened(self, peer: Peer, host: str) -> None:
+        if self._stopped:
+            peer.transport.abort()
+            return
+        self._peers[peer.connection] = peer
+        self.give(Connected(peer.connection, host))
+
+    def lost(self, peer: Peer) -> None:
+        if self._peers.pop(peer.connection, None) is not None:
+            self.give(Disconnected(peer.connection))
+
+    def give(self, event: Input) -> None:
+        """Hand one event to the broker and do what it says. An error in the broker costs the connection that caused it,
+        not the others."""
+        if self._stopped:
+            return
+        try:
+            outputs = self.broker.handle(event, self._clock.now_ms())
+        except Exception:
+            log.exception("an error in the broker, on %s", type(event).__name__)
+            peer = self._peers.get(getattr(event, "connection", -1))
+            if peer is not None:
+                peer.transport.abort()
+            return
+        if outputs:
+            self._do(outputs)
+        self._tell_notes()
+        self._arm()
+
+    def give_soon(self, event: Input) -> None:
+        """Hand over an event from within a write, which itself happens while an event is being handled."""
+        self._loop.call_soon(self.give, event)
+
+    def _do(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            peer = self._peers.get(output.connection)
+            if peer is None:
+                continue
+            match output:
+                case Send(buffers=buffers):
+                    peer.transport.writelines(buffers)
+                case Close(reason=reason):
+                    log.warning("closed a connection: %s", reason)
+                    del self._peers[output.connection]
+                    peer.transport.close()
+                case Pause():
+                    peer.set_paused(by_broker=True)
+                case Resume():
+                    peer.set_paused(by_broker=False)
+
+    def _tell_notes(self) -> None:
+        for note in self.broker.take_notes():
+            log.info("%s", note)
+
+    # ------------------------------------------------------------ time
+
+    def _arm(self) -> None:
+        """One timer, moved only when it must be earlier: one that fires too soon costs a look."""
+        wake_at_ms = self.broker.wake_at_ms
+        if wake_at_ms is None or (self._timer is not None and self._timer_at_ms <= wake_at_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        now_ms = self._clock.now_ms()
+        delay_ms = min(max(wake_at_ms - now_ms, 0), LONGEST_SLEEP_MS)
+        self._timer_at_ms = now_ms + delay_ms
+        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.give(Tick())
+        self._arm()
+
+
+class Peer(asyncio.Protocol):
+    """One connection."""
+
+    __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "transport")
+
+    transport: Any  # asyncio.Transport or uvloop's: set before anything else is called
+
+    def __init__(self, server: Server, connection: ConnectionId) -> None:
+        self._server = server
+        self.connection = connection
+        self._by_broker = False
+        self._by_peer = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        peer = transport.get_extra_info("peername")
+        self._server.opened(self, str(peer[0]) if isinstance(peer, tuple) else "localhost")
+
+    def data_received(self, data: bytes) -> None:
+        self._server.give(Received(self.connection, bytes(data)))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.lost(self)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: its requests wait, and it is not read either."""
+        self._by_peer = True
+        self._apply()
+        self._server.give_soon(Congested(self.connection))
+
+    def resume_writing(self) -> None:
+        self._by_peer = False
+        self._apply()
+        self._server.give_soon(Drained(self.connection))
+
+    def set_paused(self, *, by_broker: bool) -> None:
+        self._by_broker = by_broker
+        self._apply()
+
+    def _apply(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._by_broker or self._by_peer:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+
+def bind(config: BrokerConfig) -> socket.socket:
+    """The listening socket. Raises ConfigError, in words, where the address cannot be had."""
+    host, port = config.listen_host, config.listen_port
+    if host in EVERY_ADDRESS and not config.advertised_listener:
+        raise ConfigError(
+            f"listening on every address ({host or '0.0.0.0'}:{port}): say which one clients shall connect to, "
+            "with advertised.listeners=HOST:PORT"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except socket.gaierror as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: no such host ({error.strerror})") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere (port 0 takes a free one)"
+            ) from None
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
+
+def storage_in(data_dir: Path | None) -> Callable[[], Storage]:
+    """How to open the storage of a broker: real files in ``data_dir``, or memory."""
+    if data_dir is None:
+        return MemoryStorage
+    return partial(FileStorage, data_dir)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed, asyncio's otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+async def run(config: BrokerConfig, data_dir: Path | None, ready: Callable[[str, str], None]) -> None:
+    """Serve until SIGTERM or SIGINT; ``ready`` is told the address and the cluster's id."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server = await Server.start(config, storage_in(data_dir))
+    try:
+        ready(server.bootstrap, server.broker.cluster_id)
+        await stopping.wait()
+        log.info("stopping")
+    finally:
+        await server.stop()

@@ -1,0 +1,279 @@
+"""The broker as a machine: bytes and time in, bytes and wake-ups out.
+
+``handle`` takes one event and returns what follows from it. Requests of one connection are served one at a time and
+answered in order; everything that an event sets free on other connections (fetches woken by an append, members released
+by a join) is answered in the same call. The broker waits for nothing: ``wake_at_ms`` says when it wants a ``Tick``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from kohort.broker.connections import BURST_BYTES, Connection
+from kohort.broker.dispatch import SERVED, dispatch, encode_answer
+from kohort.broker.group_journal import GroupJournal
+from kohort.broker.handlers.fetch import answer as answer_fetch
+from kohort.broker.io import (
+    Close,
+    Congested,
+    Connected,
+    ConnectionId,
+    Disconnected,
+    Drained,
+    Input,
+    Output,
+    Pause,
+    Received,
+    Resume,
+    Send,
+    Tick,
+)
+from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.broker.purgatory import Purgatory
+from kohort.broker.request import HangUp, ReplyTo, Unanswered
+from kohort.broker.sessions import FetchSessions
+from kohort.broker.state import BrokerState
+from kohort.broker.topics_view import CatalogueView
+from kohort.clock import Rng, Timers
+from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import parse_listener
+from kohort.coordinator.runtime import Coordinator
+from kohort.errors import ProtocolError
+from kohort.log.storage import Storage
+from kohort.log.topics import Topics
+from kohort.model import Node
+from kohort.wire.schema import Message
+
+NEVER: Final = -1
+
+
+class Broker:
+    """One broker with its topics, its groups and its connections."""
+
+    def __init__(self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int) -> None:
+        """Recover what ``storage`` holds, and load the groups from it, before anyone is served."""
+        purgatory = Purgatory()
+        topics = Topics(storage, config, rng, now_ms)
+        offsets_topic = OffsetsTopic(config, topics, purgatory)
+        coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append)
+        self._state = BrokerState(
+            config=config,
+            rng=rng,
+            node=_node(config),
+            served=tuple(SERVED),
+            topics=topics,
+            coordinator=coordinator,
+            offsets_topic=offsets_topic,
+            sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
+            purgatory=purgatory,
+        )
+        self._journal = GroupJournal(topics, purgatory)
+        self._connections: dict[ConnectionId, Connection] = {}
+        self._idle: Timers[ConnectionId] = Timers()
+        self._ready: deque[Connection] = deque()
+        self._burst: deque[Connection] = deque()
+        self._notes: list[str] = list(topics.recovery_notes)
+        self._state.released.extend(offsets_topic.serve(coordinator, now_ms))
+        self._write_journal(now_ms)
+
+    # ------------------------------------------------------------ what the world may ask
+
+    @property
+    def state(self) -> BrokerState:
+        """The parts, for tools and tests that look inside."""
+        return self._state
+
+    @property
+    def node(self) -> Node:
+        return self._state.node
+
+    @property
+    def cluster_id(self) -> str:
+        return self._state.topics.cluster_id
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When the broker wants a Tick at the latest; 0 for at once."""
+        if self._burst:
+            return 0
+        state = self._state
+        times = (state.purgatory.wake_at_ms, state.coordinator.wake_at_ms, state.topics.wake_at_ms, self._idle.wake_at_ms)
+        return min((t for t in times if t is not None), default=None)
+
+    def take_notes(self) -> list[str]:
+        """Lines for the broker's log, each given once."""
+        notes, self._notes = self._notes, []
+        return notes
+
+    def close(self, now_ms: int) -> None:
+        """Flush and close the logs; nothing may be handled afterwards."""
+        self._write_journal(now_ms)
+        self._state.topics.close()
+
+    # ------------------------------------------------------------ events
+
+    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+        """Take one event; returns what to do about it, in order."""
+        out: list[Output] = []
+        match given:
+            case Received(connection=number, data=data):
+                self._receive(number, data, now_ms, out)
+            case Connected(connection=number, host=host):
+                self._connect(number, host, now_ms)
+            case Disconnected(connection=number):
+                self._forget(number, now_ms)
+            case Congested(connection=number) | Drained(connection=number):
+                self._set_congested(number, congested=isinstance(given, Congested))
+            case Tick():
+                self._tick(now_ms, out)
+        self._settle(now_ms, out)
+        self._pause_the_full(given, out)
+        return out
+
+    def _connect(self, number: ConnectionId, host: str, now_ms: int) -> None:
+        assert number not in self._connections, "a connection's number is used once"
+        config = self._state.config
+        self._connections[number] = Connection(number, host, config.socket_request_max_bytes, now_ms)
+        if config.connections_max_idle_ms != NEVER:
+            self._idle.set(number, now_ms + config.connections_max_idle_ms)
+
+    def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[Output]) -> None:
+        connection = self._connections.get(number)
+        if connection is None:
+            return  # closed by us; the peer did not know yet
+        connection.active_ms = now_ms
+        try:
+            connection.receive(data)
+        except ProtocolError as error:
+            self._hang_up(connection, str(error), now_ms, out)
+            return
+        if connection.can_serve:
+            self._ready.append(connection)
+
+    def _set_congested(self, number: ConnectionId, *, congested: bool) -> None:
+        connection = self._connections.get(number)
+        if connection is not None:
+            connection.congested = congested
+            if connection.can_serve:
+                self._ready.append(connection)
+
+    def _pause_the_full(self, given: Input, out: list[Output]) -> None:
+        """Read no more from a peer that is far ahead of its answers."""
+        if isinstance(given, Received):
+            connection = self._connections.get(given.connection)
+            if connection is not None and connection.is_full and not connection.paused:
+                connection.paused = True
+                out.append(Pause(given.connection))
+
+    def _tick(self, now_ms: int, out: list[Output]) -> None:
+        state = self._state
+        state.released.extend(state.coordinator.tick(now_ms))
+        self._notes.extend(state.topics.tick(now_ms))
+        idle_ms = state.config.connections_max_idle_ms
+        for number in list(self._idle.pop_due(now_ms)):
+            connection = self._connections[number]
+            since_ms = now_ms - connection.active_ms
+            if connection.in_flight is not None or since_ms < idle_ms:
+                active_ms = now_ms if connection.in_flight is not None else connection.active_ms
+                self._idle.set(number, active_ms + idle_ms)
+            else:
+                self._hang_up(connection, f"idle for {since_ms} ms", now_ms, out)
+
+    # ------------------------------------------------------------ what follows
+
+    def _settle(self, now_ms: int, out: list[Output]) -> None:
+        """Serve and answer until nothing more follows from the event."""
+        state = self._state
+        while self._burst:
+            connection = self._burst.popleft()
+            connection.burst_bytes = 0
+            self._ready.append(connection)
+        while True:
+            if state.released:
+                released, state.released = state.released, []
+                for reply in released:
+                    assert isinstance(reply.to, ReplyTo)
+                    self._answer(reply.to, reply.message, now_ms, out)
+            elif woken := state.purgatory.take_ready(now_ms):
+                for parked in woken:
+                    self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
+            elif self._ready:
+                self._serve(self._ready.popleft(), now_ms, out)
+            else:
+                break
+        self._write_journal(now_ms)
+
+    def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        """Serve the frames of one connection until one of them has to wait."""
+        while connection.can_serve:
+            if connection.burst_bytes > BURST_BYTES:
+                self._burst.append(connection)
+                return
+            frame = connection.next_frame()
+            try:
+                reply_to, answer = dispatch(self._state, connection.connection_id, connection.host, frame, now_ms)
+            except HangUp as hang_up:
+                self._hang_up(connection, hang_up.reason, now_ms, out)
+                return
+            if answer is Unanswered.LATER:
+                connection.in_flight = reply_to
+            elif isinstance(answer, Message):
+                self._send(connection, reply_to, answer, out)
+            if self._state.released:
+                self._ready.append(connection)
+                return  # an answer of this very request may be among them
+        if not connection.frames:
+            connection.burst_bytes = 0
+        self._maybe_resume(connection, out)
+
+    def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
+        """Send the answer to a request that waited; its connection goes on with what came meanwhile."""
+        connection = self._connections.get(reply_to.connection)
+        if connection is None:
+            return  # the peer is gone; the decision stands
+        assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
+        connection.in_flight = None
+        connection.active_ms = now_ms
+        self._send(connection, reply_to, message, out)
+        if connection.can_serve:
+            self._ready.append(connection)
+        self._maybe_resume(connection, out)
+
+    def _send(self, connection: Connection, reply_to: ReplyTo, message: Message, out: list[Output]) -> None:
+        buffers = encode_answer(reply_to, message)
+        if connection.frames:
+            connection.burst_bytes += sum(map(len, buffers))
+        out.append(Send(connection.connection_id, buffers))
+
+    def _maybe_resume(self, connection: Connection, out: list[Output]) -> None:
+        if connection.paused and not connection.is_full:
+            connection.paused = False
+            out.append(Resume(connection.connection_id))
+
+    def _hang_up(self, connection: Connection, reason: str, now_ms: int, out: list[Output]) -> None:
+        out.append(Close(connection.connection_id, f"{connection.host}: {reason}"))
+        self._forget(connection.connection_id, now_ms)
+
+    def _forget(self, number: ConnectionId, now_ms: int) -> None:
+        connection = self._connections.pop(number, None)
+        if connection is None:
+            return
+        connection.closed = True
+        self._idle.cancel(number)
+        self._state.purgatory.forget(number)
+        self._state.coordinator.connection_closed(number, now_ms)
+
+    def _write_journal(self, now_ms: int) -> None:
+        entries = self._state.coordinator.take_journal()
+        if entries and (note := self._journal.append(entries, now_ms)):
+            self._notes.append(note)
+
+
+def _node(config: BrokerConfig) -> Node:
+    """This broker as clients are told to find it."""
+    host, port = config.listen_host, config.listen_port
+    if config.advertised_listener:
+        host, port = parse_listener(config.advertised_listener, "advertised.listeners")
+    return Node(config.node_id, host, port, config.rack)

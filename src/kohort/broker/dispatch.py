@@ -1,0 +1,102 @@
+"""From a frame to its handler: header, version, body, handler, and the answer to an error.
+
+An API or a version that is not served has no answer in the protocol: the connection is closed (facts 0.1). The one
+exception is ApiVersions, so that a newer client can find out what is served.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from kohort.broker.handlers.api_versions import api_versions, unsupported_version
+from kohort.broker.handlers.create_partitions import create_partitions
+from kohort.broker.handlers.create_topics import create_topics
+from kohort.broker.handlers.delete_records import delete_records
+from kohort.broker.handlers.delete_topics import delete_topics
+from kohort.broker.handlers.describe_cluster import describe_cluster
+from kohort.broker.handlers.describe_configs import describe_configs
+from kohort.broker.handlers.fetch import fetch
+from kohort.broker.handlers.find_coordinator import find_coordinator
+from kohort.broker.handlers.groups import GROUP_APIS, group_request
+from kohort.broker.handlers.init_producer_id import init_producer_id
+from kohort.broker.handlers.list_offsets import list_offsets
+from kohort.broker.handlers.metadata import metadata
+from kohort.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
+from kohort.broker.handlers.produce import produce
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Handler, HangUp, ReplyTo, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import KohortError, ProtocolError
+from kohort.wire.apis import API_VERSIONS, APIS, Api
+from kohort.wire.codec import Buffer, decode
+from kohort.wire.headers import build_response, parse_request_header
+from kohort.wire.schema import Message
+
+HEADER = struct.Struct(">hhi")
+
+HANDLERS: Final[Mapping[int, Handler]] = {
+    0: produce,
+    1: fetch,
+    2: list_offsets,
+    3: metadata,
+    10: find_coordinator,
+    API_VERSIONS: api_versions,
+    19: create_topics,
+    20: delete_topics,
+    21: delete_records,
+    22: init_producer_id,
+    23: offset_for_leader_epoch,
+    32: describe_configs,
+    37: create_partitions,
+    60: describe_cluster,
+    **dict.fromkeys(GROUP_APIS, group_request),
+}
+
+SERVED: Final[Mapping[int, Api]] = {key: APIS[key] for key in sorted(HANDLERS)}
+
+
+def dispatch(
+    state: BrokerState, connection: int, host: str, frame: bytes, now_ms: int
+) -> tuple[ReplyTo, Answer]:
+    """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
+    if len(frame) < HEADER.size:
+        raise HangUp(f"a request of {len(frame)} bytes is too short for its header")
+    key, version, correlation_id = HEADER.unpack_from(frame)
+    reply_to = ReplyTo(connection, correlation_id, key, version)
+    api = SERVED.get(key)
+    if api is None:
+        name = APIS[key].name if key in APIS else "unknown"
+        raise HangUp(f"API {key} ({name}) is not served")
+    if not api.serves(version):
+        if key == API_VERSIONS:
+            return reply_to._replace(version=0), unsupported_version()
+        raise HangUp(f"{api.name} version {version} is not served, only {api.low} to {api.high}")
+    try:
+        header, body_at = parse_request_header(frame)
+        message, end = decode(api.request, version, frame, body_at)
+    except ProtocolError as error:
+        raise HangUp(f"malformed {api.name} version {version}: {error}") from None
+    if end != len(frame):
+        raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end")
+    request = Request(message, version, reply_to, header.client_id or "", f"/{host}")
+    try:
+        return reply_to, HANDLERS[key](state, request, now_ms)
+    except KohortError as error:
+        return reply_to, _refuse(api, error)
+
+
+def _refuse(api: Api, error: KohortError) -> Message:
+    """The answer to a request that failed as a whole."""
+    refusal = refusal_of(error)
+    fields = {f.name for f in api.response.FIELDS}
+    if "error_code" not in fields:
+        raise HangUp(f"{api.name} failed and its response has no field to say so: {error}")
+    words = {"error_message": refusal.message} if "error_message" in fields else {}
+    return api.response(error_code=int(refusal.code), **words)  # type: ignore[call-arg]  # fields vary by API
+
+
+def encode_answer(reply_to: ReplyTo, message: Message) -> list[Buffer]:
+    """The framed bytes of an answer, in the version of its request."""
+    return build_response(reply_to.correlation_id, message, reply_to.version)

@@ -1,0 +1,52 @@
+"""``__kohort_journal``: what happened to groups, as records of an ordinary topic that any consumer can read.
+
+Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A journal
+that cannot be written is told in the broker's log and holds nobody up: groups do not depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from kohort.broker.purgatory import Purgatory
+from kohort.coordinator.journal import JournalEntry, to_json
+from kohort.errors import KohortError
+from kohort.log.topics import Topics
+from kohort.wire.record_batch import NewRecord, build_batch
+
+NAME: Final = "__kohort_journal"
+RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
+ENTRIES_PER_BATCH: Final = 500
+
+
+class GroupJournal:
+    """Appends journal entries."""
+
+    name = NAME
+
+    def __init__(self, topics: Topics, purgatory: Purgatory) -> None:
+        self._topics = topics
+        self._purgatory = purgatory
+
+    def append(self, entries: Sequence[JournalEntry], now_ms: int) -> str | None:
+        """Append ``entries``; returns a line for the log if that fails."""
+        try:
+            topic = self._topics.get(NAME)
+            if topic is None:
+                overrides = {"retention.ms": str(RETENTION_MS), "cleanup.policy": "delete"}
+                topic = self._topics.create(NAME, 1, overrides, now_ms, internal=True)
+            for start in range(0, len(entries), ENTRIES_PER_BATCH):
+                records = [_record(entry) for entry in entries[start : start + ENTRIES_PER_BATCH]]
+                batch = build_batch(records)
+                topic.partitions[0].append(batch, now_ms, from_client=False)
+                self._purgatory.appended((topic.topic_id, 0), len(batch))
+        except KohortError as error:
+            return f"{len(entries)} journal entries are lost: {error}"
+        return None
+
+
+def _record(entry: JournalEntry) -> NewRecord:
+    value = json.dumps(to_json(entry), separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return NewRecord(entry.group.encode("utf-8", "surrogatepass"), value, (), entry.at_ms)

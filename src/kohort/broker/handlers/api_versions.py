@@ -1,0 +1,38 @@
+"""ApiVersions (18), versions 0-4: what is served. KIP-35, KIP-511 (client software name).
+
+An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions alone, so that the
+client can step down (facts 1.3). Produce is shown from 0 although it is served from 3: released librdkafka versions
+fail compressed produces otherwise (KAFKA-18659). No features are advertised: there are none to finalize.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def api_versions(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: ApiVersionsRequest = request.message
+    if request.version >= 3:
+        for text in (message.client_software_name, message.client_software_version):
+            if not SOFTWARE.fullmatch(text):
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"not a name or version of software: {text!r}")
+    return ApiVersionsResponse(api_keys=[_range(key) for key in state.served])
+
+
+def unsupported_version() -> ApiVersionsResponse:
+    """The answer to a version of ApiVersions that is not served; always in version 0."""
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API_VERSIONS)])
+
+
+def _range(key: int) -> ApiVersion:
+    api = APIS[key]
+    return ApiVersion(api_key=key, min_version=api.advertised_low, max_version=api.high)

@@ -1,0 +1,58 @@
+"""CreatePartitions (37), versions 0-3: raise the number of partitions of a topic. KIP-195."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.wire.messages.topics import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+
+def create_partitions(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: CreatePartitionsRequest = request.message
+    times = Counter(asked.name for asked in message.topics)
+    results = []
+    for asked in message.topics:
+        refusal = None
+        try:
+            if times[asked.name] > 1:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+            _check(state, asked)
+            if not message.validate_only:
+                state.topics.add_partitions(asked.name, asked.count)
+        except KohortError as error:
+            refusal = refusal_of(error)
+        results.append(
+            CreatePartitionsTopicResult(
+                name=asked.name,
+                error_code=refusal.code if refusal else ErrorCode.NONE,
+                error_message=refusal.message or None if refusal else None,
+            )
+        )
+    return CreatePartitionsResponse(results=results)
+
+
+def _check(state: BrokerState, asked: CreatePartitionsTopic) -> None:
+    topic = state.topics.get(asked.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if topic.internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
+    have = len(topic.partitions)
+    if asked.count <= have:
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, f"the topic has {have} partitions; the number can only be raised")
+    if asked.assignments is not None:
+        if len(asked.assignments) != asked.count - have:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{asked.count - have} new partitions need as many assignments"
+            )
+        if any(a.broker_ids != [state.node.node_id] for a in asked.assignments):
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {state.node.node_id}")

@@ -1,0 +1,68 @@
+"""DeleteTopics (20), versions 1-6: by name, or by id from version 6 on (KIP-516).
+
+Group offsets of the topic go with it. Deviation: the broker's own topics cannot be deleted.
+"""
+
+from __future__ import annotations
+
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.model import NO_UUID
+from kohort.wire.messages.topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+
+def delete_topics(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: DeleteTopicsRequest = request.message
+    if request.version >= 6:
+        asked = message.topics
+    else:
+        asked = [DeleteTopicState(name=name) for name in message.topic_names]
+    deleted: list[str] = []
+    responses = [_delete(state, request, one, deleted, now_ms) for one in asked]
+    if deleted:
+        state.released.extend(state.coordinator.topics_deleted(deleted, now_ms))
+    return DeleteTopicsResponse(responses=responses)
+
+
+def _delete(
+    state: BrokerState, request: Request, asked: DeleteTopicState, deleted: list[str], now_ms: int
+) -> DeletableTopicResult:
+    try:
+        topic = _find(state, request, asked)
+        state.topics.delete(topic.name)
+    except KohortError as error:
+        refusal = refusal_of(error)
+        return DeletableTopicResult(
+            name=asked.name,
+            topic_id=asked.topic_id,
+            error_code=refusal.code,
+            error_message=refusal.message or None,
+        )
+    deleted.append(topic.name)
+    state.purgatory.changed((topic.topic_id, index) for index in range(len(topic.partitions)))
+    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+
+
+def _find(state: BrokerState, request: Request, asked: DeleteTopicState) -> Topic:
+    if not state.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED if request.version >= 3 else ErrorCode.INVALID_REQUEST
+        raise ApiError(code, "delete.topic.enable is false")
+    if asked.name is not None:
+        if asked.topic_id != NO_UUID:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
+        topic, unknown = state.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    else:
+        topic, unknown = state.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None:
+        raise ApiError(unknown)
+    if topic.internal:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
+    return topic

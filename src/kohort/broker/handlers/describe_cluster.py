@@ -1,0 +1,33 @@
+"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types): there are brokers to describe, no controllers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+NOT_ASKED: Final = -0x80000000
+CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
+
+
+def describe_cluster(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: DescribeClusterRequest = request.message
+    if message.endpoint_type == CONTROLLERS:
+        raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, not a controller's")
+    if message.endpoint_type != BROKERS:
+        raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {message.endpoint_type}")
+    node = state.node
+    return DescribeClusterResponse(
+        error_message=None,
+        cluster_id=state.topics.cluster_id,
+        controller_id=node.node_id,
+        brokers=[DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )

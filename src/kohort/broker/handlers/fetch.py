@@ -1,0 +1,185 @@
+"""Fetch (1), versions 4-18: batches as they are stored, at once or when enough have come. KIP-74, KIP-227, KIP-516.
+
+A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds views of the log, never
+joined. One broker has no other replica to prefer, and no follower fetches from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.broker.purgatory import Parked
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request, Unanswered
+from kohort.broker.sessions import FetchPlan, Wanted
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.partition import PartitionLog
+from kohort.log.topics import Topic
+from kohort.wire.codec import Buffer
+from kohort.wire.compression import Codec
+from kohort.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from kohort.wire.record_batch import split_batches
+
+READ_COMMITTED: Final = 1
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+FIRST_VERSION_WITH_ZSTD: Final = 10
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """A fetch under way: what is asked, and the plan of its session."""
+
+    request: Request
+    plan: FetchPlan
+
+
+def fetch(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: FetchRequest = request.message
+    try:
+        plan = state.sessions.begin(message, request.version, now_ms)
+    except ApiError as error:
+        return FetchResponse(error_code=error.code)
+    reading = Reading(request, plan)
+    if message.max_wait_ms <= 0 or not plan.wanted:
+        return answer(state, reading, now_ms)
+    min_bytes = min(message.min_bytes, message.max_bytes, state.config.fetch_max_bytes)
+    missing, keys = _survey(state, reading, min_bytes)
+    if missing <= 0:
+        return answer(state, reading, now_ms)
+    parked = Parked(request.reply_to, keys, missing, reading)
+    state.purgatory.park(parked, now_ms + message.max_wait_ms)
+    return Unanswered.LATER
+
+
+def answer(state: BrokerState, reading: Reading, now_ms: int) -> FetchResponse:
+    """Read what is there, within the bounds of the request, and tell it as the session has it."""
+    message: FetchRequest = reading.request.message
+    room = min(message.max_bytes, state.config.fetch_max_bytes)
+    nothing_yet = True
+    results = []
+    for wanted in reading.plan.wanted:
+        data = _read(state, reading.request, wanted, room, at_least_one=nothing_yet)
+        if data.records:
+            nothing_yet = False
+            room -= sum(map(len, data.records))
+        results.append((wanted, data))
+    session_id, told = state.sessions.finish(reading.plan, results, now_ms)
+    return FetchResponse(session_id=session_id, responses=_by_topic(told, topic_ids=reading.plan.topic_ids))
+
+
+def _by_topic(told: list[tuple[Wanted, PartitionData]], *, topic_ids: bool) -> list[FetchableTopicResponse]:
+    """Neighbours of one topic share an entry; the order of partitions is the session's."""
+    topics: list[FetchableTopicResponse] = []
+    last = None
+    for wanted, data in told:
+        if wanted.topic != last:
+            last = wanted.topic
+            entry = FetchableTopicResponse(topic_id=last) if topic_ids else FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
+            topics.append(entry)
+        topics[-1].partitions.append(data)
+    return topics
+
+
+def _survey(state: BrokerState, reading: Reading, min_bytes: int) -> tuple[int, list[tuple[bytes, int]]]:
+    """How many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
+    message: FetchRequest = reading.request.message
+    missing = min_bytes
+    keys = []
+    for wanted in reading.plan.wanted:
+        try:
+            topic, log = _log(state, wanted)
+            _check_epoch(wanted, log)
+            end = _visible_end(message, log)
+            if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
+                return 0, []
+        except ApiError:
+            return 0, []
+        if wanted.fetch_offset < end:
+            missing -= min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
+            if missing <= 0:
+                return 0, []
+        keys.append((topic.topic_id, wanted.partition))
+    return missing, keys
+
+
+def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at_least_one: bool) -> PartitionData:
+    message: FetchRequest = request.message
+    committed = message.isolation_level == READ_COMMITTED
+    try:
+        _, log = _log(state, wanted)
+        _check_epoch(wanted, log)
+        diverging = _diverging(wanted, log)
+        records: list[Buffer] = []
+        if diverging is None:
+            end = _visible_end(message, log)
+            size = min(wanted.max_bytes, room)
+            if size > 0 or at_least_one:
+                records = log.read(wanted.fetch_offset, max(size, 0), end=end, at_least_one=at_least_one)
+            if records and request.version < FIRST_VERSION_WITH_ZSTD:
+                _check_codec(records)
+        return PartitionData(
+            partition_index=wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=[] if committed else None,
+            diverging_epoch=diverging or EpochEndOffset(),
+            records=records,
+        )
+    except KohortError as error:
+        return PartitionData(
+            partition_index=wanted.partition,
+            error_code=refusal_of(error).code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+
+
+def _log(state: BrokerState, wanted: Wanted) -> tuple[Topic, PartitionLog]:
+    key = wanted.topic
+    if isinstance(key, bytes):
+        topic, unknown = state.topics.by_id(key), ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic, unknown = state.topics.get(key), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        raise ApiError(unknown)
+    if not 0 <= wanted.partition < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic, topic.partitions[wanted.partition]
+
+
+def _check_epoch(wanted: Wanted, log: PartitionLog) -> None:
+    if 0 <= wanted.leader_epoch != log.leader_epoch:
+        behind = wanted.leader_epoch < log.leader_epoch
+        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
+
+
+def _visible_end(message: FetchRequest, log: PartitionLog) -> int:
+    return log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
+
+
+def _diverging(wanted: Wanted, log: PartitionLog) -> EpochEndOffset | None:
+    """Where the reader's log and ours part (KIP-595), if they do."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
+    if epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _check_codec(records: list[Buffer]) -> None:
+    """A reader older than zstd must not be given zstd (KIP-110)."""
+    if any(header.codec == Codec.ZSTD for _, header in split_batches(b"".join(records))):
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

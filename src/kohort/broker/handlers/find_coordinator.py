@@ -1,0 +1,56 @@
+"""FindCoordinator (10), versions 0-6: who coordinates a group. KIP-699 (several keys).
+
+The only broker coordinates every group. ``__consumer_offsets`` is made when it is first asked for, before the answer.
+Deviation: transactions and share groups have no coordinator here, and are told so.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+
+
+def find_coordinator(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: FindCoordinatorRequest = request.message
+    refusal = None
+    try:
+        _check_key_type(message.key_type)
+        state.offsets_topic.ensure(now_ms)
+    except KohortError as error:
+        refusal = refusal_of(error)
+    keys = message.coordinator_keys if request.version >= 4 else [message.key]
+    answers = [_answer(state, key, refusal) for key in keys]
+    if request.version >= 4:
+        return FindCoordinatorResponse(coordinators=answers)
+    only = answers[0]
+    return FindCoordinatorResponse(
+        error_code=only.error_code,
+        error_message=only.error_message,
+        node_id=only.node_id,
+        host=only.host,
+        port=only.port,
+    )
+
+
+def _check_key_type(key_type: int) -> None:
+    if key_type == TRANSACTION:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "kohort does not serve transactions: leave transactional.id unset")
+    if key_type != GROUP:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0)")
+
+
+def _answer(state: BrokerState, key: str, refusal: ApiError | None) -> Coordinator:
+    if refusal is not None:
+        return Coordinator(
+            key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None
+        )
+    node = state.node
+    return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

@@ -1,0 +1,84 @@
+"""ListOffsets (2), versions 1-11: offsets by time and by name. KIP-79, KIP-734 (max timestamp), KIP-405 (tiers).
+
+Nothing is tiered here: the earliest local offset is the log start, and there is no latest tiered or pending offset.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.partition import PartitionLog
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+READ_COMMITTED: Final = 1
+
+
+def list_offsets(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: ListOffsetsRequest = request.message
+    topics = []
+    for asked in message.topics:
+        counts: dict[int, int] = {}
+        for p in asked.partitions:
+            counts[p.partition_index] = counts.get(p.partition_index, 0) + 1
+        partitions = []
+        for partition in asked.partitions:
+            try:
+                if counts[partition.partition_index] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
+                partitions.append(_find(state, request, asked.name, partition))
+            except KohortError as error:
+                partitions.append(
+                    ListOffsetsPartitionResponse(
+                        partition_index=partition.partition_index, error_code=refusal_of(error).code
+                    )
+                )
+        topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    state: BrokerState, request: Request, name: str, asked: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    log = state.topics.log(name, asked.partition_index)
+    if log is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if 0 <= asked.current_leader_epoch != log.leader_epoch:
+        behind = asked.current_leader_epoch < log.leader_epoch
+        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
+    if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
+    offset, timestamp, epoch = _offset(log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
+    """Offset, timestamp and leader epoch; -1 where there is none."""
+    if timestamp == LATEST:
+        return (log.last_stable_offset if committed else log.high_watermark), -1, log.leader_epoch
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return log.log_start_offset, -1, log.leader_epoch
+    if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
+        return -1, -1, -1
+    found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_by_time(timestamp)
+    if found is None:
+        return -1, -1, -1
+    return found.offset, found.timestamp_ms, found.leader_epoch

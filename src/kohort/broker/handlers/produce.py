@@ -1,0 +1,105 @@
+"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, KIP-467, KIP-516 (ids from 13).
+
+The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
+response, and any failure closes the connection (facts 6.3). One broker is its own whole ISR, so ``acks`` 1 and -1 wait
+for the same thing. Deviation: transactions are not served; a transactional batch is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, HangUp, Request, Unanswered
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.wire.codec import Buffer
+from kohort.wire.compression import Codec
+from kohort.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kohort.wire.record_batch import BatchHeader, split_batches
+
+ADMIN_CLIENT: Final = "__admin_client"
+"""The one client id that may write to internal topics."""
+
+
+def produce(state: BrokerState, request: Request, now_ms: int) -> Answer:
+    message: ProduceRequest = request.message
+    responses = []
+    failures = []
+    for asked in message.topic_data:
+        partitions = []
+        for data in asked.partition_data:
+            try:
+                partitions.append(_append(state, request, asked, data, now_ms))
+            except KohortError as error:
+                refusal = refusal_of(error)
+                failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
+                partitions.append(
+                    PartitionProduceResponse(
+                        index=data.index,
+                        error_code=refusal.code,
+                        base_offset=-1,
+                        error_message=refusal.message or None,
+                    )
+                )
+        responses.append(
+            TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions)
+        )
+    if message.acks == 0:
+        if failures:
+            raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}")
+        return Unanswered.NEVER
+    return ProduceResponse(responses=responses)
+
+
+def _append(
+    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData, now_ms: int
+) -> PartitionProduceResponse:
+    message: ProduceRequest = request.message
+    topic = _topic(state, request, asked)
+    if not 0 <= data.index < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if message.acks not in {-1, 0, 1}:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
+    if topic.internal and request.client_id != ADMIN_CLIENT:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal")
+    batch, header = _one_batch(data)
+    if header.codec == Codec.ZSTD and request.version < 7:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
+    if header.is_transactional:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+    appended = topic.partitions[data.index].append(batch, now_ms)
+    if not appended.duplicate:
+        state.purgatory.appended((topic.topic_id, data.index), len(batch))
+    return PartitionProduceResponse(
+        index=data.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
+
+
+def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Topic:
+    by_id = request.version >= 13
+    topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return topic
+
+
+def _one_batch(data: PartitionProduceData) -> tuple[Buffer, BatchHeader]:
+    """The only batch of a partition's records; facts 6.3, check 3."""
+    records = data.records
+    assert not isinstance(records, list), "what is read off the wire is one view"
+    headers = [header for _, header in split_batches(records)] if records else []
+    if len(headers) != 1 or records is None or headers[0].size != len(records):
+        raise ApiError(ErrorCode.INVALID_RECORD, f"expected exactly one record batch, found {len(headers)}")
+    return records, headers[0]

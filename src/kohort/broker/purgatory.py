@@ -1,0 +1,108 @@
+"""Requests that wait: fetches, until enough bytes have arrived on their partitions or their time is up.
+
+Waiting requests are indexed by partition, so an append costs only what waits on that very partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kohort.broker.io import ConnectionId
+from kohort.broker.request import ReplyTo
+from kohort.clock import Timers
+
+PartitionKey = tuple[bytes, int]
+"""Topic id and partition: a topic made anew under an old name is another one."""
+
+
+@dataclass(slots=True, eq=False)
+class Parked:
+    """One waiting request: woken when ``missing_bytes`` have been appended to its partitions."""
+
+    reply_to: ReplyTo
+    keys: list[PartitionKey]
+    missing_bytes: int
+    context: Any
+    serial: int = -1
+
+
+class Purgatory:
+    """All waiting requests of a broker. A connection has at most one, as it has one request in flight."""
+
+    def __init__(self) -> None:
+        self._by_partition: dict[PartitionKey, dict[int, Parked]] = {}
+        self._parked: dict[int, Parked] = {}
+        self._by_connection: dict[ConnectionId, int] = {}
+        self._timers: Timers[int] = Timers()
+        self._woken: dict[int, Parked] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._parked)
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        return self._timers.wake_at_ms
+
+    def park(self, parked: Parked, deadline_ms: int) -> None:
+        """Keep ``parked`` until its bytes have come or ``deadline_ms`` has."""
+        assert parked.reply_to.connection not in self._by_connection, "one request in flight per connection"
+        self._serial += 1
+        parked.serial = self._serial
+        self._parked[parked.serial] = parked
+        self._by_connection[parked.reply_to.connection] = parked.serial
+        self._timers.set(parked.serial, deadline_ms)
+        for key in parked.keys:
+            self._by_partition.setdefault(key, {})[parked.serial] = parked
+
+    def appended(self, key: PartitionKey, size: int) -> None:
+        """``size`` bytes were appended to a partition: whoever has enough now is woken."""
+        waiting = self._by_partition.get(key)
+        if waiting is None:
+            return
+        for parked in list(waiting.values()):
+            parked.missing_bytes -= size
+            if parked.missing_bytes <= 0:
+                self._wake(parked)
+
+    def changed(self, keys: Iterable[PartitionKey]) -> None:
+        """Something else happened to these partitions (deleted, cut): everyone who waits on one looks again."""
+        for key in keys:
+            for parked in list(self._by_partition.get(key, {}).values()):
+                self._wake(parked)
+
+    def forget(self, connection: ConnectionId) -> None:
+        """The connection is gone; what waits for it waits no longer."""
+        serial = self._by_connection.get(connection)
+        if serial is not None:
+            self._remove(self._parked[serial])
+        for woken in [w for w in self._woken.values() if w.reply_to.connection == connection]:
+            del self._woken[woken.serial]
+
+    def take_ready(self, now_ms: int) -> list[Parked]:
+        """The requests to answer now: woken by bytes, or out of time. They are no longer parked."""
+        if (wake_at := self._timers.wake_at_ms) is not None and wake_at <= now_ms:
+            for serial in list(self._timers.pop_due(now_ms)):
+                self._wake(self._parked[serial])
+        if not self._woken:
+            return []
+        ready = list(self._woken.values())
+        self._woken.clear()
+        return ready
+
+    def _wake(self, parked: Parked) -> None:
+        self._remove(parked)
+        self._woken[parked.serial] = parked
+
+    def _remove(self, parked: Parked) -> None:
+        del self._parked[parked.serial]
+        del self._by_connection[parked.reply_to.connection]
+        self._timers.cancel(parked.serial)
+        for key in parked.keys:
+            waiting = self._by_partition.get(key)
+            if waiting is not None:
+                waiting.pop(parked.serial, None)
+                if not waiting:
+                    del self._by_partition[key]

@@ -1,0 +1,55 @@
+"""A request as handlers see it, where its answer goes, and the three things a handler can return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+from kohort.broker.io import ConnectionId
+from kohort.wire.schema import Message
+
+M = TypeVar("M", bound=Message)
+
+
+class ReplyTo(NamedTuple):
+    """Where an answer goes. A connection has one request in flight, so this names one request as long as it waits."""
+
+    connection: ConnectionId
+    correlation_id: int
+    api_key: int
+    version: int
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One decoded request. ``client_host`` is written as Kafka writes addresses: ``/127.0.0.1``."""
+
+    message: Any
+    version: int
+    reply_to: ReplyTo
+    client_id: str
+    client_host: str
+
+
+class Unanswered(Enum):
+    """What a handler returns instead of a response."""
+
+    LATER = "the request waits; its answer comes through BrokerState.released or the purgatory"
+    NEVER = "the protocol has no response here (Produce with acks=0)"
+
+
+Answer = Message | Unanswered
+
+
+class HangUp(Exception):
+    """The protocol's only answer is to close the connection. The text is for the log."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+Handler = Callable[[Any, Request, int], Answer]
+"""``handler(state, request, now_ms)``."""

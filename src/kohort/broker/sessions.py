@@ -1,0 +1,188 @@
+"""Incremental fetch sessions (KIP-227; facts 5.11): what a client fetches is remembered, so it names only changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.clock import Rng
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+MAX_EPOCH: Final = 0x7FFFFFFF
+EVICTION_MS: Final = 120_000
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+
+TopicKey = str | bytes
+"""A topic's name, or its id from version 13 on."""
+
+
+@dataclass(slots=True, eq=False)
+class Wanted:
+    """A partition that a client fetches, and what it was last told about it."""
+
+    topic: TopicKey
+    partition: int
+    fetch_offset: int
+    leader_epoch: int
+    last_fetched_epoch: int
+    max_bytes: int
+    told_high_watermark: int = -1
+    told_log_start_offset: int = -1
+
+    def update(self, asked: FetchPartition) -> None:
+        self.fetch_offset = asked.fetch_offset
+        self.leader_epoch = asked.current_leader_epoch
+        self.last_fetched_epoch = asked.last_fetched_epoch
+        self.max_bytes = asked.partition_max_bytes
+
+    def take_news(self, data: PartitionData) -> bool:
+        """Whether an incremental answer must contain ``data``; remembers what is told."""
+        news = bool(data.records) or data.diverging_epoch.epoch >= 0
+        if data.high_watermark != self.told_high_watermark:
+            self.told_high_watermark = data.high_watermark
+            news = True
+        if data.log_start_offset != self.told_log_start_offset:
+            self.told_log_start_offset = data.log_start_offset
+            news = True
+        if data.error_code:
+            self.told_high_watermark = -1  # so that the recovery is told
+            news = True
+        return news
+
+
+@dataclass(slots=True, eq=False)
+class FetchSession:
+    """The partitions of one client, in the order in which they are read."""
+
+    session_id: int
+    topic_ids: bool
+    created_ms: int
+    used_ms: int
+    next_epoch: int = 1
+    partitions: dict[tuple[TopicKey, int], Wanted] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class FetchPlan:
+    """What one Fetch reads, and how its answer is told."""
+
+    wanted: list[Wanted]
+    session: FetchSession | None = None
+    wants_session: bool = False
+    topic_ids: bool = False
+
+
+class FetchSessions:
+    """All sessions of a broker, least recently used first, at most ``slots`` of them."""
+
+    def __init__(self, slots: int, rng: Rng) -> None:
+        self._slots = slots
+        self._rng = rng
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
+        """The plan for a request. Raises ApiError where the session is unknown, out of step or of another kind."""
+        topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
+        if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
+            self._sessions.pop(request.session_id, None)
+            wanted = list(_asked(request, topic_ids).values())
+            return FetchPlan(wanted, None, request.session_epoch == INITIAL_EPOCH, topic_ids)
+        return self._resume(request, now_ms, topic_ids=topic_ids)
+
+    def _resume(self, request: FetchRequest, now_ms: int, *, topic_ids: bool) -> FetchPlan:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if request.session_epoch != session.next_epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.topic_ids != topic_ids:
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        for topic in request.topics:
+            key = topic.topic_id if topic_ids else topic.topic
+            for asked in topic.partitions:
+                known = session.partitions.get((key, asked.partition))
+                if known is None:
+                    session.partitions[key, asked.partition] = _wanted(key, asked)
+                else:
+                    known.update(asked)
+        for forgotten in request.forgotten_topics_data:
+            key = forgotten.topic_id if topic_ids else forgotten.topic
+            for partition in forgotten.partitions:
+                session.partitions.pop((key, partition), None)
+        if not session.partitions:
+            del self._sessions[session.session_id]
+            return FetchPlan([], topic_ids=topic_ids)
+        session.next_epoch = 1 if session.next_epoch == MAX_EPOCH else session.next_epoch + 1
+        session.used_ms = now_ms
+        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        return FetchPlan(list(session.partitions.values()), session, topic_ids=topic_ids)
+
+    def finish(
+        self, plan: FetchPlan, results: list[tuple[Wanted, PartitionData]], now_ms: int
+    ) -> tuple[int, list[tuple[Wanted, PartitionData]]]:
+        """The session id of the answer and what it contains; a session is made here if one is wanted and there is room."""
+        if plan.session is not None:
+            told = [(wanted, data) for wanted, data in results if wanted.take_news(data)]
+            for wanted, data in told:
+                if data.records:  # read last next time, so that a busy partition starves nobody
+                    key = (wanted.topic, wanted.partition)
+                    if plan.session.partitions.get(key) is wanted:
+                        plan.session.partitions[key] = plan.session.partitions.pop(key)
+            return plan.session.session_id, told
+        if not plan.wants_session or not self._make_room(len(plan.wanted), now_ms):
+            return 0, results
+        session = FetchSession(self._new_id(), plan.topic_ids, now_ms, now_ms)
+        for wanted, data in results:
+            wanted.take_news(data)
+            session.partitions[wanted.topic, wanted.partition] = wanted
+        self._sessions[session.session_id] = session
+        return session.session_id, results
+
+    def _make_room(self, size: int, now_ms: int) -> bool:
+        """Facts 5.11: a session idle for two minutes goes, else an old one that is smaller, else there is no room."""
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._slots:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now_ms - oldest.used_ms > EVICTION_MS:
+            del self._sessions[oldest.session_id]
+            return True
+        old = [s for s in self._sessions.values() if now_ms - s.created_ms > EVICTION_MS and len(s.partitions) < size]
+        if not old:
+            return False
+        smallest = min(old, key=lambda s: (len(s.partitions), s.session_id))
+        del self._sessions[smallest.session_id]
+        return True
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = self._rng.randrange(1, MAX_EPOCH)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def _asked(request: FetchRequest, topic_ids: bool) -> dict[tuple[TopicKey, int], Wanted]:  # noqa: FBT001
+    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+    for topic in request.topics:
+        key = topic.topic_id if topic_ids else topic.topic
+        for asked in topic.partitions:
+            wanted[key, asked.partition] = _wanted(key, asked)
+    return wanted
+
+
+def _wanted(key: TopicKey, asked: FetchPartition) -> Wanted:
+    return Wanted(
+        key,
+        asked.partition,
+        asked.fetch_offset,
+        asked.current_leader_epoch,
+        asked.last_fetched_epoch,
+        asked.partition_max_bytes,
+    )

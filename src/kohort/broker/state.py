@@ -1,0 +1,31 @@
+"""What handlers share. A record: whatever decides lives beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.broker.purgatory import Purgatory
+from kohort.broker.sessions import FetchSessions
+from kohort.clock import Rng
+from kohort.config.broker import BrokerConfig
+from kohort.coordinator.outcome import Reply
+from kohort.coordinator.runtime import Coordinator
+from kohort.log.topics import Topics
+from kohort.model import Node
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """The parts of a broker, and the answers that wait to be sent."""
+
+    config: BrokerConfig
+    rng: Rng
+    node: Node
+    served: tuple[int, ...]
+    topics: Topics
+    coordinator: Coordinator
+    offsets_topic: OffsetsTopic
+    sessions: FetchSessions
+    purgatory: Purgatory
+    released: list[Reply] = field(default_factory=list)

@@ -1,0 +1,26 @@
+"""What the coordinator may know of topics, read from the catalogue."""
+
+from __future__ import annotations
+
+from kohort.log.topics import Topics
+
+
+class CatalogueView:
+    """The coordinator's ``TopicsView`` on the broker's topics."""
+
+    __slots__ = ("_topics",)
+
+    def __init__(self, topics: Topics) -> None:
+        self._topics = topics
+
+    def topic_id(self, name: str) -> bytes | None:
+        topic = self._topics.get(name)
+        return topic.topic_id if topic is not None else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._topics.by_id(topic_id)
+        return topic.name if topic is not None else None
+
+    def partition_count(self, name: str) -> int | None:
+        topic = self._topics.get(name)
+        return len(topic.partitions) if topic is not None else None

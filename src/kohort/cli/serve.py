@@ -1,0 +1,151 @@
+"""``kohort serve``: run a broker until told to stop."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kohort.errors import ConfigError, KohortError
+
+if TYPE_CHECKING:
+    from kohort.config.broker import BrokerConfig
+
+HELP = """Run a broker that any Kafka client can connect to.
+
+Without --data everything is kept in memory and ends with the process. With --data it is kept in DIR, in Kafka's own
+format, and the next start goes on from there. The broker stops on SIGTERM or Ctrl-C, after writing out what it has.
+
+Options are Kafka's, by Kafka's names: --set wins over --listen and --data, and those over --config FILE. In a
+server.properties, what has no meaning for one broker (replication, controllers) is passed over with a warning.
+
+\b
+Examples:
+  kohort serve                                   in memory, on 127.0.0.1:9092
+  kohort serve --data ./kohort-data              on disk
+  kohort serve --listen 127.0.0.1:0 --output json   a free port; prints {"bootstrap": ...}
+  kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
+  kohort serve --config config/server.properties
+  kohort serve --listen 0.0.0.0:9092 --set advertised.listeners=PLAINTEXT://myhost:9092
+"""
+
+
+@click.command(help=HELP, short_help="Run a broker that any Kafka client can connect to.")
+@click.option("--data", "data_dir", type=click.Path(file_okay=False, path_type=Path), help="Folder to keep data in.")
+@click.option("--memory", is_flag=True, help="Keep everything in memory (the default without --data).")
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on [127.0.0.1:9092]; port 0 takes a free one.")
+@click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Read options from a server.properties.",
+)
+@click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", help="How to say that it is ready.")
+@click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
+def serve(
+    data_dir: Path | None,
+    memory: bool,
+    listen: str | None,
+    settings: tuple[str, ...],
+    config_file: Path | None,
+    port_file: Path | None,
+    output: str,
+    quiet: bool,
+) -> None:
+    start_logging(quiet=quiet)
+    try:
+        config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
+        _run(config, folder, port_file, output)
+    except KohortError as error:
+        click.echo(f"kohort serve: {error}", err=True)
+        sys.exit(1)
+
+
+def configure(
+    data_dir: Path | None, listen: str | None, settings: tuple[str, ...], config_file: Path | None, *, memory: bool
+) -> tuple[BrokerConfig, Path | None]:
+    """The broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
+    import logging
+
+    from kohort.config.broker import BrokerConfig
+    from kohort.config.listeners import parse_listener
+    from kohort.config.options import parse_config
+    from kohort.config.server_properties import parse_properties, understand
+
+    given: dict[str, Any] = {}
+    folder = None
+    if config_file is not None:
+        try:
+            said = understand(parse_properties(config_file.read_text()))
+        except ConfigError as error:
+            raise ConfigError(f"{config_file}: {error}") from None
+        given |= said.options
+        folder = Path(said.data_dir) if said.data_dir else None
+        if said.ignored:
+            logging.getLogger("kohort.serve").warning(
+                "%s: passed over, without meaning here: %s", config_file, ", ".join(said.ignored)
+            )
+    if listen is not None:
+        host, port = parse_listener(listen, "--listen")
+        given |= {"host.name": host, "port": port}
+    pairs = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE")
+        pairs[name.strip()] = value
+    said = understand(pairs)
+    given |= said.options
+    folder = data_dir or (Path(said.data_dir) if said.data_dir else None) or folder
+    if memory:
+        if data_dir is not None:
+            raise ConfigError("--memory and --data: choose one")
+        folder = None
+    return parse_config(BrokerConfig, given), folder
+
+
+def start_logging(*, quiet: bool) -> None:
+    """Lines on stderr, with the time."""
+    import logging
+
+    logging.basicConfig(
+        level=logging.WARNING if quiet else logging.INFO,
+        format="%(asctime)s %(levelname)-7s %(message)s",
+        stream=sys.stderr,
+    )
+
+
+def _run(config: BrokerConfig, folder: Path | None, port_file: Path | None, output: str) -> None:
+    from kohort.aio.server import new_event_loop, run
+
+    def ready(bootstrap: str, cluster_id: str) -> None:
+        if port_file is not None:
+            write_whole(port_file, f"{bootstrap.rpartition(':')[2]}\n")
+        if output == "json":
+            where = str(folder) if folder else None
+            click.echo(json.dumps({"bootstrap": bootstrap, "cluster_id": cluster_id, "data": where}))
+        else:
+            where = f"data {folder}" if folder else "in memory"
+            click.echo(f"kohort broker ready on {bootstrap} (cluster {cluster_id}, {where})")
+        sys.stdout.flush()
+
+    loop = new_event_loop()
+    try:
+        loop.run_until_complete(run(config, folder, ready))
+    finally:
+        loop.close()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write ``path`` so that whoever waits for it never reads half of it."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text)
+        part.replace(path)
+    except OSError as error:
+        raise ConfigError(f"--port-file {path}: {error.strerror}") from None
