@@ -68,14 +68,16 @@ def sections(
 
 
 def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
-    """The headers of the whole batches in ``buf``; a malformed one is an error that names the place."""
+    """The headers of the whole batches in ``buf``. A malformed one is an error that names the place, unless it lies
+    after the wanted offsets; its own offset field is not believed, the batch before it says where it is."""
     expected = place.start_offset
     try:
         for at, header in split_batches(buf):
-            expected = header.next_offset
+            expected = max(expected, header.next_offset)
             yield at, header
     except CorruptRecord as error:
-        raise place.corrupt(error.problem, error.offset if error.offset >= 0 else expected) from None
+        if place.end_offset is None or expected < place.end_offset:
+            raise place.corrupt(error.problem, expected) from None
 
 
 def checked(buf: Buffer, at: int, header: BatchHeader, place: Place) -> None:

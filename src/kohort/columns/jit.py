@@ -66,13 +66,14 @@ store8, store32, store64 = _storer(8), _storer(32), _storer(64)
 """Write the low bits of a number at an address."""
 
 
-@intrinsic
-def copy(typing_context: Any, to: Any, source: Any, size: Any) -> Any:  # noqa: ARG001
-    """memcpy between two addresses."""
-
+def _copy(typing_context: Any, to: Any, source: Any, size: Any) -> Any:  # noqa: ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
         target, origin = _pointer(builder, args[0], 8), _pointer(builder, args[1], 8)
         cgutils.raw_memcpy(builder, target, origin, args[2], 1)
         return context.get_dummy_value()
 
     return types.none(types.int64, types.int64, types.int64), generate
+
+
+copy = intrinsic(_copy)
+"""memcpy(to, source, size)."""

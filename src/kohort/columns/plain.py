@@ -7,8 +7,7 @@ batch, before a byte is read or sliced (facts 6.1).
 from __future__ import annotations
 
 from kohort.columns.batches import INT64_MAX, Place, Section
-from kohort.columns.problems import PROBLEMS, Problem
-from kohort.errors import CorruptRecord
+from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
 
@@ -35,17 +34,12 @@ def read_section(section: Section, place: Place, out: list[Record]) -> None:
                 raise Broken(Problem.RECORD_LENGTH)  # noqa: TRY301 - one place turns a broken rule into the error
             record = read_record(data, at, at + length, section, place)
         except Broken as broken:
-            raise corrupt(broken.problem, index, section, place) from None
+            raise corrupt(broken.problem, index, header.base_offset, place) from None
         at += length
         if place.start_offset <= record.offset < stop_offset:
             out.append(record)
     if at != end:
-        raise corrupt(Problem.TRAILING_BYTES, header.record_count, section, place)
-
-
-def corrupt(problem: Problem, index: int, section: Section, place: Place) -> CorruptRecord:
-    """The error for record number ``index`` of a batch; the offset is the batch's, which is what a reader can skip."""
-    return place.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", section.header.base_offset)
+        raise corrupt(Problem.TRAILING_BYTES, header.record_count, header.base_offset, place)
 
 
 def read_record(data: bytes, at: int, end: int, section: Section, place: Place) -> Record:

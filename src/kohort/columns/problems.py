@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from kohort.columns.batches import Place
+from kohort.errors import CorruptRecord
+
 
 class Problem(IntEnum):
     """The rule that a record breaks (facts 6.1)."""
@@ -23,6 +26,7 @@ class Problem(IntEnum):
     HEADER_TEXT = 11
     RECORD_NOT_FILLED = 12
     TRAILING_BYTES = 13
+    CHANGED = 14
 
 
 PROBLEMS: Final = {
@@ -39,4 +43,10 @@ PROBLEMS: Final = {
     Problem.HEADER_TEXT: "the name of a header is not UTF-8",
     Problem.RECORD_NOT_FILLED: "bytes are left after its headers",
     Problem.TRAILING_BYTES: "bytes are left after the last record that the batch counts",
+    Problem.CHANGED: "the buffer was changed while it was read",
 }
+
+
+def corrupt(problem: Problem, index: int, base_offset: int, place: Place) -> CorruptRecord:
+    """The error for record number ``index`` of a batch. It names the batch's offset, which is what a reader can skip."""
+    return place.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", base_offset)

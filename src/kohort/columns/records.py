@@ -25,7 +25,11 @@ def records_of(
     aborted: Iterable[tuple[int, int]] = (),
 ) -> list[Record]:
     """The records of ``buf`` (consecutive batches, perhaps with a partial one at the end) whose offsets lie in
-    ``start_offset <= offset < end_offset``. Raises CorruptRecord, with topic, partition and offset."""
+    ``start_offset <= offset < end_offset``.
+
+    Raises CorruptRecord, with topic, partition and the offset of the bad batch; the records before it are had by asking
+    again with that offset as ``end_offset``.
+    """
     place = Place(topic, partition, start_offset, end_offset)
     found = sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
     out: list[Record] = []

@@ -1,0 +1,92 @@
+"""The Arrow schema of records: the columns there are, and the types that each can take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.types as is_type
+
+from kohort.errors import UsageError
+
+HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value")
+"""The columns one gets unasked. Headers cost a second walk: ask for them by name."""
+TYPES: Final = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("ms", "UTC"),
+    "timestamp_type": pa.int32(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": HEADERS_TYPE,
+}
+ALIASES: Final = {"timestampType": "timestamp_type"}
+"""Spark's own Kafka source spells it so."""
+
+
+def record_schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
+    """The schema of these columns in their usual types. Raises UsageError for a name that is no column."""
+    return pa.schema([pa.field(name, TYPES[column_of(name)]) for name in columns])
+
+
+def column_of(name: str) -> str:
+    """The column that a field of a schema asks for."""
+    column = ALIASES.get(name, name)
+    if column not in TYPES:
+        raise UsageError(f"records have no column {name!r}; there are {', '.join(TYPES)}")
+    return column
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Raise UsageError for a column that records do not have, or one of a type that it cannot take."""
+    for field in schema:
+        column = column_of(field.name)
+        accepts, allowed = ACCEPTED[column]
+        if not accepts(field.type):
+            raise UsageError(f"column {field.name!r} cannot be {field.type}; it can be {allowed}")
+
+
+def is_blob(kind: Any) -> bool:
+    """Whether keys and values can be given as ``kind``."""
+    return bool(is_text(kind) or is_type.is_binary(kind) or is_type.is_large_binary(kind))
+
+
+def is_text(kind: Any) -> bool:
+    return bool(is_type.is_string(kind) or is_type.is_large_string(kind))
+
+
+def is_wide(kind: Any) -> bool:
+    """Whether a byte-string type counts its bytes in 64 bits."""
+    return bool(is_type.is_large_string(kind) or is_type.is_large_binary(kind))
+
+
+def is_topic(kind: Any) -> bool:
+    return is_text(kind) or bool(is_type.is_dictionary(kind) and is_text(kind.value_type))
+
+
+def is_time(kind: Any) -> bool:
+    return bool(is_type.is_timestamp(kind) or kind == pa.int64())
+
+
+def is_headers(kind: Any) -> bool:
+    if not is_type.is_list(kind) or not is_type.is_struct(kind.value_type) or kind.value_type.num_fields != 2:
+        return False
+    key, value = kind.value_type.field(0), kind.value_type.field(1)
+    return bool(
+        (key.name, value.name) == ("key", "value") and is_type.is_string(key.type) and is_type.is_binary(value.type)
+    )
+
+
+ACCEPTED: Final = {
+    "topic": (is_topic, "string, large_string or a dictionary of them"),
+    "partition": (is_type.is_integer, "an integer"),
+    "offset": (is_type.is_int64, "int64"),
+    "timestamp": (is_time, "a timestamp, or int64 for milliseconds"),
+    "timestamp_type": (is_type.is_integer, "an integer"),
+    "key": (is_blob, "binary, string, large_binary or large_string"),
+    "value": (is_blob, "binary, string, large_binary or large_string"),
+    "headers": (is_headers, "list<struct<key: string, value: binary>>"),
+}

@@ -1,0 +1,146 @@
+"""The section table of a buffer: what the kernels walk, and the buffers that it points into.
+
+One kernel call makes it for a buffer of sound, uncompressed batches, however many; Python touches only the batches to
+decompress or to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import crc32c
+import numpy as np
+
+from kohort.columns import scan
+from kohort.columns.batches import INT64_MAX, Place, Section, checked, section_of, sections
+from kohort.columns.kernels import TIME_MAX, TIME_MIN, TOTAL_FIELDS, measure
+from kohort.columns.problems import Problem, corrupt
+from kohort.wire.codec import Buffer
+from kohort.wire.record_batch import CRC_STARTS_AT, parse_batch_header
+
+CRC_AT: Final = 17
+NO_LIMIT: Final = INT64_MAX
+
+
+@dataclass(slots=True)
+class SectionTable:
+    """Rows for the kernels; ``keep`` holds what their addresses point into."""
+
+    rows: Any
+    place: Place
+    keep: list[Buffer] = field(default_factory=list)
+
+    @property
+    def span(self) -> tuple[int, int, int, int]:
+        """What every kernel takes first: the table, its rows, the wanted offsets."""
+        stop = NO_LIMIT if self.place.end_offset is None else self.place.end_offset
+        return self.rows.ctypes.data, len(self.rows), self.place.start_offset, stop
+
+    def measured(self) -> Any:
+        """The totals of the wanted records. Raises CorruptRecord if any record, wanted or not, breaks a rule."""
+        totals = np.zeros(2 * TOTAL_FIELDS, np.int64)
+        totals[TIME_MIN], totals[TIME_MAX] = INT64_MAX, -INT64_MAX - 1
+        at = totals.ctypes.data
+        problem = measure(*self.span, at, at + 8 * TOTAL_FIELDS)
+        if problem:
+            section, record = totals[:2].tolist()
+            raise corrupt(Problem(problem), record, int(self.rows[section, scan.BASE_OFFSET]), self.place)
+        return totals[:TOTAL_FIELDS]
+
+
+def section_tables(
+    buf: Buffer,
+    place: Place,
+    *,
+    check_crcs: bool,
+    max_batch_bytes: int,
+    aborted: Iterable[tuple[int, int]] = (),
+    chunk_bytes: int = NO_LIMIT,
+) -> Iterator[SectionTable]:
+    """Tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``."""
+    aborted = tuple(aborted)
+    rows = None if aborted else scanned(buf, place)
+    if rows is None:
+        found = sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
+        yield from gathered(map(row_of, found), buf, place, chunk_bytes)
+        return
+    if check_crcs:
+        check_all(buf, rows, place)
+    if not rows[:, scan.CODEC].any() and int(rows[:, scan.LENGTH].sum()) <= chunk_bytes:
+        yield SectionTable(rows, place, [buf])
+        return
+    yield from gathered((decompressed(buf, row, place, max_batch_bytes) for row in rows), buf, place, chunk_bytes)
+
+
+def scanned(buf: Buffer, place: Place) -> Any:
+    """All rows for ``buf``, or None where something in it is for the plain walk to judge."""
+    stop = NO_LIMIT if place.end_offset is None else place.end_offset
+    if len(buf) == 0:
+        return np.zeros((0, scan.SECTION_FIELDS), np.int64)
+    at = address_of(buf)
+    count = scan.scan(at, len(buf), place.start_offset, stop, 0, 0)
+    if count < 0:
+        return None
+    rows = np.empty((count, scan.SECTION_FIELDS), np.int64)
+    scan.scan(at, len(buf), place.start_offset, stop, rows.ctypes.data, count)
+    return rows
+
+
+def check_all(buf: Buffer, rows: Any, place: Place) -> None:
+    """Check the CRC of every batch in the table."""
+    view = memoryview(buf)
+    for at, size in rows[:, scan.BATCH_AT : scan.BATCH_SIZE + 1].tolist():
+        stated = int.from_bytes(view[at + CRC_AT : at + CRC_STARTS_AT], "big")
+        if crc32c.crc32c(view[at + CRC_STARTS_AT : at + size]) != stated:
+            checked(buf, at, parse_batch_header(buf, at), place)
+
+
+def decompressed(buf: Buffer, row: Any, place: Place, max_batch_bytes: int) -> tuple[Any, Buffer | None]:
+    """A row as the kernels need it, and the buffer that it now points into, if that is a new one."""
+    if not row[scan.CODEC] or not row[scan.COUNT]:
+        return row, None
+    at = int(row[scan.BATCH_AT])
+    section = section_of(buf, at, parse_batch_header(buf, at), place, max_batch_bytes)
+    row[scan.ADDRESS], row[scan.LENGTH] = address_of(section.data), section.end
+    return row, section.data
+
+
+def row_of(section: Section) -> tuple[Any, Buffer]:
+    """A row of the table from a section of the plain walk."""
+    header = section.header
+    row = np.zeros(scan.SECTION_FIELDS, np.int64)
+    row[scan.ADDRESS], row[scan.LENGTH] = address_of(section.data) + section.start, section.end - section.start
+    row[scan.COUNT], row[scan.BASE_OFFSET] = header.record_count, header.base_offset
+    row[scan.LAST_DELTA], row[scan.BASE_TIME] = header.last_offset_delta, header.base_timestamp
+    row[scan.FIXED_TIME], row[scan.TIME_TYPE] = header.max_timestamp, header.timestamp_type
+    row[scan.LEADER_EPOCH] = header.partition_leader_epoch
+    return row, section.data
+
+
+def gathered(
+    found: Iterable[tuple[Any, Buffer | None]], buf: Buffer, place: Place, chunk_bytes: int
+) -> Iterator[SectionTable]:
+    """Rows in tables of at least ``chunk_bytes`` each, but for the last."""
+    rows: list[Any] = []
+    keep: list[Buffer] = [buf]
+    size = 0
+    for row, data in found:
+        rows.append(row)
+        if data is not None:
+            keep.append(data)
+        size += int(row[scan.LENGTH])
+        if size >= chunk_bytes:
+            yield SectionTable(np.array(rows), place, keep)
+            rows, keep, size = [], [buf], 0
+    if rows:
+        yield SectionTable(np.array(rows), place, keep)
+
+
+def address_of(buf: Buffer) -> int:
+    """Where the bytes lie; the caller keeps ``buf`` alive and unchanged."""
+    if len(buf) == 0:
+        return 0
+    address: int = np.frombuffer(buf, np.uint8).__array_interface__["data"][0]
+    return address
