@@ -7,7 +7,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
 
-.PHONY: help env run test check interop bench docs fmt clean
+.PHONY: help env run test check interop bench docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -40,6 +40,9 @@ check: $(SYNCED) ## Format, lint, types, layers, unit tests, some seeds: under a
 
 interop: $(SYNCED) ## The clients of others on our broker, required, not skipped.
 	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop
+
+kafka: $(SYNCED) ## An Apache Kafka by hand, on a free port (needs Java 17 and Maven).
+	$(BIN)/python tools/kafka/run.py
 
 bench: $(SYNCED) ## Side by side with peers; results as JSON under bench/results.
 	$(BIN)/python bench/run.py

@@ -16,7 +16,11 @@ MADE = "<!-- made by `make docs` from the tables in the code -->\n"
 
 def options_page() -> str:
     """Every option of broker, topics and clients."""
-    parts = ["# Options\n", MADE, "Names, types and defaults are Kafka's; an unknown name is refused with the nearest one.\n"]
+    parts = [
+        "# Options\n",
+        MADE,
+        "Names, types and defaults are Kafka's; an unknown name is refused with the nearest one.\n",
+    ]
     for title, config in (
         ("Broker", BrokerConfig),
         ("Topic", TopicConfig),

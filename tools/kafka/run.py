@@ -1,0 +1,155 @@
+"""Apache Kafka, one node in KRaft mode, as a plain Java process on a free port: a peer for tests, or by hand.
+
+    python tools/kafka/run.py            starts one and prints its address; Ctrl-C ends it
+    python tools/kafka/run.py --resolve  only brings the jars
+
+Needs Java 17 and Maven; the jars come from Maven Central by name and are kept in .kohort/kafka.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
+RESOLVE_S = 900
+START_S = 180
+
+
+def missing() -> str | None:
+    """What this machine lacks to run Apache Kafka, or None."""
+    absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    if absent and not (LIBS.exists() and absent == ["mvn"]):
+        return f"Apache Kafka needs {' and '.join(absent)} on PATH"
+    return None
+
+
+def resolve() -> None:
+    """Bring the jars unless they are there."""
+    mark = LIBS / ".pom"
+    pom = (HERE / "pom.xml").read_text()
+    if mark.exists() and mark.read_text() == pom:
+        return
+    shutil.rmtree(LIBS, ignore_errors=True)
+    goal = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+    done = subprocess.run(
+        [*goal, f"-DoutputDirectory={LIBS}", "-DincludeScope=runtime"],
+        timeout=RESOLVE_S, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"Maven could not bring Apache Kafka:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    mark.write_text(pom)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Kafka:
+    """A running Apache Kafka; a context manager."""
+
+    def __init__(self, **overrides: str) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="kohort-kafka-"))
+        self._overrides = overrides
+        self._process: subprocess.Popen[bytes] | None = None
+        self.bootstrap = ""
+
+    def __enter__(self) -> Kafka:
+        resolve()
+        port, controller = free_port(), free_port()
+        self.bootstrap = f"127.0.0.1:{port}"
+        config = self._folder / "server.properties"
+        config.write_text("".join(f"{k}={v}\n" for k, v in self._properties(port, controller).items()))
+        cluster = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode().replace("-", "A")
+        self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config), wait=True)
+        self._process = self._java("kafka.Kafka", str(config), wait=False)
+        self._wait(port)
+        return self
+
+    def _properties(self, port: int, controller: int) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "log.dirs": str(self._folder / "data"),
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "5",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "share.coordinator.state.topic.replication.factor": "1",
+            "share.coordinator.state.topic.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            **{k.replace("_", "."): v for k, v in self._overrides.items()},
+        }
+
+    def _java(self, main: str, *arguments: str, wait: bool) -> subprocess.Popen[bytes]:
+        command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{LIBS}/*", main, *arguments]
+        log = (self._folder / "kafka.log").open("ab")
+        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        log.close()
+        if wait and process.wait(START_S):
+            raise RuntimeError(f"{main} failed:\n{self.log()}")
+        return process
+
+    def _wait(self, port: int) -> None:
+        deadline = time.monotonic() + START_S
+        assert self._process is not None
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                raise RuntimeError(f"Apache Kafka ended at its start:\n{self.log()}")
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise RuntimeError(f"Apache Kafka did not listen within {START_S} s:\n{self.log()}")
+
+    def log(self) -> str:
+        """The end of what it printed."""
+        return (self._folder / "kafka.log").read_text(errors="replace")[-4000:]
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--resolve", action="store_true", help="only bring the jars")
+    if lack := missing():
+        print(lack, file=sys.stderr)
+        return 1
+    if options.parse_args().resolve:
+        resolve()
+        return 0
+    with Kafka() as kafka:
+        print(f"Apache Kafka ready on {kafka.bootstrap}; Ctrl-C ends it", flush=True)
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
