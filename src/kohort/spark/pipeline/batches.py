@@ -1,0 +1,126 @@
+"""One micro-batch of a pipeline: decode, steps, rules, sinks, dead letters, and its entry in the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, counts_by, decode, failed_rules, judge
+from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
+from kohort.spark.pipeline.outputs import quarantines, send_quarantined, send_undecoded, write_rows
+from kohort.spark.pipeline.steps import run_steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_EXAMPLES: Final = 3
+
+
+class ExpectationFailed(KohortError):
+    """Rows fail a rule that says ``else: fail``."""
+
+
+class BatchRunner:
+    """Handed to ``foreachBatch``. Keeps the first error as it was raised, before Spark wraps it in its own."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        tables: Mapping[str, DataFrame],
+        store: LedgerStore,
+        on_entry: Callable[[Entry], None] = lambda _: None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._tables = tables
+        self._store = store
+        self._on_entry = on_entry
+        self.entries: list[Entry] = []
+        self.error: Exception | None = None
+
+    def __call__(self, raw: DataFrame, batch: int) -> None:
+        try:
+            entry = self._run(raw, batch)
+        except Exception as error:
+            self.error = error
+            raise
+        self._store.write(entry)
+        self.entries.append(entry)
+        self._on_entry(entry)
+
+    def _run(self, raw: DataFrame, batch: int) -> Entry:
+        # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
+        decoded = decode(raw, self._pipeline.stream.decode).persist()
+        try:
+            by_problem = counts_by(decoded, PROBLEM)
+            rows_in = sum(by_problem.values(), start=Count())
+            entry = Entry(batch, rows_in=rows_in)
+            if not rows_in.rows:
+                return entry
+            good = by_problem.pop("", Count())
+            entry.undecoded = sum(by_problem.values(), start=Count())
+            if by_problem:
+                entry.dead_letters += send_undecoded(decoded, self._pipeline, batch)
+            if good.rows:
+                self._run_good(decoded.where(f"{PROBLEM} is null").drop(PROBLEM), entry)
+        finally:
+            decoded.unpersist()
+        return entry
+
+    def _run_good(self, good: DataFrame, entry: Entry) -> None:
+        pipeline = self._pipeline
+        stepped = run_steps(pipeline, good, self._tables)
+        judged = judge(stepped, pipeline.rules).persist()
+        try:
+            verdicts = counts_by(judged, FAILED)
+            entry.marked = SOURCE in judged.columns
+            entry.stepped = sum(verdicts.values(), start=Count())
+            entry.passed = verdicts.pop("", Count())
+            self._refuse_failures(judged, verdicts)
+            aside = [v for v in verdicts if quarantines(v, pipeline.rules)]
+            for verdict, count in verdicts.items():
+                reason = "; ".join(r.reason for r in failed_rules(verdict, pipeline.rules))
+                into = entry.quarantined if verdict in aside else entry.dropped
+                into[reason] = into.get(reason, Count()) + count
+            if aside:
+                entry.dead_letters += send_quarantined(judged, pipeline, entry.batch, aside)
+            self._write_sinks(judged, entry)
+        finally:
+            judged.unpersist()
+
+    def _write_sinks(self, judged: DataFrame, entry: Entry) -> None:
+        passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
+        if any(s.counts for s in self._pipeline.sinks):
+            # An aggregating pipeline: its rows stand for several of the source's, and say how many.
+            entry.stepped = entry.passed = Count(entry.rows_in.rows - entry.undecoded.rows)
+            entry.marked = False
+        for sink in self._pipeline.sinks:
+            entry.sinks[sink.name] = write_rows(sink, passed, entry.batch)
+
+    def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
+        rules = self._pipeline.rules
+        for verdict, count in verdicts.items():
+            fatal = [r for r in failed_rules(verdict, rules) if r.otherwise == "fail"]
+            if not fatal:
+                continue
+            where = "keep _source in the steps to see which"
+            if SOURCE in judged.columns:
+                rows = judged.where(judged[FAILED] == verdict).select(f"{SOURCE}.*").limit(_EXAMPLES).collect()
+                where = ", ".join(f"{r['topic']}-{r['partition']} offset {r['offset']}" for r in rows)
+            raise ExpectationFailed(
+                f"{self._pipeline.file}, line {fatal[0].line}: {count.rows:,} rows fail {fatal[0].name!r} "
+                f"({fatal[0].reason}), for example {where}"
+            )
+
+
+def load_table(raw: DataFrame, pipeline: Pipeline, name: str) -> tuple[DataFrame, Count, Count, int]:
+    """A table source, decoded and kept: the frame for the steps, rows in, rows undecoded, dead letters sent."""
+    source = next(s for s in pipeline.sources if s.name == name)
+    decoded = decode(raw, source.decode).persist()
+    by_problem = counts_by(decoded, PROBLEM)
+    rows_in = sum(by_problem.values(), start=Count())
+    by_problem.pop("", None)
+    undecoded = sum(by_problem.values(), start=Count())
+    sent = send_undecoded(decoded, pipeline, -1) if undecoded.rows else 0
+    return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, SOURCE), rows_in, undecoded, sent

@@ -1,0 +1,134 @@
+"""What a pipeline file says, as values: sources, steps, rules, sinks, summaries, dead letters, trigger, checkpoint.
+
+version: 1
+name: orders
+source: {brokers: "${KOHORT_BROKERS:-localhost:9092}", topics: [orders], group: orders, start: earliest}
+decode: {format: json, schema: "id long, amount double"}
+steps:
+  - sql: select * from input where amount > 0
+    filters: true
+expect:
+  - {not_null: id, else: quarantine, reason: no id}
+sinks:
+  - parquet: {path: out/orders}
+dlq: {topic: orders-dlq}
+checkpoint: state
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Decode:
+    """How a record's value becomes columns: ``json`` into a schema, or ``raw``, the columns of the source."""
+
+    format: str = "raw"
+    schema: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Topics by a name that steps use. ``table``: the whole topics as they stand when a run begins; else a stream."""
+
+    name: str
+    brokers: str
+    topics: tuple[str, ...]
+    group: str = ""
+    start: str = "earliest"
+    table: bool = False
+    decode: Decode = field(default_factory=Decode)
+    max_rows: int | None = None
+    fail_on_data_loss: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """SQL over the sources and over ``input``, the result of the step before; or a function of a Python file."""
+
+    kind: str
+    text: str
+    filters: bool = False
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What each row must satisfy after the steps, and what happens to one that does not."""
+
+    name: str
+    condition: str
+    otherwise: str
+    reason: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where rows go. ``counts`` names the column that says how many rows of the source a row stands for."""
+
+    kind: str
+    name: str
+    path: Path | None = None
+    partition_by: tuple[str, ...] = ()
+    brokers: str = ""
+    topic: str = ""
+    key: str = ""
+    rows: int = 20
+    counts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A table computed by SQL at the end of a run over everything that the Parquet sinks hold."""
+
+    name: str
+    sql: str
+    path: Path
+    counts: str = ""
+    of: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The topic for rows that cannot be decoded or that a rule quarantines."""
+
+    brokers: str
+    topic: str
+    partitions: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A whole file, checked."""
+
+    name: str
+    file: Path
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...]
+    rules: tuple[Rule, ...]
+    sinks: tuple[Sink, ...]
+    summaries: tuple[Summary, ...]
+    dead_letters: DeadLetters | None
+    every: str
+    checkpoint: Path
+
+    @property
+    def stream(self) -> Source:
+        return next(s for s in self.sources if not s.table)
+
+    @property
+    def tables(self) -> tuple[Source, ...]:
+        return tuple(s for s in self.sources if s.table)
+
+    @property
+    def filters(self) -> bool:
+        """Whether a step may leave rows out on purpose."""
+        return any(s.filters for s in self.steps)
+
+    @property
+    def state(self) -> Path:
+        """This pipeline's folder under the checkpoint root."""
+        return self.checkpoint / self.name

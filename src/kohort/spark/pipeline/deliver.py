@@ -1,0 +1,59 @@
+"""Writes rows to a topic from Spark's workers with kohort's producer, and counts what brokers acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from kohort.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_CLIENT_ID: Final = "kohort-pipeline"
+
+
+def deliver(frame: DataFrame, brokers: str) -> int:
+    """Send rows of (topic, key, value, headers); return how many were acknowledged, all or an error.
+
+    At least once: a task that Spark repeats sends its rows again.
+    """
+
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        sent = send_batches(batches, brokers)
+        yield pa.RecordBatch.from_pydict({"sent": pa.array([sent], pa.int64())})
+
+    rows = frame.select("topic", "key", "value", "headers").mapInArrow(send, "sent long").collect()
+    return sum(row["sent"] for row in rows)
+
+
+def send_batches(batches: Iterator[pa.RecordBatch], brokers: str) -> int:
+    """Send Arrow batches; raises the first delivery's error."""
+    from kohort.aio.producer import Producer
+
+    futures = []
+    with Producer(bootstrap_servers=brokers, client_id=_CLIENT_ID, compression_type="lz4", linger_ms=20) as producer:
+        for batch in batches:
+            topics, keys, values, headers = (batch.column(n).to_pylist() for n in ("topic", "key", "value", "headers"))
+            for topic, key, value, header in zip(topics, keys, values, headers, strict=True):
+                pairs = [(h["key"], h["value"]) for h in header or ()]
+                futures.append(producer.send(topic, value, key=key, headers=pairs))
+        producer.flush()
+        for future in futures:
+            future.result(timeout=60)
+    return len(futures)
+
+
+def ensure_topic(brokers: str, topic: str, partitions: int = 1) -> None:
+    """Create the topic unless it is there."""
+    from kohort.aio.admin import Admin
+
+    with Admin(bootstrap_servers=brokers, client_id=_CLIENT_ID) as admin:
+        try:
+            admin.create_topic(topic, partitions)
+        except ApiError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise

@@ -1,0 +1,206 @@
+"""A YAML file as sections that know their lines: each key is taken once, and what is left over is an error.
+
+Text may hold ``${NAME}`` and ``${NAME:-default}``, filled in from the environment, so that addresses and secrets stay
+out of the file; ``$${`` is a plain ``${``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from kohort.errors import ConfigError
+
+T = TypeVar("T")
+
+_VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_MISSING: Final = object()
+_KINDS: Final[dict[type, str]] = {
+    str: "text",
+    int: "a whole number",
+    bool: "true or false",
+    list: "a list",
+}
+
+
+class PipelineError(ConfigError):
+    """A pipeline file that cannot be run: the file, the line, and what is wrong there."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}, line {line}: {problem}")
+        self.file = file
+        self.line = line
+        self.problem = problem
+
+
+class Section:
+    """One mapping of the file. ``take`` hands out a key; ``close`` refuses the keys that nobody took."""
+
+    def __init__(self, file: str, line: int, name: str, entries: Mapping[str, tuple[Any, int]]) -> None:
+        self.file = file
+        self.line = line
+        self.name = name
+        self._entries = dict(entries)
+        self._asked: list[str] = []
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._entries
+
+    def holds_section(self, key: str) -> bool:
+        """Whether ``key`` is there and holds keys and values."""
+        return key in self._entries and isinstance(self._entries[key][0], Section)
+
+    def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
+        """The value of ``key``, checked; raises PipelineError where it is missing or of another kind."""
+        self._asked.append(key)
+        if key not in self._entries:
+            if default is _MISSING:
+                raise self.error(f"{self.name} needs {key!r}")
+            return default  # type: ignore[no-any-return]  # the caller's default is of the caller's kind
+        value, line = self._entries.pop(key)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise PipelineError(self.file, line, f"{key}: expected {_KINDS.get(kind, kind.__name__)}")
+        return value
+
+    def section(self, key: str) -> Section | None:
+        """The mapping under ``key``, or None."""
+        self._asked.append(key)
+        if key not in self._entries:
+            return None
+        value, line = self._entries.pop(key)
+        if not isinstance(value, Section):
+            raise PipelineError(self.file, line, f"{key}: expected keys and values")
+        return value
+
+    def sections(self, key: str) -> list[Section]:
+        """The list of mappings under ``key``; none if it is missing."""
+        line = self._entries[key][1] if key in self._entries else self.line
+        items = self.take(key, list, [])
+        for item in items:
+            if not isinstance(item, Section):
+                raise PipelineError(self.file, line, f"{key}: each entry is keys and values")
+        return items
+
+    def texts(self, key: str, default: Any = _MISSING) -> list[str]:
+        """The list of texts under ``key``; a single text is a list of one."""
+        line = self._entries[key][1] if key in self._entries else self.line
+        if key in self._entries and isinstance(self._entries[key][0], str):
+            return [self.take(key, str)]
+        items = self.take(key, list, default)
+        if any(not isinstance(item, str) for item in items):
+            raise PipelineError(self.file, line, f"{key}: expected a list of texts")
+        return items
+
+    def choice(self, key: str, allowed: Iterable[str], default: str) -> str:
+        line = self._entries[key][1] if key in self._entries else self.line
+        value = self.take(key, str, default)
+        options = list(allowed)
+        if value not in options:
+            raise PipelineError(
+                self.file, line, f"{key}: {value!r}: expected {' or '.join(options)}{_near(value, options)}"
+            )
+        return value
+
+    def one_of(self, *keys: str) -> str:
+        """Which one of these keys is there. Raises PipelineError for none or several."""
+        self._asked.extend(keys)
+        present = [k for k in keys if k in self._entries]
+        if len(present) != 1:
+            self._refuse_unknown()
+            what = f"has {' and '.join(present)}" if present else "has none of them"
+            raise self.error(f"{self.name} takes exactly one of {', '.join(keys)}; it {what}")
+        return present[0]
+
+    def line_of(self, key: str) -> int:
+        return self._entries[key][1] if key in self._entries else self.line
+
+    def names(self) -> list[str]:
+        """The keys not yet taken, for a section whose keys are the user's names."""
+        return list(self._entries)
+
+    def error(self, problem: str) -> PipelineError:
+        return PipelineError(self.file, self.line, problem)
+
+    def close(self) -> None:
+        self._refuse_unknown()
+
+    def _refuse_unknown(self) -> None:
+        for key, (_, line) in self._entries.items():
+            if key not in self._asked:
+                raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{_near(key, self._asked)}")
+
+
+def _near(word: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def parse_document(text: str, file: str, environ: Mapping[str, str]) -> Section:
+    """The top section of a YAML text. Raises PipelineError with the line."""
+    import yaml
+
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        raise PipelineError(file, mark.line + 1 if mark else 1, f"not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise PipelineError(file, 1, f"not YAML: {error}") from None
+    if node is None:
+        raise PipelineError(file, 1, "the file is empty")
+    top = _Reader(file, environ).value(node, "the file")
+    if not isinstance(top, Section):
+        raise PipelineError(file, 1, "expected keys and values at the top")
+    return top
+
+
+class _Reader:
+    """Turns YAML nodes into sections, lists and scalars."""
+
+    def __init__(self, file: str, environ: Mapping[str, str]) -> None:
+        self._file = file
+        self._environ = environ
+
+    def value(self, node: Any, name: str) -> Any:
+        import yaml
+
+        if isinstance(node, yaml.MappingNode):
+            return self._section(node, name)
+        if isinstance(node, yaml.SequenceNode):
+            return [self.value(item, f"{name}[{i}]") for i, item in enumerate(node.value)]
+        return self._scalar(node)
+
+    def _section(self, node: Any, name: str) -> Section:
+        entries: dict[str, tuple[Any, int]] = {}
+        for key_node, value_node in node.value:
+            key, line = str(key_node.value), key_node.start_mark.line + 1
+            if key in entries:
+                raise PipelineError(self._file, line, f"{key!r} is given twice in {name}")
+            entries[key] = (self.value(value_node, key if name == "the file" else f"{name}.{key}"), line)
+        return Section(self._file, node.start_mark.line + 1, name, entries)
+
+    def _scalar(self, node: Any) -> Any:
+        import yaml
+
+        line = node.start_mark.line + 1
+        text = self._fill(node.value, line)
+        if node.style is not None:
+            return text
+        try:
+            return yaml.safe_load(text) if text else None
+        except yaml.YAMLError:
+            return text
+
+    def _fill(self, text: str, line: int) -> str:
+        def found(match: re.Match[str]) -> str:
+            escaped, name, default = match.groups()
+            if escaped:
+                return match.group(0)[1:]
+            value = self._environ.get(name, default)
+            if value is None:
+                raise PipelineError(self._file, line, f"${{{name}}}: not set in the environment, and no default")
+            return value
+
+        return _VARIABLE.sub(found, text)

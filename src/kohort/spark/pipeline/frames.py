@@ -1,0 +1,72 @@
+"""The shape of rows on their way: decoded columns, where each row came from, and which rules it fails.
+
+``_source`` is one struct with the record as it was (topic, partition, offset, timestamp, key, value, headers). Steps
+that select ``*`` keep it; with it, a row set aside becomes a dead letter with its original bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from kohort.spark.pipeline.definition import Decode, Rule
+from kohort.spark.pipeline.ledger import Count
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SOURCE: Final = "_source"
+PROBLEM: Final = "_problem"
+FAILED: Final = "_failed"
+_CORRUPT: Final = "_corrupt_record"
+_RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+
+def decode(raw: DataFrame, how: Decode) -> DataFrame:
+    """The columns of the value, with ``_source``, and in ``_problem`` why a value could not be decoded."""
+    from pyspark.sql import functions as f
+
+    source = f.struct(*_RECORD_COLUMNS).alias(SOURCE)
+    if how.format == "raw":
+        return raw.select("*", source, f.lit(None).cast("string").alias(PROBLEM))
+    schema = f"{how.schema}, {_CORRUPT} string"
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = raw.select(source, f.from_json(f.col("value").cast("string"), schema, options).alias("row"))
+    problem = (
+        f.when(f.col(f"{SOURCE}.value").isNull(), f.lit("the record has no value"))
+        .when(f.col(f"row.{_CORRUPT}").isNotNull(), f.lit(f"not JSON of the schema {how.schema}"))
+        .alias(PROBLEM)
+    )
+    return parsed.select("row.*", SOURCE, problem).drop(_CORRUPT)
+
+
+def counts_by(frame: DataFrame, column: str | None) -> dict[str, Count]:
+    """The same for each value of a column; rows where it is null are under the empty text."""
+    from pyspark.sql import functions as f
+
+    mark: Column = f.lit(0).cast("long")
+    if SOURCE in frame.columns:
+        mark = f.bit_xor(f.xxhash64(f"{SOURCE}.topic", f"{SOURCE}.partition", f"{SOURCE}.offset"))
+    else:
+        mark = f.max(mark)
+    grouped = frame.groupBy(f.lit(None).alias("k") if column is None else f.col(column).alias("k"))
+    rows = grouped.agg(f.count(f.lit(1)).alias("n"), mark.alias("mark")).collect()
+    return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
+
+
+def judge(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+    """Add ``_failed``: the numbers of the rules that a row fails, in their order, as text such as ``0,2``; else null.
+
+    A rule whose condition is null for a row is not satisfied by it.
+    """
+    from pyspark.sql import functions as f
+
+    if not rules:
+        return frame.withColumn(FAILED, f.lit(None).cast("string"))
+    failed = [f.when(~f.coalesce(f.expr(rule.condition), f.lit(False)), f.lit(str(i))) for i, rule in enumerate(rules)]
+    return frame.withColumn(FAILED, f.nullif(f.concat_ws(",", *failed), f.lit("")))
+
+
+def failed_rules(verdict: str, rules: Sequence[Rule]) -> list[Rule]:
+    """The rules behind a value of ``_failed``."""
+    return [rules[int(i)] for i in verdict.split(",")]

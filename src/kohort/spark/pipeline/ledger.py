@@ -1,0 +1,147 @@
+"""Every row accounted for: what came in is what went out, plus what was set aside, for every sink.
+
+A count alone would not see one row lost and another doubled. So rows are also marked: the exclusive-or of a hash of
+each row's topic, partition and offset, taken from the data at both ends. Equal counts and equal marks mean the same
+rows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+
+class Count(NamedTuple):
+    """Rows, and the mark of which rows."""
+
+    rows: int = 0
+    mark: int = 0
+
+    def __add__(self, other: object) -> Count:
+        if not isinstance(other, Count):
+            return NotImplemented
+        return Count(self.rows + other.rows, self.mark ^ other.mark)
+
+
+NOTHING: Final = Count()
+
+
+@dataclass(slots=True)
+class Entry:
+    """What one micro-batch did. ``marked``: the steps kept ``_source``, so marks can be compared past them."""
+
+    batch: int
+    rows_in: Count = NOTHING
+    undecoded: Count = NOTHING
+    stepped: Count = NOTHING
+    passed: Count = NOTHING
+    dropped: dict[str, Count] = field(default_factory=dict)
+    quarantined: dict[str, Count] = field(default_factory=dict)
+    sinks: dict[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    marked: bool = True
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Entry:
+        entry = cls(
+            given["batch"], sinks=dict(given["sinks"]), dead_letters=given["dead_letters"], marked=given["marked"]
+        )
+        entry.rows_in, entry.undecoded = Count(*given["rows_in"]), Count(*given["undecoded"])
+        entry.stepped, entry.passed = Count(*given["stepped"]), Count(*given["passed"])
+        entry.dropped = {k: Count(*v) for k, v in given["dropped"].items()}
+        entry.quarantined = {k: Count(*v) for k, v in given["quarantined"].items()}
+        return entry
+
+
+@dataclass(slots=True)
+class Ledger:
+    """The sum over micro-batches, and what does not add up."""
+
+    rows_in: int = 0
+    undecoded: int = 0
+    filtered: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    quarantined: dict[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    sinks: dict[str, int] = field(default_factory=dict)
+    batches: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        return not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"balanced": self.balanced}
+
+
+def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
+    """Add up micro-batches and check each; ``filters``: a step may leave rows out on purpose."""
+    ledger = Ledger()
+    for entry in entries:
+        ledger.batches += 1
+        ledger.rows_in += entry.rows_in.rows
+        ledger.undecoded += entry.undecoded.rows
+        ledger.dead_letters += entry.dead_letters
+        _add(ledger.dropped, {k: c.rows for k, c in entry.dropped.items()})
+        _add(ledger.quarantined, {k: c.rows for k, c in entry.quarantined.items()})
+        _add(ledger.sinks, entry.sinks)
+        if filters:
+            ledger.filtered += max(0, entry.rows_in.rows - entry.undecoded.rows - entry.stepped.rows)
+        ledger.problems += [f"batch {entry.batch}: {p}" for p in problems_of(entry, filters=filters)]
+    return ledger
+
+
+def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
+    """What does not add up in one micro-batch, in sentences."""
+    problems = []
+    decoded = entry.rows_in + entry.undecoded
+    decoded = Count(entry.rows_in.rows - entry.undecoded.rows, decoded.mark)
+    if entry.stepped.rows < decoded.rows and not filters:
+        problems.append(
+            f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "
+            "if that is meant, say filters: true at the step"
+        )
+    elif entry.stepped.rows > decoded.rows:
+        problems.append(f"the steps made {entry.stepped.rows:,} rows of {decoded.rows:,}: a join that matches twice?")
+    elif entry.marked and not filters and entry.stepped.mark != decoded.mark:
+        problems.append("the steps lost some rows and doubled others: as many, but not the same")
+    judged = sum((*entry.dropped.values(), *entry.quarantined.values()), start=entry.passed)
+    if judged.rows != entry.stepped.rows or (entry.marked and judged.mark != entry.stepped.mark):
+        problems.append(f"rules saw {judged.rows:,} rows, the steps gave {entry.stepped.rows:,}")
+    for name, rows in entry.sinks.items():
+        if rows != entry.passed.rows:
+            problems.append(f"sink {name} holds {rows:,} rows of {entry.passed.rows:,}")
+    aside = entry.undecoded.rows + sum(c.rows for c in entry.quarantined.values())
+    if entry.dead_letters != aside:
+        problems.append(f"{aside:,} rows were set aside, {entry.dead_letters:,} dead letters were acknowledged")
+    return problems
+
+
+def _add(into: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, rows in more.items():
+        into[name] = into.get(name, 0) + rows
+
+
+class LedgerStore:
+    """Entries as files beside the checkpoint, one for each micro-batch: one that is repeated replaces its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, entry: Entry) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        target = self._folder / f"{entry.batch:010d}.json"
+        fresh = target.with_suffix(f".{os.getpid()}")
+        fresh.write_text(json.dumps(entry.as_json()))
+        fresh.replace(target)
+
+    def entries(self) -> list[Entry]:
+        return [Entry.from_json(json.loads(p.read_text())) for p in sorted(self._folder.glob("*.json"))]

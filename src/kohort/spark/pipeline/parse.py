@@ -1,0 +1,269 @@
+"""Reads a pipeline file into its definition; touches neither a broker nor Spark."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kohort.config.client import parse_address
+from kohort.errors import ConfigError
+from kohort.spark.pipeline.definition import DeadLetters, Decode, Pipeline, Rule, Sink, Source, Step, Summary
+from kohort.spark.pipeline.document import PipelineError, Section, parse_document
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TRIGGER: Final = re.compile(r"\d+ *(milliseconds?|seconds?|minutes?|hours?)")
+AVAILABLE_NOW: Final = "available-now"
+
+
+def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
+    """The pipeline of a file. Raises ConfigError naming the file, the line and what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    return parse_pipeline(text, path, environ)
+
+
+def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
+    """The pipeline of a text; relative paths in it start at the folder of ``path``."""
+    top = parse_document(text, str(path), environ)
+    version = top.take("version", int, 1)
+    if version != 1:
+        raise PipelineError(str(path), top.line, f"version {version}: this kohort reads version 1")
+    name_line = top.line_of("name")
+    name = top.take("name", str)
+    if not _NAME.fullmatch(name):
+        raise PipelineError(str(path), name_line, f"name: {name!r}: letters, digits, - and _")
+    root = path.parent
+    brokers = top.take("brokers", str, "")
+    sources = _sources(top, brokers)
+    default_brokers = brokers or sources[0].brokers
+    sinks = tuple(_sink(s, root, default_brokers) for s in top.sections("sinks"))
+    pipeline = Pipeline(
+        name=name,
+        file=path,
+        sources=sources,
+        steps=tuple(_step(s, root) for s in top.sections("steps")),
+        rules=tuple(_rule(s, i) for i, s in enumerate(top.sections("expect"))),
+        sinks=sinks,
+        summaries=tuple(_summary(s, root) for s in top.sections("summaries")),
+        dead_letters=_dead_letters(top.section("dlq"), default_brokers),
+        every=_trigger(top),
+        checkpoint=root / top.take("checkpoint", str, "state"),
+    )
+    top.close()
+    _check_whole(pipeline, top)
+    return pipeline
+
+
+def _sources(top: Section, brokers: str) -> tuple[Source, ...]:
+    if top.one_of("source", "sources") == "source":
+        one = top.section("source")
+        if one is None:
+            raise top.error("source is empty")
+        return (_source("input", one, brokers, top.section("decode")),)
+    several = top.section("sources")
+    if several is None or not several.names():
+        raise top.error("sources is empty")
+    found = []
+    for name in several.names():
+        if not _VIEW.fullmatch(name) or name == "input":
+            raise PipelineError(top.file, several.line_of(name), f"source {name!r}: a name that SQL takes, not input")
+        section = several.section(name)
+        if section is not None:
+            found.append(_source(name, section, brokers, section.section("decode")))
+    return tuple(found)
+
+
+def _source(name: str, section: Section, brokers: str, decode: Section | None) -> Source:
+    limit = section.section("limit")
+    start_line = section.line_of("start")
+    source = Source(
+        name=name,
+        brokers=_brokers(section, brokers),
+        topics=tuple(section.texts("topics")),
+        group=section.take("group", str, ""),
+        start=section.take("start", str, "earliest"),
+        table=section.choice("read", ("stream", "table"), "stream") == "table",
+        decode=_decode(decode),
+        max_rows=limit.take("rows", int) if limit else None,
+        fail_on_data_loss=section.take("fail_on_data_loss", bool, True),
+    )
+    section.close()
+    if limit:
+        limit.close()
+    if not source.topics:
+        raise section.error(f"{section.name}: topics is empty")
+    if source.start not in ("earliest", "latest", "group"):
+        raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
+    if source.start == "group" and not source.group:
+        raise PipelineError(section.file, start_line, "start: group needs a group")
+    if source.table and source.start != "earliest":
+        raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
+    return source
+
+
+def _brokers(section: Section, default: str) -> str:
+    line = section.line_of("brokers")
+    text = section.take("brokers", str, default)
+    if not text:
+        raise section.error(f"{section.name} needs 'brokers', here or at the top of the file")
+    try:
+        for address in text.split(","):
+            parse_address(address)
+    except ConfigError:
+        raise PipelineError(
+            section.file, line, f"brokers: {text!r}: expected HOST:PORT, or several with commas"
+        ) from None
+    return text
+
+
+def _decode(section: Section | None) -> Decode:
+    if section is None:
+        return Decode()
+    decode = Decode(section.choice("format", ("json", "raw"), "raw"), section.take("schema", str, ""))
+    section.close()
+    if decode.format == "json" and not decode.schema:
+        raise section.error(f"{section.name}: format json needs a schema such as: id long, amount double")
+    if decode.format == "raw" and decode.schema:
+        raise section.error(f"{section.name}: format raw has the columns of the source; leave the schema out")
+    return decode
+
+
+def _step(section: Section, root: Path) -> Step:
+    kind = section.one_of("sql", "python")
+    line = section.line_of(kind)
+    text = section.take(kind, str)
+    step = Step(kind, text, section.take("filters", bool, False), line)
+    section.close()
+    if kind == "python":
+        _check_function(section, text, root, line)
+    elif not text.strip():
+        raise PipelineError(section.file, line, "sql is empty")
+    return step
+
+
+def _check_function(section: Section, text: str, root: Path, line: int) -> None:
+    """``file.py:name`` must name a function at the top of a file that parses; it is not run here."""
+    file, _, name = text.rpartition(":")
+    if not file or not name.isidentifier():
+        raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION")
+    try:
+        tree = ast.parse((root / file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PipelineError(section.file, line, f"python: {root / file}: {error.strerror}") from None
+    except SyntaxError as error:
+        raise PipelineError(section.file, line, f"python: {root / file}, line {error.lineno}: {error.msg}") from None
+    functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    if name not in functions:
+        have = ", ".join(functions) or "none"
+        raise PipelineError(section.file, line, f"python: {file} has no function {name!r}; it has {have}")
+
+
+def _rule(section: Section, index: int) -> Rule:
+    kind = section.one_of("not_null", "check")
+    line = section.line_of(kind)
+    text = section.take(kind, str)
+    condition = f"`{text}` is not null" if kind == "not_null" else text
+    rule = Rule(
+        name=section.take("name", str, f"{kind}: {text}" if kind == "not_null" else f"expect[{index}]"),
+        condition=condition,
+        otherwise=section.choice("else", ("quarantine", "drop", "fail"), "quarantine"),
+        reason=section.take("reason", str, f"{text} is null" if kind == "not_null" else f"not {text}"),
+        line=line,
+    )
+    section.close()
+    return rule
+
+
+def _sink(section: Section, root: Path, brokers: str) -> Sink:
+    kind = section.one_of("parquet", "topic", "console", "noop")
+    line = section.line_of(kind)
+    name, counts = section.take("name", str, kind), section.take("counts", str, "")
+    if kind == "noop":
+        section.take("noop", object, None)
+        section.close()
+        return Sink(kind, name, counts=counts)
+    body = section.section(kind)
+    section.close()
+    if body is None:
+        raise PipelineError(section.file, line, f"{kind}: expected keys and values")
+    if kind == "parquet":
+        columns = tuple(body.texts("partition_by", []))
+        sink = Sink(kind, name, path=root / body.take("path", str), partition_by=columns, counts=counts)
+    elif kind == "topic":
+        address, topic, key = _brokers(body, brokers), body.take("topic", str), body.take("key", str, "")
+        sink = Sink(kind, name, brokers=address, topic=topic, key=key, counts=counts)
+    else:
+        sink = Sink(kind, name, rows=body.take("rows", int, 20), counts=counts)
+    body.close()
+    return sink
+
+
+def _summary(section: Section, root: Path) -> Summary:
+    summary = Summary(
+        name=section.take("name", str),
+        sql=section.take("sql", str),
+        path=root / section.take("path", str),
+        counts=section.take("counts", str, ""),
+        of=section.take("of", str, ""),
+    )
+    section.close()
+    return summary
+
+
+def _dead_letters(section: Section | None, brokers: str) -> DeadLetters | None:
+    if section is None:
+        return None
+    letters = DeadLetters(_brokers(section, brokers), section.take("topic", str), section.take("partitions", int, 1))
+    section.close()
+    return letters
+
+
+def _trigger(top: Section) -> str:
+    """``available-now``, or ``{every: 2 seconds}``."""
+    line = top.line_of("trigger")
+    if not top.holds_section("trigger"):
+        if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
+            raise PipelineError(top.file, line, f"trigger: expected {AVAILABLE_NOW}, or {{every: 2 seconds}}")
+        return AVAILABLE_NOW
+    body = top.take("trigger", Section)
+    every = body.take("every", str)
+    body.close()
+    if not _TRIGGER.fullmatch(every):
+        raise PipelineError(top.file, line, f"trigger: every: {every!r}: expected a time such as 2 seconds")
+    return every
+
+
+def _check_whole(pipeline: Pipeline, top: Section) -> None:
+    """What no section can see alone."""
+    streams = [s.name for s in pipeline.sources if not s.table]
+    if len(streams) != 1:
+        raise top.error(
+            f"exactly one source is a stream, the others are read: table; here {', '.join(streams) or 'none'} would be"
+        )
+    if not pipeline.sinks:
+        raise top.error("sinks is empty: give parquet, topic, console or noop")
+    names = [s.name for s in pipeline.sinks]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise top.error(f"two sinks are called {twice[0]!r}: give each a name")
+    quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
+    if quarantines and pipeline.dead_letters is None:
+        raise PipelineError(top.file, quarantines[0].line, f"{quarantines[0].name}: quarantine needs a dlq")
+    judged = [r for r in pipeline.rules if r.otherwise != "fail"]
+    if judged and any(s.counts for s in pipeline.sinks):
+        raise PipelineError(
+            top.file,
+            judged[0].line,
+            f"{judged[0].name}: a sink with counts takes aggregated rows, which cannot be set aside: say else: fail",
+        )
+    parquet = [s.name for s in pipeline.sinks if s.kind == "parquet"]
+    for summary in pipeline.summaries:
+        if not parquet or (summary.of and summary.of not in parquet):
+            raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")

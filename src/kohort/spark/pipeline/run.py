@@ -1,0 +1,256 @@
+"""Runs a pipeline on a Spark session and reports what became of every row.
+
+The stream is read by one query; tables are read whole when the run begins, up to the offsets they then have, and
+joined as static frames: so each streamed row meets the same table, whatever micro-batch it is in, and a row without a
+match is known to have none. That is what makes a one-shot run exact, where a stream-stream join would have to guess
+how long to wait.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kohort.errors import KohortError
+from kohort.model import OffsetAndMetadata
+from kohort.spark.cluster import KohortCluster, wanted_partitions
+from kohort.spark.offsets import as_json
+from kohort.spark.options import SourceOptions
+from kohort.spark.pipeline.batches import BatchRunner, load_table
+from kohort.spark.pipeline.definition import Pipeline, Source, Summary
+from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
+from kohort.spark.pipeline.outputs import counted, prepare_sinks, read_sink
+from kohort.spark.pipeline.parse import AVAILABLE_NOW
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+class PipelineStopped(KohortError):
+    """The query ended with an error of Spark's."""
+
+
+@dataclass(slots=True)
+class TableRead:
+    """A table source of one run: its rows, and the offsets up to which it was read."""
+
+    rows: int
+    undecoded: int
+    dead_letters: int
+    upto: dict[str, dict[str, int]]
+
+
+@dataclass(slots=True)
+class RunReport:
+    """What one run did."""
+
+    name: str
+    ledger: Ledger
+    tables: dict[str, TableRead] = field(default_factory=dict)
+    summaries: dict[str, int] = field(default_factory=dict)
+    lag: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        return self.ledger.balanced and not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        tables = {
+            n: {"rows": t.rows, "undecoded": t.undecoded, "dead_letters": t.dead_letters, "upto": t.upto}
+            for n, t in self.tables.items()
+        }
+        return {
+            "name": self.name,
+            "balanced": self.balanced,
+            "seconds": round(self.seconds, 3),
+            "ledger": self.ledger.as_json(),
+            "tables": tables,
+            "summaries": self.summaries,
+            "lag": self.lag,
+            "problems": self.problems,
+        }
+
+
+class PipelineRun:
+    """One run of a pipeline: ``start`` it, wait for it, ``finish`` it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        *,
+        once: bool,
+        on_entry: Callable[[Entry], None] = lambda _: None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._spark = spark
+        self._once = once or pipeline.every == AVAILABLE_NOW
+        self._store = LedgerStore(pipeline.state / "ledger")
+        self._on_entry = on_entry
+        self._tables: dict[str, TableRead] = {}
+        self._began = time.monotonic()
+        self._runner: BatchRunner | None = None
+        self.query: StreamingQuery | None = None
+
+    def start(self) -> None:
+        """Check the checkpoint and the sinks, read the tables, start the query."""
+        pipeline = self._pipeline
+        check_checkpoint(pipeline)
+        prepare_sinks(pipeline, fresh=not (pipeline.state / "ledger").exists())
+        frames: dict[str, DataFrame] = {}
+        for source in pipeline.tables:
+            frames[source.name] = self._read_table(source)
+        self._runner = BatchRunner(pipeline, frames, self._store, self._on_entry)
+        stream = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream)).load()
+        writer = stream.writeStream.queryName(pipeline.name).foreachBatch(self._runner)
+        writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
+        trigger = {"availableNow": True} if self._once else {"processingTime": pipeline.every}
+        self.query = writer.trigger(**trigger).start()
+
+    def wait(self) -> None:
+        """Return when the query ends by itself. Raises what stopped it, as it was first raised."""
+        if self.query is None or self._runner is None:
+            raise PipelineStopped("the run was not started")
+        try:
+            self.query.awaitTermination()
+        except Exception as error:
+            if self._runner.error is not None:
+                raise self._runner.error from None
+            raise PipelineStopped(_last_line(str(error))) from error
+
+    def stop(self) -> None:
+        """End a continuous run after the micro-batch under way."""
+        if self.query is not None and self.query.isActive:
+            self.query.stop()
+
+    def finish(self) -> RunReport:
+        """Write the summaries, commit the tables' offsets, and report."""
+        pipeline = self._pipeline
+        entries = self._runner.entries if self._runner else []
+        report = RunReport(pipeline.name, total(entries, filters=pipeline.filters), self._tables)
+        for name, table in self._tables.items():
+            if table.dead_letters != table.undecoded:
+                report.problems.append(f"table {name}: {table.undecoded} rows set aside, {table.dead_letters} sent")
+        everything = total(self._store.entries(), filters=pipeline.filters)
+        for summary in pipeline.summaries:
+            report.summaries[summary.name] = self._summarise(summary, everything, report.problems)
+        for source in pipeline.sources:
+            if source.group:
+                report.lag[source.name] = self._lag(source)
+        report.seconds = time.monotonic() - self._began
+        pipeline.state.mkdir(parents=True, exist_ok=True)
+        (pipeline.state / "last-run.json").write_text(json.dumps(report.as_json(), indent=1))
+        return report
+
+    def _read_table(self, source: Source) -> DataFrame:
+        """Read a table up to where it ends now; the offsets are fixed first, so that they can be committed later."""
+        options = SourceOptions(source.brokers, group_id=source.group, subscribe=source.topics)
+        cluster = KohortCluster(options)
+        try:
+            upto = as_json(cluster.latest(wanted_partitions(cluster, options)))
+        finally:
+            cluster.close()
+        given = table_options(source) | {"endingOffsets": json.dumps(upto)}
+        raw = self._spark.read.format("kohort").options(**given).load()
+        frame, rows, undecoded, sent = load_table(raw, self._pipeline, source.name)
+        self._tables[source.name] = TableRead(rows.rows, undecoded.rows, sent, upto)
+        return frame
+
+    def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
+        """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
+        sinks = {s.name: s for s in self._pipeline.sinks if s.kind == "parquet" and s.path and s.path.exists()}
+        if not sinks:
+            return 0
+        for name, sink in sinks.items():
+            read_sink(self._spark, sink).createOrReplaceTempView(name)
+        result = self._spark.sql(summary.sql)
+        result.coalesce(1).write.mode("overwrite").parquet(str(summary.path))
+        written = self._spark.read.parquet(str(summary.path))
+        if summary.counts:
+            of = summary.of or next(iter(sinks))
+            stands_for, held = counted(written, summary.counts), ledger.sinks.get(of, 0)
+            if stands_for != held:
+                problems.append(f"summary {summary.name} stands for {stands_for:,} rows, sink {of} holds {held:,}")
+        return int(written.count())
+
+    def _lag(self, source: Source) -> int:
+        """How far the group is behind the end of the log. A table's offsets are committed here, once all is written."""
+        options = SourceOptions(source.brokers, group_id=source.group, subscribe=source.topics)
+        cluster = KohortCluster(options)
+        try:
+            partitions = wanted_partitions(cluster, options)
+            if source.table:
+                upto = self._tables[source.name].upto
+                done = {tp: OffsetAndMetadata(upto[tp.topic][str(tp.partition)]) for tp in partitions}
+                cluster.commit(done)
+            heads, held = cluster.latest(partitions), cluster.committed(partitions)
+            return sum(head - (held[tp].offset if tp in held else 0) for tp, head in heads.items())
+        finally:
+            cluster.close()
+
+
+def run_pipeline(
+    pipeline: Pipeline, spark: SparkSession, *, once: bool, on_entry: Callable[[Entry], None] = lambda _: None
+) -> RunReport:
+    """Run to the current end of the topics (``once``), or until interrupted; then report."""
+    run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry)
+    run.start()
+    try:
+        run.wait()
+    except KeyboardInterrupt:
+        run.stop()
+    return run.finish()
+
+
+def stream_options(source: Source) -> dict[str, str]:
+    """The options of the stream's source."""
+    options = _common_options(source)
+    options["startingOffsets"] = source.start
+    options["includeHeaders"] = "true"
+    if source.max_rows:
+        options["maxOffsetsPerTrigger"] = str(source.max_rows)
+    return options
+
+
+def table_options(source: Source) -> dict[str, str]:
+    """The options of a source that is read whole."""
+    return _common_options(source) | {"startingOffsets": "earliest", "includeHeaders": "true"}
+
+
+def _common_options(source: Source) -> dict[str, str]:
+    options = {
+        "kafka.bootstrap.servers": source.brokers,
+        "subscribe": ",".join(source.topics),
+        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+    }
+    return options | ({"group.id": source.group} if source.group else {})
+
+
+def check_checkpoint(pipeline: Pipeline) -> None:
+    """Refuse a checkpoint that was made for other sources: its offsets would mean nothing."""
+    identity = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
+    target = pipeline.state / "source.json"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(identity))
+        return
+    before = json.loads(target.read_text())
+    if before != identity:
+        raise KohortError(
+            f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
+            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: remove the folder to "
+            "begin anew, or give the pipeline another name"
+        )
+
+
+def _last_line(text: str) -> str:
+    """What a Spark error says, without the stack traces it carries."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("kohort.", "KohortError", "Caused by"))]
+    return (causes or lines or ["the query ended with an error"])[0 if not causes else -1]
