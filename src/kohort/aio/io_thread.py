@@ -50,6 +50,10 @@ class IoThread:
         self._thread.start()
         self._started.wait()
 
+    @property
+    def thread_id(self) -> int | None:
+        return self._thread.ident
+
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run ``work`` on the loop and wait for it; an interrupt (Ctrl-C) cancels it."""
         self.check_thread()

@@ -95,8 +95,9 @@ class Metadata:
         self._want_all = True
 
     def request_refresh(self) -> None:
-        """Ask again, after the back-off: something known proved wrong."""
-        self._refresh_wanted = True
+        """Ask again, after the back-off: something known proved wrong. The answer under way, if any, will do."""
+        if self._asked_for is None:
+            self._refresh_wanted = True
 
     @property
     def refresh_pending(self) -> bool:

@@ -1,0 +1,115 @@
+"""What became of a record: the answer to ``send``, looked at now, waited for, or called back."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from kohort.client.produce_batch import ProduceBatch
+from kohort.client.producer import RecordMetadata, record_metadata, resolve
+from kohort.errors import ApiTimeout, KohortError, UsageError
+
+
+class Delivery:
+    """One record's fate; it knows its batch and its place there, so that a record costs two slots and no lock."""
+
+    __slots__ = ("_batch", "_index", "_owner")
+
+    def __init__(self, batch: ProduceBatch, index: int, owner: Owner) -> None:
+        self._batch = batch
+        self._index = index
+        self._owner = owner
+
+    @property
+    def topic(self) -> str:
+        return self._batch.topic
+
+    @property
+    def partition(self) -> int:
+        return self._batch.partition
+
+    def done(self) -> bool:
+        """Whether the record is delivered or failed."""
+        return resolve(self._batch, self._index)[0].done
+
+    def exception(self) -> KohortError | None:
+        """Why it failed; None while it has not."""
+        return resolve(self._batch, self._index)[0].error
+
+    def result(self, timeout_s: float | None = None) -> RecordMetadata:
+        """Wait for the record to be delivered. Raises why it failed, or ApiTimeout after ``timeout_s``."""
+        while True:
+            batch, index = resolve(self._batch, self._index)
+            if batch.done:
+                return record_metadata(batch, index)
+            event = threading.Event()
+            self._owner.call_when_done(batch, event.set)
+            self._owner.check_thread()
+            if not event.wait(timeout_s):
+                raise ApiTimeout(
+                    f"no answer for {batch.topic}-{batch.partition} after {timeout_s} s; it is still tried"
+                )
+
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
+        """Call ``callback`` with this delivery once it is done, on the I/O thread: it must be quick and not block."""
+        batch = resolve(self._batch, self._index)[0]
+
+        def run() -> None:
+            if self.done():
+                callback(self)
+            else:  # the batch was split
+                self.add_done_callback(callback)
+
+        self._owner.call_when_done(batch, run)
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        while True:
+            batch, index = resolve(self._batch, self._index)
+            if batch.done:
+                return record_metadata(batch, index)
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+
+            def wake(loop: asyncio.AbstractEventLoop = loop, future: asyncio.Future[None] = future) -> None:
+                loop.call_soon_threadsafe(_settle, future)
+
+            self._owner.call_when_done(batch, wake)
+            yield from future.__await__()
+
+    def __repr__(self) -> str:
+        batch, index = resolve(self._batch, self._index)
+        if not batch.done:
+            state = "under way"
+        else:
+            state = str(batch.error) if batch.error else f"offset {record_metadata(batch, index).offset}"
+        return f"<Delivery to {batch.topic}-{batch.partition}: {state}>"
+
+
+class Owner:
+    """What deliveries need of their producer: the lock under which batches get done, and its I/O thread."""
+
+    def __init__(self, guard: AbstractContextManager[Any], io_thread_id: int | None = None) -> None:
+        self._guard = guard
+        self._io_thread_id = io_thread_id
+
+    def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once ``batch`` is done: now, if it is."""
+        with self._guard:
+            done = batch.done
+            if not done:
+                batch.callbacks.append(callback)
+        if done:
+            callback()
+
+    def check_thread(self) -> None:
+        """Raises UsageError where waiting would never end."""
+        if threading.get_ident() == self._io_thread_id:
+            raise UsageError("result() in a callback would wait for itself")
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,321 @@
+"""The producers: ``Producer`` for ordinary code and ``AsyncProducer`` for asyncio, over the same machine."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final
+
+from kohort.aio.delivery import Delivery, Owner
+from kohort.aio.driver import Driver
+from kohort.aio.io_thread import io_thread
+from kohort.aio.system import system_rng
+from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
+from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.config.client import ProducerConfig, client_config
+from kohort.errors import ApiTimeout, ConnectionFailed, UsageError
+from kohort.model import Header
+
+Text = bytes | str | None
+Headers = Sequence[tuple[str, Text]] | Mapping[str, Text]
+RecordLike = Text | tuple[Text, Text] | tuple[Text, Text, Headers] | tuple[Text, Text, Headers, int]
+REFILL_AT: Final = 0.75
+"""A full buffer takes records again once it is filled to this share, so that senders do not wake for each batch."""
+CLOSE_MS: Final = 30_000
+
+
+class Producer:
+    """``Producer(bootstrap_servers="localhost:9092")``; options by Kafka's names, with underscores or in a mapping.
+
+    Safe to share between threads. ``send`` returns at once unless metadata or room must be waited for
+    (``max.block.ms``); what became of the record is the Delivery's to tell.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        self.config = client_config(ProducerConfig, config, options)
+        self._machine = ProducerMachine(self.config, system_rng())
+        self._accumulator = self._machine.accumulator
+        self._metadata = self._machine.metadata
+        self._lock = threading.RLock()
+        self._io = io_thread()
+        self._owner = Owner(self._lock, self._io.thread_id)
+        self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
+        self._driver.on_progress(lambda: _call_back(self._machine))
+        self._closed = False
+        self._io.close_at_exit(self)
+
+    def send(
+        self,
+        topic: str,
+        value: Text = None,
+        key: Text = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Hand over one record. Without ``partition`` its key decides, or without a key the producer does.
+
+        Raises ApiTimeout if the topic's partitions are not known, or the buffer has no room, within ``max.block.ms``;
+        UsageError for what cannot be a record.
+        """
+        if value is not None and type(value) is not bytes:
+            value = to_bytes("value", value)
+        if key is not None and type(key) is not bytes:
+            key = to_bytes("key", key)
+        if headers:
+            headers = to_headers(headers)
+        partitions = self._metadata.partition_count(topic)
+        if partitions is None:
+            partitions = self._wait_for_topic(topic)
+        if self._accumulator.full:
+            self._wait_for_room()
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            if self._closed:
+                raise UsageError("the producer is closed")
+            if partition is None:
+                size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
+                partition = self._machine.choose(topic, key, size, partitions)
+            elif not 0 <= partition < partitions:
+                check_partition(topic, partition, partitions)
+            batch, index, news = self._accumulator.append(
+                topic,
+                partition,
+                key,
+                value,
+                headers,  # type: ignore[arg-type]  # checked pairs by now
+                now_ms if timestamp_ms is None else timestamp_ms,
+                now_ms,
+            )
+        if news:
+            self._driver.kick_soon()
+        return Delivery(batch, index, self._owner)
+
+    def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
+        """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
+
+        Returns the delivery of the last record of each batch that they fell into: when these are delivered, all are.
+        """
+        partitions = self._partitions(topic)
+        check_partition(topic, partition, partitions)
+        last: dict[int, tuple[ProduceBatch, int]] = {}
+        for chunk in _chunks(records):
+            self._room()
+            now_ms = time.time_ns() // 1_000_000
+            with self._lock:
+                self._check_open()
+                for key, value, headers, timestamp_ms in chunk:
+                    at_ms = now_ms if timestamp_ms < 0 else timestamp_ms
+                    batch, index, _ = self._accumulator.append(topic, partition, key, value, headers, at_ms, now_ms)
+                    last[id(batch)] = (batch, index)
+            self._driver.kick_soon()
+        return [Delivery(batch, index, self._owner) for batch, index in last.values()]
+
+    def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
+        """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched."""
+        partitions = self._partitions(topic)
+        check_partition(topic, partition, partitions)
+        self._room()
+        with self._lock:
+            self._check_open()
+            made = self._machine.add_prebuilt(topic, partition, batch, self._driver.clock.now_ms())
+        self._driver.kick_soon()
+        return Delivery(made, made.count - 1, self._owner)
+
+    def partitions_for(self, topic: str) -> int:
+        """How many partitions ``topic`` has, asked of the cluster if need be."""
+        return self._partitions(topic)
+
+    def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_s``."""
+        with self._lock:
+            self._accumulator.flush()
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        sender = self._machine.sender
+        done = self._io.call(lambda: self._driver.until(lambda: True if sender.idle else None, timeout_ms))
+        if not done:
+            raise ApiTimeout(f"{self._accumulator.buffered_bytes} bytes are not delivered after {timeout_s} s")
+
+    def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
+        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._io.forget(self)
+        try:
+            self.flush(timeout_s)
+        finally:
+            with self._lock:
+                self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))
+            self._io.call(self._driver.close)
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UsageError("the producer is closed")
+
+    def _partitions(self, topic: str) -> int:
+        known = self._metadata.partition_count(topic)
+        return self._wait_for_topic(topic) if known is None else known
+
+    def _room(self) -> None:
+        if self._accumulator.full:
+            self._wait_for_room()
+
+    def _wait_for_topic(self, topic: str) -> int:
+        self._check_open()
+        timeout_ms = self.config.max_block_ms
+        found = self._io.call(lambda: self._driver.until(lambda: self._machine.partitions(topic), timeout_ms))
+        if found is None:
+            raise self._machine.no_topic(topic, timeout_ms)
+        return found
+
+    def _wait_for_room(self) -> None:
+        timeout_ms = self.config.max_block_ms
+        enough = int(self.config.buffer_memory * REFILL_AT)
+        buffer = self._accumulator
+        self._driver.kick_soon()
+        found = self._io.call(
+            lambda: self._driver.until(lambda: True if buffer.buffered_bytes <= enough else None, timeout_ms)
+        )
+        if found is None and buffer.full:
+            raise self._machine.no_room(timeout_ms)
+
+
+class AsyncProducer:
+    """The same for asyncio: ``async with AsyncProducer(...) as producer: await (await producer.send("t", b"v"))``."""
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        self.config = client_config(ProducerConfig, config, options)
+        self._machine = ProducerMachine(self.config, system_rng())
+        self._owner = Owner(contextlib.nullcontext())
+        self._driver: Driver | None = None
+        self._closed = False
+
+    async def send(
+        self,
+        topic: str,
+        value: Text = None,
+        key: Text = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Hand over one record; await the Delivery to know what became of it. Raises as ``Producer.send``."""
+        value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
+        pairs = to_headers(headers) if headers else ()
+        driver = self._running()
+        partitions = await self.partitions_for(topic)
+        if self._machine.accumulator.full:
+            await self._wait_for_room(driver)
+        now_ms = driver.clock.now_ms()
+        if partition is None:
+            size = RECORD_OVERHEAD + len(value_bytes or b"") + len(key_bytes or b"")
+            partition = self._machine.choose(topic, key_bytes, size, partitions)
+        check_partition(topic, partition, partitions)
+        at_ms = now_ms if timestamp_ms is None else timestamp_ms
+        batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, at_ms, now_ms)
+        if news:
+            driver.kick()
+        return Delivery(batch, index, self._owner)
+
+    async def partitions_for(self, topic: str) -> int:
+        """How many partitions ``topic`` has, asked of the cluster if need be."""
+        found = self._machine.metadata.partition_count(topic)
+        if found is None:
+            timeout_ms = self.config.max_block_ms
+            found = await self._running().until(lambda: self._machine.partitions(topic), timeout_ms)
+            if found is None:
+                raise self._machine.no_topic(topic, timeout_ms)
+        return found
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_s``."""
+        self._machine.accumulator.flush()
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        sender = self._machine.sender
+        if not await self._running().until(lambda: True if sender.idle else None, timeout_ms):
+            left = self._machine.accumulator.buffered_bytes
+            raise ApiTimeout(f"{left} bytes are not delivered after {timeout_s} s")
+
+    async def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
+        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails."""
+        if self._closed:
+            return
+        try:
+            if self._driver is not None:
+                await self.flush(timeout_s)
+        finally:
+            self._closed = True
+            self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))
+            if self._driver is not None:
+                await self._driver.close()
+
+    async def __aenter__(self) -> AsyncProducer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _running(self) -> Driver:
+        if self._closed:
+            raise UsageError("the producer is closed")
+        if self._driver is None:
+            self._driver = Driver(self._machine.engine)
+            self._driver.on_progress(lambda: _call_back(self._machine))
+        return self._driver
+
+    async def _wait_for_room(self, driver: Driver) -> None:
+        timeout_ms = self.config.max_block_ms
+        buffer = self._machine.accumulator
+        found = await driver.until(lambda: None if buffer.full else True, timeout_ms)
+        if found is None:
+            raise self._machine.no_room(timeout_ms)
+
+
+def _call_back(machine: ProducerMachine) -> None:
+    """Tell those who wait for batches that are done; no lock is held here."""
+    if machine.sender.completed:
+        completed, machine.sender.completed = machine.sender.completed, []
+        for batch in completed:
+            for callback in batch.callbacks:
+                callback()
+
+
+def _chunks(
+    records: Iterable[RecordLike], size: int = 1000
+) -> Iterator[list[tuple[bytes | None, bytes | None, Sequence[Header], int]]]:
+    """Checked records in pieces small enough to be added under one lock."""
+    chunk = []
+    for record in records:
+        chunk.append(_checked(record))
+        if len(chunk) == size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
+
+
+def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, Sequence[Header], int]:
+    if not isinstance(record, tuple):
+        return None, to_bytes("value", record), (), -1
+    if not 2 <= len(record) <= 4:
+        raise UsageError(f"a record is a value or (key, value[, headers[, timestamp_ms]]), not {record!r}")
+    key, value = to_bytes("key", record[0]), to_bytes("value", record[1])
+    headers = to_headers(record[2]) if len(record) > 2 and record[2] else ()
+    return key, value, headers, record[3] if len(record) > 3 else -1

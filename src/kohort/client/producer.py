@@ -1,0 +1,140 @@
+"""A producer as a machine: where a record goes, what becomes of it, and the parts that see to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kohort.client.accumulate import Accumulator
+from kohort.client.engine import Engine
+from kohort.client.metadata import Metadata
+from kohort.client.partitioner import StickyPartitioner, partition_of_key
+from kohort.client.produce_batch import ProduceBatch, prebuilt, record_timestamp
+from kohort.client.sender import Sender
+from kohort.clock import Rng
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ApiTimeout, UsageError
+from kohort.model import Header
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record was written. ``offset`` is -1 with ``acks=0``, or for a repetition that the broker had seen."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+class ProducerMachine:
+    """Takes records, keeps them in batches, has them sent."""
+
+    def __init__(self, config: ProducerConfig, rng: Rng) -> None:
+        self.config = config
+        self.metadata = Metadata(config, rng)
+        self.accumulator = Accumulator(config)
+        self.sender = Sender(config, self.metadata, self.accumulator, rng)
+        self.engine = Engine(config, [self.sender], self.metadata, rng)
+        self._sticky: dict[str, StickyPartitioner] = {}
+        self._rng = rng
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
+        count = self.metadata.partition_count(topic)
+        if count is None:
+            self.metadata.want_also(topic)
+            code = self.metadata.error(topic)
+            if code is not None and not code.retriable:
+                raise ApiError(code, f"topic {topic!r}")
+        return count
+
+    def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
+        """The partition for a record of ``size`` bytes."""
+        if key is not None:
+            return partition_of_key(key, partitions)
+        sticky = self._sticky.get(topic)
+        if sticky is None:
+            sticky = self._sticky[topic] = StickyPartitioner(max(self.config.batch_size, 1), self._rng)
+        return sticky.pick(size, partitions)
+
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        timestamp_ms: int,
+        now_ms: int,
+    ) -> tuple[ProduceBatch, int, bool]:
+        """Take one record; returns its batch, its place there, and whether the engine should have a look."""
+        return self.accumulator.append(topic, partition, key, value, headers, timestamp_ms, now_ms)
+
+    def add_prebuilt(self, topic: str, partition: int, batch: bytes, now_ms: int) -> ProduceBatch:
+        """Take a whole record batch as bytes."""
+        made = prebuilt(topic, partition, batch, deadline_ms=now_ms + self.config.delivery_timeout_ms)
+        self.accumulator.add_batch(made)
+        return made
+
+    def no_topic(self, topic: str, waited_ms: int) -> ApiTimeout:
+        """Why the partitions of ``topic`` are still not known."""
+        code = self.metadata.error(topic)
+        why = self.metadata.last_failure or (code.name if code is not None else "no answer yet")
+        servers = ", ".join(self.config.bootstrap_servers)
+        return ApiTimeout(
+            f"the partitions of topic {topic!r} are not known after {waited_ms} ms (asked {servers}): {why}"
+        )
+
+    def no_room(self, waited_ms: int) -> ApiTimeout:
+        """Why a record could not be taken."""
+        return ApiTimeout(
+            f"{self.accumulator.buffered_bytes} bytes wait to be delivered, buffer.memory={self.config.buffer_memory} "
+            f"holds no more, and none became free in max.block.ms={waited_ms}"
+        )
+
+
+def check_partition(topic: str, partition: int, partitions: int) -> None:
+    """Raises UsageError for a partition that the topic does not have."""
+    if not 0 <= partition < partitions:
+        raise UsageError(f"topic {topic!r} has partitions 0 to {partitions - 1}, not {partition}")
+
+
+def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
+    """A key or a value as it is sent: text as UTF-8. Raises UsageError for anything but bytes, text and None."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise UsageError(f"a record's {what} is bytes, str or None, not {type(value).__name__}; encode it first")
+
+
+def to_headers(headers: object) -> Sequence[Header]:
+    """Headers as (name, value) pairs, from such pairs or from a mapping. Raises UsageError for anything else."""
+    pairs = list(headers.items()) if isinstance(headers, dict) else headers
+    if not isinstance(pairs, list | tuple):
+        raise UsageError(f"headers are pairs of name and value, not {type(headers).__name__}")
+    checked: list[Header] = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise UsageError(f"a header is a pair of str and bytes, not {pair!r}")
+        checked.append((pair[0], to_bytes("header value", pair[1])))
+    return checked
+
+
+def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
+    """Where record ``index`` of ``batch`` went, after the batch was split or not."""
+    while batch.halves is not None:
+        left, right = batch.halves
+        batch, index = (left, index) if index < left.count else (right, index - left.count)
+    return batch, index
+
+
+def record_metadata(batch: ProduceBatch, index: int) -> RecordMetadata:
+    """Where record ``index`` of a delivered batch is. Raises the error of one that failed."""
+    batch, index = resolve(batch, index)
+    if batch.error is not None:
+        raise batch.error
+    offset = batch.base_offset + index if batch.base_offset >= 0 else -1
+    return RecordMetadata(batch.topic, batch.partition, offset, record_timestamp(batch, index))

@@ -1,0 +1,392 @@
+"""Sends the batches of a producer: to each node one request with one batch per partition, in order, each once.
+
+With idempotence (facts 6.5) every batch carries the producer's id and epoch and a sequence number per partition, so a
+broker tells a repetition from something new. Up to five requests are under way per node. When one fails, those behind
+it come back as out of order; they wait their turn again, one at a time until the partition flows. Where the sequence
+cannot be continued (a batch was given up, the broker forgot the producer) the epoch is raised and the partition's
+sequence begins again at 0, once nothing of it is under way (KIP-360).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.client.accumulate import REQUEST_OVERHEAD, Accumulator
+from kohort.client.backoff import Backoff
+from kohort.client.metadata import Metadata
+from kohort.client.produce_batch import SEQUENCES, ProduceBatch
+from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
+from kohort.model import NO_UUID, Node, TopicPartition
+from kohort.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.schema import Message
+
+EPOCH_MOST: Final = 0x7FFE
+LAST_VERSION_WITH_NAMES: Final = 12
+STALE_METADATA: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
+@dataclass(slots=True)
+class Lineage:
+    """The sequence of one partition: under whose id and epoch, what comes next, and what is under way."""
+
+    producer_id: int = -1
+    producer_epoch: int = -1
+    next_sequence: int = 0
+    acked_sequence: int = -1
+    """Sequence of the last record known to be written; -1 at the start."""
+    under_way: list[ProduceBatch] = field(default_factory=list)
+    recovering: bool = False
+    """Something failed: one batch at a time until one succeeds."""
+    begin_again: bool = False
+    """The sequence is broken: wait until nothing is under way, then start at 0 in the next epoch."""
+    not_before_ms: int = 0
+
+
+class Sender:
+    """The request source of a producer."""
+
+    def __init__(self, config: ProducerConfig, metadata: Metadata, accumulator: Accumulator, rng: Rng) -> None:
+        self.completed: list[ProduceBatch] = []
+        """Batches done since the face last looked; it takes them from here."""
+        self._config = config
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._lineages: dict[TopicPartition, Lineage] = {}
+        self._under_way: dict[int, int] = {}
+        self._producer_id = -1
+        self._producer_epoch = -1
+        self._asking_id = False
+        self._ask_id_at_ms = 0
+        self._id_failures = 0
+        self._next_expiry_ms = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything given is delivered or failed."""
+        return not self._accumulator.waiting and not any(self._under_way.values())
+
+    # Polled
+
+    def poll(self, now_ms: int) -> Poll:
+        self._expire(now_ms)
+        if not self._accumulator.waiting:
+            return Poll(wake_at_ms=self._wake_under_way())
+        if self._config.enable_idempotence and self._producer_id < 0:
+            return self._ask_id(now_ms)
+        wakes: list[int] = []
+        by_node: dict[int, list[TopicPartition]] = {}
+        for tp, queue in self._accumulator.waiting.items():
+            ready_ms = self._ready_at(tp, queue[0])
+            if ready_ms is None:
+                continue
+            if ready_ms > now_ms:
+                wakes.append(ready_ms)
+                continue
+            leader = self._metadata.leader(tp)
+            if leader is None:
+                self._metadata.want_also(tp.topic)
+                self._metadata.request_refresh()
+            elif self._under_way.get(leader.node_id, 0) < self._config.max_in_flight_requests_per_connection:
+                by_node.setdefault(leader.node_id, []).append(tp)
+        unsent = [self._request(node_id, tps) for node_id, tps in by_node.items()]
+        return Poll(unsent, min([*wakes, self._next_expiry_ms]))
+
+    def _ready_at(self, tp: TopicPartition, batch: ProduceBatch) -> int | None:
+        """When ``batch``, the first of ``tp``, may leave; None if an answer must come first."""
+        lineage = self._lineages.get(tp)
+        if lineage is None:
+            return batch.ready_at_ms
+        if lineage.under_way and (lineage.recovering or lineage.begin_again):
+            return None
+        return max(batch.ready_at_ms, lineage.not_before_ms)
+
+    def _request(self, node_id: int, tps: Iterable[TopicPartition]) -> Unsent:
+        """Take the first batch of each partition, up to ``max.request.size`` together."""
+        room = self._config.max_request_size - REQUEST_OVERHEAD
+        batches: list[ProduceBatch] = []
+        topics: dict[str, TopicProduceData] = {}
+        named_only = False
+        for tp in tps:
+            if batches and self._accumulator.waiting[tp][0].size > room:
+                continue
+            batch = self._accumulator.take(tp)
+            room -= batch.size
+            self._number(tp, batch)
+            batches.append(batch)
+            topic_id = self._metadata.topic_id(tp.topic)
+            named_only = named_only or topic_id is None
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = TopicProduceData(name=tp.topic, topic_id=topic_id or NO_UUID)
+            topic.partition_data.append(PartitionProduceData(index=tp.partition, records=batch.buffers()))
+        request = ProduceRequest(
+            acks=self._config.acks_on_the_wire,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
+        self._under_way[node_id] = self._under_way.get(node_id, 0) + 1
+        return Unsent(
+            node_id,
+            request,
+            self._config.request_timeout_ms,
+            max_version=LAST_VERSION_WITH_NAMES if named_only else None,
+            expect_response=self._config.acks != "0",
+            context=batches,
+        )
+
+    def _number(self, tp: TopicPartition, batch: ProduceBatch) -> None:
+        lineage = self._lineages.get(tp)
+        if lineage is None:
+            lineage = self._lineages[tp] = Lineage()
+        batch.attempts += 1
+        batch.in_flight = True
+        if self._config.enable_idempotence:
+            self._continue_sequence(lineage, batch)
+        lineage.under_way.append(batch)
+
+    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch) -> None:
+        mine = (self._producer_id, self._producer_epoch)
+        stale = (lineage.producer_id, lineage.producer_epoch) != mine
+        unnumbered = batch.base_sequence < 0
+        if lineage.begin_again or (stale and not lineage.under_way and unnumbered):
+            lineage.producer_id, lineage.producer_epoch = mine
+            lineage.next_sequence, lineage.acked_sequence = 0, -1
+            lineage.begin_again = False
+        theirs = (lineage.producer_id, lineage.producer_epoch)
+        if unnumbered or (batch.producer_id, batch.producer_epoch) != theirs:
+            batch.number(*theirs, lineage.next_sequence)
+            lineage.next_sequence = (lineage.next_sequence + batch.count) % SEQUENCES
+
+    # Answers
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        if isinstance(response, InitProducerIdResponse):
+            self._take_id(response, now_ms)
+            return
+        assert isinstance(response, ProduceResponse)
+        self._under_way[sent.node_id] -= 1
+        results = self._results(sent, response)
+        nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+        for batch in sent.context:
+            self._land(batch)
+            result = results.get((batch.topic, batch.partition))
+            if not sent.expect_response:
+                self._succeed(batch, -1, -1)
+            elif result is None:
+                self._retry(batch, ConnectionFailed("the broker's answer left the partition out"), now_ms)
+            elif result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._succeed(batch, result.base_offset, result.log_append_time_ms)
+            else:
+                self._refused(batch, result, nodes, now_ms)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        if isinstance(sent.request, InitProducerIdRequest):
+            self._id_failed(error, now_ms)
+            return
+        self._under_way[sent.node_id] -= 1
+        self._metadata.request_refresh()
+        for batch in sent.context:
+            self._land(batch)
+            if error.retriable:
+                self._retry(batch, error, now_ms)
+            else:
+                self._give_up(batch, error)
+
+    def _results(self, sent: Unsent, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
+        assert isinstance(sent.request, ProduceRequest)
+        names = {t.topic_id: t.name for t in sent.request.topic_data}
+        by_id = sent.version > LAST_VERSION_WITH_NAMES
+        return {
+            (names.get(t.topic_id, "") if by_id else t.name, p.index): p
+            for t in response.responses
+            for p in t.partition_responses
+        }
+
+    def _refused(
+        self, batch: ProduceBatch, result: PartitionProduceResponse, nodes: Iterable[Node], now_ms: int
+    ) -> None:
+        code = error_code(result.error_code)
+        tp = TopicPartition(batch.topic, batch.partition)
+        error = ApiError(code, f"{tp}: {result.error_message}" if result.error_message else str(tp))
+        if code in STALE_METADATA:
+            hint = result.current_leader
+            if self._metadata.update_leader(tp, hint.leader_id, hint.leader_epoch, nodes):
+                self._retry(batch, error, now_ms, at_once=True)
+                return
+            self._metadata.request_refresh()
+        if code in TOO_LARGE and batch.count > 1:
+            self._split(tp, batch)
+        elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
+            lineage = self._lineages[tp]
+            if (
+                lineage.acked_sequence + 1
+            ) % SEQUENCES == batch.base_sequence:  # nothing before it is missing: the broker forgot us
+                self._begin_again(lineage)
+            self._retry(batch, error, now_ms)
+        elif code is ErrorCode.INVALID_PRODUCER_EPOCH or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            self._producer_id = -1
+            self._give_up(batch, error)
+        elif code.retriable:
+            self._retry(batch, error, now_ms)
+        else:
+            self._give_up(batch, error)
+
+    def _land(self, batch: ProduceBatch) -> None:
+        batch.in_flight = False
+        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
+        lineage.under_way.remove(batch)
+
+    def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int) -> None:
+        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
+        lineage.recovering = False
+        if batch.producer_epoch == lineage.producer_epoch:
+            lineage.acked_sequence = (batch.base_sequence + batch.count - 1) % SEQUENCES
+        if not batch.done:
+            batch.succeed(base_offset, append_time_ms)
+            self._finished(batch)
+
+    def _retry(self, batch: ProduceBatch, error: KohortError, now_ms: int, *, at_once: bool = False) -> None:
+        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
+        lineage.recovering = True
+        batch.last_error = error
+        if batch.done:  # its time ran out while it was under way
+            return
+        if batch.attempts > self._config.retries:
+            self._give_up(batch, error)
+            return
+        if not at_once:
+            lineage.not_before_ms = now_ms + self._backoff.delay_ms(batch.attempts)
+        batch.ready_at_ms = 0
+        self._accumulator.put_back(batch)
+
+    def _split(self, tp: TopicPartition, batch: ProduceBatch) -> None:
+        self._lineages[tp].recovering = True
+        self._accumulator.release(batch)
+        left, right = batch.split()
+        for half in (right, left):
+            self._accumulator.buffered_bytes += half.size
+            self._accumulator.put_back(half)
+        self.completed.append(batch)
+
+    def _give_up(self, batch: ProduceBatch, error: KohortError) -> None:
+        """The batch fails; if it has a number, the sequence has a gap from here on."""
+        if batch.base_sequence >= 0:
+            self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
+        if not batch.done:
+            batch.fail(error)
+            self._finished(batch)
+
+    def _begin_again(self, lineage: Lineage) -> None:
+        if lineage.begin_again:
+            return
+        lineage.begin_again = True
+        if self._producer_epoch >= EPOCH_MOST:
+            self._producer_id = -1
+        elif lineage.producer_epoch == self._producer_epoch:
+            self._producer_epoch += 1
+
+    def abort(self, error: KohortError) -> None:
+        """Fail everything that is not delivered yet: the producer ends."""
+        for tp, queue in list(self._accumulator.waiting.items()):
+            for batch in list(queue):
+                self._accumulator.drop(tp, batch)
+                self._give_up(batch, error)
+        for lineage in self._lineages.values():
+            for batch in lineage.under_way:
+                self._give_up(batch, error)
+
+    def _finished(self, batch: ProduceBatch) -> None:
+        self._accumulator.release(batch)
+        self.completed.append(batch)
+
+    # Time
+
+    def _expire(self, now_ms: int) -> None:
+        """Fail what has outlived ``delivery.timeout.ms``, whether it waits or is under way."""
+        if now_ms < self._next_expiry_ms:
+            return
+        for tp, queue in list(self._accumulator.waiting.items()):
+            for batch in [b for b in queue if b.deadline_ms <= now_ms]:
+                self._accumulator.drop(tp, batch)
+                self._give_up(batch, self._too_late(batch))
+        for lineage in self._lineages.values():
+            for batch in lineage.under_way:
+                if batch.deadline_ms <= now_ms and not batch.done:
+                    self._give_up(batch, self._too_late(batch))
+        self._next_expiry_ms = min(self._deadlines(), default=now_ms + self._config.delivery_timeout_ms)
+
+    def _deadlines(self) -> list[int]:
+        """Deadlines of the oldest batch of each partition; what follows is younger, or split from it."""
+        waiting = [b.deadline_ms for b in self._accumulator.batches()]
+        return waiting + [b.deadline_ms for x in self._lineages.values() for b in x.under_way if not b.done]
+
+    def _wake_under_way(self) -> int | None:
+        return self._next_expiry_ms if any(self._under_way.values()) else None
+
+    def _too_late(self, batch: ProduceBatch) -> ApiTimeout:
+        tp = TopicPartition(batch.topic, batch.partition)
+        waited = f"{tp}: not delivered within delivery.timeout.ms={self._config.delivery_timeout_ms}"
+        if batch.last_error is not None:
+            return ApiTimeout(f"{waited} in {batch.attempts} attempts; the last failed: {batch.last_error}")
+        if self._metadata.leader(tp) is None:
+            why = self._metadata.last_failure or self._metadata.error(tp.topic) or "the partition has no leader"
+            return ApiTimeout(f"{waited}: {why}")
+        return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
+
+    # The producer's id
+
+    def _ask_id(self, now_ms: int) -> Poll:
+        if self._asking_id:
+            return Poll(wake_at_ms=self._next_expiry_ms)
+        if self._ask_id_at_ms > now_ms:
+            return Poll(wake_at_ms=min(self._ask_id_at_ms, self._next_expiry_ms))
+        self._asking_id = True
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
+        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms)
+        return Poll([unsent], self._next_expiry_ms)
+
+    def _take_id(self, response: InitProducerIdResponse, now_ms: int) -> None:
+        self._asking_id = False
+        if response.error_code:
+            self._id_failed(ApiError(error_code(response.error_code), "InitProducerId"), now_ms)
+            return
+        self._id_failures = 0
+        self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
+
+    def _id_failed(self, error: KohortError, now_ms: int) -> None:
+        self._asking_id = False
+        self._id_failures += 1
+        self._ask_id_at_ms = now_ms + self._backoff.delay_ms(self._id_failures)
+        for tp, queue in list(self._accumulator.waiting.items()):
+            for batch in list(queue):
+                batch.last_error = error
+                if not error.retriable:
+                    self._accumulator.drop(tp, batch)
+                    batch.fail(error)
+                    self._finished(batch)
