@@ -1,0 +1,119 @@
+"""Which topics there are, on disk: ``kohort-topics.json``, replaced as a whole with every change.
+
+Kafka keeps this in its metadata quorum, which a single broker does not have; the file is ours. It is the truth about
+names, ids, partition counts and options. A folder of logs that has none (Kafka's own, or one that lost it) is read from
+the ``partition.metadata`` of each partition.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kohort.errors import StorageError
+from kohort.log.checkpoints import PARTITION_METADATA_FILE, parse_partition_metadata
+from kohort.log.names import parse_folder
+from kohort.log.storage import Storage
+from kohort.model import uuid_from_text, uuid_to_text
+
+CATALOGUE_FILE: Final = "kohort-topics.json"
+VERSION: Final = 1
+QUORUM_LOG: Final = "__cluster_metadata"
+COMPACTED_IN_KAFKA: Final = ("__consumer_offsets", "__transaction_state")
+
+
+@dataclass(slots=True)
+class TopicEntry:
+    """What is written of one topic."""
+
+    name: str
+    topic_id: bytes
+    partitions: int
+    overrides: dict[str, str] = field(default_factory=dict)
+    internal: bool = False
+
+
+@dataclass(slots=True)
+class Catalogue:
+    """What is written of all of them."""
+
+    topics: list[TopicEntry] = field(default_factory=list)
+    deleted: list[bytes] = field(default_factory=list)
+    """Ids of topics whose folders may still be there."""
+    next_producer_id: int = 0
+    """The first id that was never handed out, whatever happened to the rest of its block."""
+
+    def save(self, storage: Storage) -> None:
+        """Write it, and return when it is on the disk."""
+        content = {
+            "version": VERSION,
+            "next_producer_id": self.next_producer_id,
+            "deleted": [uuid_to_text(topic_id) for topic_id in self.deleted],
+            "topics": [
+                {
+                    "name": entry.name,
+                    "topic_id": uuid_to_text(entry.topic_id),
+                    "partitions": entry.partitions,
+                    "overrides": entry.overrides,
+                    "internal": entry.internal,
+                }
+                for entry in self.topics
+            ],
+        }
+        storage.replace(CATALOGUE_FILE, json.dumps(content, indent=1).encode())
+
+
+def load_catalogue(storage: Storage, notes: list[str]) -> Catalogue:
+    """The catalogue as written, or made from the folders where there is none. Raises StorageError if it is damaged."""
+    data = storage.read(CATALOGUE_FILE)
+    if data is None:
+        return _from_folders(storage, notes)
+    try:
+        return _parse(json.loads(data))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(
+            f"{CATALOGUE_FILE} cannot be read ({error!r}). Mend it, or remove it to have the topics found by their"
+            f" folders; their options are lost then"
+        ) from error
+
+
+def _parse(content: Any) -> Catalogue:
+    if content["version"] != VERSION:
+        raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
+    catalogue = Catalogue(next_producer_id=int(content["next_producer_id"]))
+    catalogue.deleted = [uuid_from_text(text) for text in content["deleted"]]
+    for topic in content["topics"]:
+        overrides = {str(name): str(value) for name, value in topic["overrides"].items()}
+        topic_id, partitions = uuid_from_text(topic["topic_id"]), int(topic["partitions"])
+        catalogue.topics.append(TopicEntry(topic["name"], topic_id, partitions, overrides, bool(topic["internal"])))
+    return catalogue
+
+
+def _from_folders(storage: Storage, notes: list[str]) -> Catalogue:
+    found: dict[str, TopicEntry] = {}
+    for folder in storage.folders():
+        tp = parse_folder(folder)
+        topic_id = folder_topic_id(storage, folder)
+        if tp is None or topic_id is None or tp.topic == QUORUM_LOG:
+            continue
+        entry = found.setdefault(tp.topic, TopicEntry(tp.topic, topic_id, 0))
+        entry.partitions = max(entry.partitions, tp.partition + 1)
+        if tp.topic in COMPACTED_IN_KAFKA:
+            entry.internal = True
+            entry.overrides = {"cleanup.policy": "compact"}
+    if found:
+        names = ", ".join(sorted(found))
+        notes.append(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options")
+    return Catalogue(topics=list(found.values()))
+
+
+def folder_topic_id(storage: Storage, folder: str) -> bytes | None:
+    """The topic id that a folder carries, or None if it carries none that can be read."""
+    data = storage.read(f"{folder}/{PARTITION_METADATA_FILE}")
+    if data is None:
+        return None
+    try:
+        return parse_partition_metadata(data)
+    except ValueError:
+        return None

@@ -1,0 +1,89 @@
+"""Which offset each leader epoch began at: what a consumer asks to learn whether the log was cut behind it.
+
+kohort has one broker, so leadership never moves. The epoch is 0 from the first append, stays through a clean restart,
+and grows by one after an unclean stop: that is when a tail can be missing, and the new epoch makes clients check their
+positions against it (KIP-320).
+
+Kept as Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then ``epoch start_offset`` by line.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final
+
+EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+
+
+class LeaderEpochs:
+    """Epochs and their start offsets, both growing."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: list[tuple[int, int]] | None = None) -> None:
+        self._entries = entries or []
+
+    @property
+    def entries(self) -> list[tuple[int, int]]:
+        """(epoch, start offset), oldest first."""
+        return list(self._entries)
+
+    @property
+    def latest(self) -> int | None:
+        return self._entries[-1][0] if self._entries else None
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Let ``epoch`` begin at ``start_offset``; whether that is news. An epoch without records is replaced."""
+        if self._entries and epoch <= self._entries[-1][0]:
+            return False
+        while self._entries and self._entries[-1][1] >= start_offset:
+            self._entries.pop()
+        self._entries.append((epoch, start_offset))
+        return True
+
+    def truncate_end(self, end_offset: int) -> bool:
+        """Forget epochs that begin at ``end_offset`` or later; whether there were any."""
+        kept = [entry for entry in self._entries if entry[1] < end_offset]
+        changed = len(kept) < len(self._entries)
+        self._entries = kept
+        return changed
+
+    def truncate_start(self, start_offset: int) -> bool:
+        """Forget epochs that ended before ``start_offset``; the one that holds it begins there now."""
+        held = [entry for entry in self._entries if entry[1] <= start_offset]
+        if not held:
+            return False
+        kept = [(held[-1][0], start_offset), *self._entries[len(held) :]]
+        changed = kept != self._entries
+        self._entries = kept
+        return changed
+
+    def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not yet reached (facts 5.12)."""
+        latest = self.latest
+        if latest is None or epoch < 0 or epoch > latest:
+            return -1, -1
+        if epoch == latest:
+            return epoch, log_end_offset
+        after = next(i for i, entry in enumerate(self._entries) if entry[0] > epoch)
+        found = self._entries[after - 1][0] if after else epoch
+        return found, self._entries[after][1]
+
+    def build(self) -> bytes:
+        """The bytes of the checkpoint file."""
+        lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> LeaderEpochs:
+        """The epochs of a checkpoint file; raises ValueError for anything else."""
+        lines = data.decode("ascii").split("\n")
+        if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
+            raise ValueError("its lines are not a version, a count, and as many entries")
+        entries = []
+        for line in lines[2:-1]:
+            epoch, start = line.split(" ")
+            entries.append((int(epoch), int(start)))
+        if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
+            raise ValueError("its entries do not grow")
+        return cls(entries)

@@ -1,0 +1,143 @@
+"""The two sparse indexes of a segment, as Kafka keeps them on disk.
+
+========== ============================================== =========================================================
+file       entry                                          meaning
+========== ============================================== =========================================================
+.index     int32 relative offset, int32 position          the batch at ``position`` *ends* with this offset
+.timeindex int64 timestamp, int32 relative offset         the batch that ends here was the first to reach this time
+========== ============================================== =========================================================
+
+Both only grow, in both columns; offsets are relative to the segment's base offset. Entries are held in two arrays (8
+and 12 bytes an entry, as on disk) and added to the file from time to time: recovery never trusts an index after an
+unclean stop, so there is no hurry.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_right
+from itertools import chain, pairwise
+from typing import Final
+
+from kohort.wire.codec import Buffer
+
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+
+OFFSET_ENTRY_SIZE: Final = _OFFSET_ENTRY.size
+TIME_ENTRY_SIZE: Final = _TIME_ENTRY.size
+RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
+
+
+class OffsetIndex:
+    """From an offset to a position at or before the batch that holds it."""
+
+    __slots__ = ("_offsets", "_positions", "saved")
+
+    def __init__(self) -> None:
+        self._offsets = array("i")
+        self._positions = array("i")
+        self.saved = 0
+        """How many entries are in the file."""
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def last_position(self) -> int:
+        """Position of the last entry, 0 if there is none."""
+        return self._positions[-1] if self._positions else 0
+
+    def append(self, relative_offset: int, position: int) -> None:
+        """Add an entry; both numbers must grow."""
+        assert not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1])
+        self._offsets.append(relative_offset)
+        self._positions.append(position)
+
+    def lookup(self, relative_offset: int) -> int:
+        """The greatest indexed position from which a scan forwards meets ``relative_offset``; 0 if none is indexed."""
+        i = bisect_right(self._offsets, relative_offset) - 1
+        return self._positions[i] if i >= 0 else 0
+
+    def unsaved(self) -> bytes:
+        """The bytes of the entries that the file lacks."""
+        pairs = zip(self._offsets[self.saved :], self._positions[self.saved :], strict=True)
+        flat = list(chain.from_iterable(pairs))
+        return struct.pack(f">{len(flat)}i", *flat)
+
+    @classmethod
+    def parse(cls, data: Buffer, log_size: int) -> OffsetIndex:
+        """The index of a file; raises ValueError, saying why, if it cannot be one of a log of ``log_size`` bytes."""
+        if len(data) % OFFSET_ENTRY_SIZE:
+            raise ValueError(f"its {len(data)} bytes are no multiple of {OFFSET_ENTRY_SIZE}")
+        flat = struct.unpack(f">{len(data) // 4}i", data)
+        index = cls()
+        index._offsets = array("i", flat[::2])
+        index._positions = array("i", flat[1::2])
+        index.saved = len(index)
+        if not (_grows(index._offsets) and _grows(index._positions)):
+            raise ValueError("its entries do not grow")
+        if index and (index._offsets[0] < 0 or index._positions[0] < 0):
+            raise ValueError("it begins with a negative entry")
+        if index and index.last_position >= log_size:
+            raise ValueError(f"it points to {index.last_position}, beyond the log's {log_size} bytes")
+        return index
+
+
+class TimeIndex:
+    """From a timestamp to the offset up to which everything is older or as old."""
+
+    __slots__ = ("_offsets", "_timestamps", "saved")
+
+    def __init__(self) -> None:
+        self._timestamps = array("q")
+        self._offsets = array("i")
+        self.saved = 0
+        """How many entries are in the file."""
+
+    def __len__(self) -> int:
+        return len(self._timestamps)
+
+    @property
+    def last(self) -> tuple[int, int] | None:
+        """The last entry: the latest timestamp and the relative offset of its batch's end."""
+        return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
+
+    def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
+        """Add an entry if its timestamp is later than all before it."""
+        if timestamp_ms >= 0 and (not self._timestamps or timestamp_ms > self._timestamps[-1]):
+            assert not self._offsets or relative_offset >= self._offsets[-1]
+            self._timestamps.append(timestamp_ms)
+            self._offsets.append(relative_offset)
+
+    def lookup(self, timestamp_ms: int) -> int | None:
+        """End of the first batch that reaches the greatest indexed timestamp up to ``timestamp_ms``.
+
+        All batches before that one are earlier than ``timestamp_ms``; None if nothing that early is indexed.
+        """
+        i = bisect_right(self._timestamps, timestamp_ms) - 1
+        return self._offsets[i] if i >= 0 else None
+
+    def unsaved(self) -> bytes:
+        """The bytes of the entries that the file lacks."""
+        pairs = zip(self._timestamps[self.saved :], self._offsets[self.saved :], strict=True)
+        return b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in pairs)
+
+    @classmethod
+    def parse(cls, data: Buffer) -> TimeIndex:
+        """The index of a file; raises ValueError, saying why, if it cannot be one."""
+        if len(data) % TIME_ENTRY_SIZE:
+            raise ValueError(f"its {len(data)} bytes are no multiple of {TIME_ENTRY_SIZE}")
+        index = cls()
+        for timestamp, offset in _TIME_ENTRY.iter_unpack(data):
+            index._timestamps.append(timestamp)
+            index._offsets.append(offset)
+        index.saved = len(index)
+        if not _grows(index._timestamps) or any(b < a for a, b in pairwise(index._offsets)):
+            raise ValueError("its entries do not grow")
+        return index
+
+
+def _grows(values: array[int]) -> bool:
+    return all(a < b for a, b in pairwise(values))

@@ -1,0 +1,385 @@
+"""The log of one partition: append, read, look up, retain.
+
+A single broker is its own only replica, so the high watermark is the end of the log, and so is the last stable offset
+as long as transactions are not served. A batch is stored as it came, under its offset and leader epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kohort.config.topic import TopicConfig
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.epochs import EPOCHS_FILE
+from kohort.log.producers import ProducedBatch
+from kohort.log.recovery import Place, recover
+from kohort.log.retention import below_start, too_many, too_old
+from kohort.log.segment import Segment, SegmentLimits, segment_name
+from kohort.log.storage import Storage
+from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
+from kohort.log.validation import BatchRules, checked_header, with_append_time
+from kohort.model import TopicPartition
+from kohort.wire.codec import Buffer
+from kohort.wire.record_batch import BatchHeader, with_offset
+
+__all__ = ["Appended", "FoundOffset", "PartitionLog"]
+
+LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
+SNAPSHOTS_KEPT: Final = 2
+
+
+class Appended(NamedTuple):
+    """Where a batch came to lie. ``log_append_time_ms`` is -1 where records keep their own times."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """One partition. It is recovered when it is made; ``notes`` says what that took."""
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        storage: Storage,
+        config: TopicConfig,
+        now_ms: int,
+        *,
+        clean: bool = False,
+        recovery_point: int = 0,
+        start_offset: int = 0,
+        on_flush_due: Callable[[TopicPartition, int], None] | None = None,
+    ) -> None:
+        self.tp = tp
+        self.folder = str(tp)
+        self._storage = storage
+        self._on_flush_due = on_flush_due
+        self._configure(config)
+        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset)
+        found = recover(place, now_ms)
+        self._segments: list[Segment] = found.segments
+        self._next_offset = found.next_offset
+        self._start_offset = found.start_offset
+        self._snapshots = found.snapshots
+        self.recovery_point = found.recovery_point
+        """Everything before this offset is known to be on the disk."""
+        self.producers = found.producers
+        self.epochs = found.epochs
+        self.notes = [f"{tp}: {note}" for note in found.notes]
+        """What recovery, or a later repair, did; ``take_notes`` empties it."""
+        self._unflushed_records = self._next_offset - self.recovery_point
+        self._flush_due_ms: int | None = None
+        if not clean and self.epochs.latest is not None:
+            self._save_epochs()
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.tp}, {self._start_offset} to {self._next_offset}, {len(self._segments)} segments)"
+
+    def _configure(self, config: TopicConfig) -> None:
+        self._config = config
+        self._log_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._rules = BatchRules(
+            config.max_message_bytes,
+            config.segment_bytes,
+            self._log_append_time,
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
+        self._limits = SegmentLimits(
+            config.segment_bytes, config.segment_ms, config.index_interval_bytes, config.segment_index_bytes
+        )
+
+    @property
+    def config(self) -> TopicConfig:
+        return self._config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        """New options bear on batches from now on, and on segments from the next retention check."""
+        self._configure(config)
+        for segment in self._segments:
+            segment.limits = self._limits
+
+    # ---------------------------------------------------------------- marks
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that may be read."""
+        return self._start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._next_offset
+
+    high_watermark = log_end_offset
+    """One replica: what is in the log is committed."""
+    last_stable_offset = log_end_offset
+    """No transactions: nothing is undecided."""
+
+    @property
+    def leader_epoch(self) -> int:
+        return self.epochs.latest or 0
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, oldest first; the last is the one appended to."""
+        return tuple(self._segments)
+
+    # ---------------------------------------------------------------- append
+
+    def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> Appended:
+        """Store one batch and say where; ApiError with Kafka's code where it may not be (facts 6.3 to 6.5)."""
+        header = checked_header(batch, self._rules, now_ms, from_client=from_client)
+        if header.producer_id >= 0:
+            repeated = self.producers.check(header)
+            if repeated is not None:
+                return self._already(repeated)
+        base_offset = self._next_offset
+        last_offset = base_offset + header.last_offset_delta
+        max_timestamp = now_ms if self._log_append_time else header.max_timestamp
+        try:
+            segment = self._segment_for(header.size, last_offset, max_timestamp, now_ms)
+            self._begin_epoch()
+            segment.append(self._placed(batch, header, now_ms), header.size, last_offset, max_timestamp)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+        self._next_offset = last_offset + 1
+        append_time_ms = now_ms if self._log_append_time else -1
+        if header.producer_id >= 0:
+            self.producers.record(header, base_offset, append_time_ms, now_ms)
+        self._after_append(last_offset + 1 - base_offset, now_ms)
+        return Appended(base_offset, last_offset, append_time_ms, self._start_offset)
+
+    def _already(self, batch: ProducedBatch) -> Appended:
+        append_time_ms = batch.timestamp_ms if self._log_append_time else -1
+        return Appended(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, duplicate=True)
+
+    def _placed(self, batch: Buffer, header: BatchHeader, now_ms: int) -> list[Buffer]:
+        if self._log_append_time:
+            return with_append_time(batch, header, self._next_offset, self.leader_epoch, now_ms)
+        return with_offset(batch, self._next_offset, self.leader_epoch)
+
+    def _segment_for(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> Segment:
+        active = self._segments[-1]
+        if active.must_roll(size, last_offset, max_timestamp, now_ms):
+            self.roll(now_ms)
+        return self._segments[-1]
+
+    def _begin_epoch(self) -> None:
+        if self.epochs.latest is None:
+            self.epochs.assign(0, self._next_offset)
+            self._save_epochs()
+
+    def _after_append(self, records: int, now_ms: int) -> None:
+        self._unflushed_records += records
+        if self._unflushed_records >= self._config.flush_messages:
+            self.flush()
+        elif self._config.flush_ms < LONG_MAX and self._flush_due_ms is None:
+            self._flush_due_ms = now_ms + self._config.flush_ms
+            if self._on_flush_due is not None:
+                self._on_flush_due(self.tp, self._flush_due_ms)
+
+    def roll(self, now_ms: int) -> None:
+        """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
+        active = self._segments[-1]
+        assert active.size, "an empty segment is not rolled"
+        segment = Segment(self._storage, self.folder, self._next_offset, self._limits, now_ms)
+        segment.make()
+        active.save_indexes()
+        active.start_flush()
+        self._segments.append(segment)
+        self._take_snapshot()
+
+    # ---------------------------------------------------------------- read
+
+    def read(self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True) -> list[Buffer]:
+        """Whole batches as stored, from the one that holds ``offset`` up to those that begin before ``end``.
+
+        At most ``max_bytes``, except that ``at_least_one`` gives a first batch of any size. Raises ApiError
+        OFFSET_OUT_OF_RANGE for an offset before the start or after the end of the log; at the end there is nothing.
+        """
+        if not self._start_offset <= offset <= self._next_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{self.tp} holds offsets {self._start_offset} to {self._next_offset}, not {offset}",
+            )
+        end = self._next_offset if end is None else min(end, self._next_offset)
+        found: list[Buffer] = []
+        i = self._index_of(offset)
+        try:
+            while offset < end and (max_bytes > 0 or (at_least_one and not found)):
+                segment = self._segments[i]
+                batches, exhausted = segment.read(offset, max_bytes, end, at_least_one=at_least_one and not found)
+                if batches:
+                    found.append(batches)
+                    max_bytes -= len(batches)
+                i += 1
+                if not exhausted or i == len(self._segments):
+                    break
+                offset = self._segments[i].base_offset
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+        return found
+
+    def _index_of(self, offset: int) -> int:
+        """Which segment holds ``offset``."""
+        segments = self._segments
+        low, high = 0, len(segments) - 1
+        if offset >= segments[high].base_offset:
+            return high
+        while low < high:
+            middle = (low + high + 1) // 2
+            if segments[middle].base_offset <= offset:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def bytes_available(self, offset: int) -> int:
+        """About how many bytes a read from ``offset`` could give; 0 exactly when there is nothing."""
+        if not self._start_offset <= offset < self._next_offset:
+            return 0
+        i = self._index_of(offset)
+        try:
+            first = self._segments[i].bytes_from(offset)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+        return first + sum(segment.size for segment in self._segments[i + 1 :])
+
+    def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record that is not earlier than ``timestamp_ms``."""
+        return self._looked_up(lambda: find_by_time(self._segments, timestamp_ms, self._start_offset))
+
+    def max_timestamp(self) -> FoundOffset | None:
+        """The first record that bears the latest timestamp."""
+        return self._looked_up(lambda: find_max_timestamp(self._segments, self._start_offset))
+
+    def _looked_up(self, look_up: Callable[[], FoundOffset | None]) -> FoundOffset | None:
+        try:
+            return look_up()
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+
+    def end_of_epoch(self, epoch: int) -> tuple[int, int]:
+        """The greatest epoch up to ``epoch`` and the offset at which it ended; (-1, -1) for one not reached (5.12)."""
+        if self.epochs.latest is None:
+            return (0, self._next_offset) if epoch == 0 else (-1, -1)
+        return self.epochs.end_of(epoch, self._next_offset)
+
+    # ---------------------------------------------------------------- retention
+
+    def delete_records_before(self, offset: int) -> int:
+        """Let the log start at ``offset`` (-1: its end) if that is later; returns the start. Nothing is freed yet."""
+        offset = self._next_offset if offset == -1 else offset
+        if not 0 <= offset <= self._next_offset:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} ends at {self._next_offset}, before {offset}")
+        self._start_at(offset)
+        return self._start_offset
+
+    def retain(self, now_ms: int) -> list[str]:
+        """Delete the segments that no rule keeps; says which."""
+        notes = []
+        policy = self._config.cleanup_policy
+        rules = [(below_start(self._segments, self._start_offset), "below the log's start")]
+        if "delete" in policy:
+            by_age = too_old(self._segments, now_ms, self._config.retention_ms)
+            by_size = too_many(self._segments, self._config.retention_bytes)
+            rules.append((by_age, f"older than {self._config.retention_ms} ms"))
+            rules.append((by_size, f"more than {self._config.retention_bytes} bytes"))
+        gone, reason = max(rules, key=lambda rule: rule[0])
+        if gone:
+            size = self._delete_oldest(gone, now_ms)
+            notes.append(f"{self.tp}: deleted {gone} segments ({size} bytes), {reason}; starts at {self._start_offset}")
+        return notes
+
+    def _delete_oldest(self, count: int, now_ms: int) -> int:
+        if count == len(self._segments):
+            self.roll(now_ms)
+        gone = self._segments[:count]
+        size = sum(segment.size for segment in gone)
+        del self._segments[:count]
+        self._start_at(self._segments[0].base_offset)
+        for segment in gone:
+            segment.delete()
+        return size
+
+    def _start_at(self, offset: int) -> None:
+        if offset > self._start_offset:
+            self._start_offset = offset
+            self.recovery_point = max(self.recovery_point, offset)
+            if self.epochs.truncate_start(offset):
+                self._save_epochs()
+
+    # ---------------------------------------------------------------- disk
+
+    def flush(self) -> None:
+        """Return when all that was appended is on the disk."""
+        for segment in self._segments[self._index_of(self.recovery_point) :]:
+            segment.flush()
+        self.recovery_point = self._next_offset
+        self._unflushed_records = 0
+        self._flush_due_ms = None
+
+    def flush_if_due(self, now_ms: int) -> None:
+        """Start a flush if ``flush.ms`` have passed since the first unflushed append."""
+        if self._flush_due_ms is not None and now_ms >= self._flush_due_ms:
+            self._flush_due_ms = None
+            for segment in self._segments[self._index_of(self.recovery_point) :]:
+                segment.start_flush()
+
+    def settle(self) -> None:
+        """Move the recovery point over the segments that have reached the disk meanwhile."""
+        i = self._index_of(self.recovery_point)
+        while i + 1 < len(self._segments) and self._segments[i].is_flushed:
+            i += 1
+            self.recovery_point = max(self.recovery_point, self._segments[i].base_offset)
+
+    def release(self) -> None:
+        """Give back the files and indexes of segments that nobody used since the last call."""
+        for segment in self._segments:
+            segment.release()
+
+    def take_notes(self) -> list[str]:
+        """What was mended since the last call."""
+        notes, self.notes = self.notes, []
+        for segment in self._segments:
+            notes += [f"{self.tp}: {note}" for note in segment.notes]
+            segment.notes.clear()
+        return notes
+
+    def close(self) -> None:
+        """Flush, and write what spares the next start a recovery."""
+        if self._next_offset > self.recovery_point:
+            self.flush()
+        if self._next_offset:
+            self._take_snapshot()
+        for segment in self._segments:
+            segment.close()
+
+    def drop(self) -> None:
+        """Close everything without a word: the folder is about to go."""
+        for segment in self._segments:
+            segment.drop()
+
+    def _take_snapshot(self) -> None:
+        """Write down the producers as of the log's end; of older snapshots the last one stays."""
+        offset = self._next_offset
+        path = f"{self.folder}/{segment_name(offset)}.snapshot"
+        self._storage.replace(path, self.producers.build_snapshot(), durable=False)
+        if offset not in self._snapshots:
+            self._snapshots.append(offset)
+        self._snapshots.sort()
+        while len(self._snapshots) > SNAPSHOTS_KEPT:
+            self._storage.delete(f"{self.folder}/{segment_name(self._snapshots.pop(0))}.snapshot")
+
+    def _save_epochs(self) -> None:
+        self._storage.replace(f"{self.folder}/{EPOCHS_FILE}", self.epochs.build(), durable=False)

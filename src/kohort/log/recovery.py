@@ -1,0 +1,287 @@
+"""Make a partition's log fit for use at start: list its segments, mend what an unclean stop left, say what was done.
+
+After a clean stop the files are believed; a log is opened without being read. After an unclean one every segment from
+the recovery point on is read: each batch's header, CRC and place in the sequence of offsets. At the first bad batch the
+segment is cut and all later ones are deleted, as in Kafka; indexes are made anew. What was acknowledged lies before
+the bad batch unless the machine lost power before a flush, or the disk lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.errors import CorruptLog, CorruptRecord
+from kohort.log.checkpoints import PARTITION_METADATA_FILE
+from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
+from kohort.log.producers import Producers
+from kohort.log.scan import checked_headers
+from kohort.log.segment import Segment, SegmentLimits, segment_name
+from kohort.log.storage import Storage
+from kohort.wire.record_batch import BatchHeader
+
+NAME_DIGITS: Final = 20
+LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
+"""Endings of files that were in the making, or on their way out, when the broker stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a log is and what is known of it before it is opened."""
+
+    storage: Storage
+    folder: str
+    limits: SegmentLimits
+    clean: bool
+    recovery_point: int = 0
+    start_offset: int = 0
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A log that can be used. There is always a last segment to append to."""
+
+    segments: list[Segment]
+    next_offset: int
+    start_offset: int
+    recovery_point: int
+    producers: Producers
+    epochs: LeaderEpochs
+    snapshots: list[int] = field(default_factory=list)
+    """Offsets of the producer snapshots that are left."""
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Files:
+    """The files of a partition's folder by what they are."""
+
+    segments: dict[int, int]
+    indexes: dict[int, list[tuple[str, int]]]
+    snapshots: list[int]
+    epochs: bool = False
+
+
+def recover(place: Place, now_ms: int) -> Recovered:
+    """Open the log at ``place``; StorageError only where the disk refuses."""
+    notes: list[str] = []
+    files = _sort_files(place, notes)
+    segments = [
+        Segment(place.storage, place.folder, base, place.limits, now_ms, size) for base, size in files.segments.items()
+    ]
+    if not segments:
+        segments = [Segment(place.storage, place.folder, place.start_offset, place.limits, now_ms)]
+    epochs = _read_epochs(place, segments, files, notes)
+    first_unflushed = len(segments) - 1 if place.clean else _floor(segments, place.recovery_point)
+    snapshot_limit = None if place.clean else segments[first_unflushed].base_offset
+    producers, replay_from = _read_snapshot(place, files.snapshots, snapshot_limit, notes)
+
+    def replay(header: BatchHeader) -> None:
+        if header.partition_leader_epoch >= 0:
+            epochs.assign(header.partition_leader_epoch, header.base_offset)
+        if header.last_offset >= replay_from:
+            producers.record(header, header.base_offset, header.max_timestamp, now_ms)
+
+    if place.clean:
+        next_offset = _open_clean(place, segments, files, replay_from, replay, notes)
+    else:
+        _replay_headers(segments, first_unflushed, replay_from, replay, notes)
+        next_offset = _recover_unflushed(segments, first_unflushed, replay, notes)
+    latest = epochs.latest
+    epochs.truncate_end(next_offset + 1)
+    if latest is not None and not place.clean:
+        epochs.assign(latest + 1, next_offset)
+    start_offset = max(place.start_offset, segments[0].base_offset)
+    if start_offset > next_offset:
+        notes.append(f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there")
+        start_offset = next_offset
+    recovery_point = next_offset if place.clean else min(place.recovery_point, next_offset)
+    snapshots = [offset for offset in files.snapshots if offset <= replay_from]
+    return Recovered(segments, next_offset, start_offset, recovery_point, producers, epochs, snapshots, notes)
+
+
+# ---------------------------------------------------------------- files
+
+
+def _sort_files(place: Place, notes: list[str]) -> _Files:
+    """Tell the files apart; leftovers and indexes without a log go, what is not ours stays and is named."""
+    found = _Files({}, {}, [])
+    foreign = []
+    for name, size in place.storage.files(place.folder).items():
+        stem, _, ending = name.partition(".")
+        base = int(stem) if len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit() else None
+        if name.endswith(LEFTOVERS):
+            place.storage.delete(f"{place.folder}/{name}")
+            notes.append(f"deleted the leftover {name}")
+        elif base is not None and ending == "log":
+            found.segments[base] = size
+        elif base is not None and ending in ("index", "timeindex", "txnindex"):
+            found.indexes.setdefault(base, []).append((name, size))
+        elif base is not None and ending == "snapshot":
+            found.snapshots.append(base)
+        elif name == EPOCHS_FILE:
+            found.epochs = True
+        elif name != PARTITION_METADATA_FILE:
+            foreign.append(name)
+    if foreign:
+        notes.append(f"left untouched what is no part of a log: {', '.join(foreign)}")
+    for base, indexes in found.indexes.items():
+        if base not in found.segments:
+            for name, _ in indexes:
+                place.storage.delete(f"{place.folder}/{name}")
+                notes.append(f"deleted {name}, whose log is missing")
+    found.segments = dict(sorted(found.segments.items()))
+    return found
+
+
+def _floor(segments: list[Segment], offset: int) -> int:
+    """Index of the segment that holds ``offset``, or of the first."""
+    return max((i for i, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
+
+
+def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: list[str]) -> LeaderEpochs:
+    data = place.storage.read(f"{place.folder}/{EPOCHS_FILE}") if files.epochs else None
+    if data is not None:
+        try:
+            return LeaderEpochs.parse(data)
+        except ValueError as error:
+            notes.append(f"{EPOCHS_FILE} cannot be read ({error}); made anew from the batches")
+    epochs = LeaderEpochs()
+    for segment in segments:
+        if segment.size:
+            try:
+                header = next(segment.headers())[1]
+            except CorruptLog:
+                break
+            if header.partition_leader_epoch >= 0:
+                epochs.assign(header.partition_leader_epoch, header.base_offset)
+    return epochs
+
+
+def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes: list[str]) -> tuple[Producers, int]:
+    """The latest good snapshot up to ``limit``, and the offset from which batches must be read again.
+
+    Later ones go: they may speak of what is cut.
+    """
+    for offset in sorted(snapshots, reverse=True):
+        name = f"{segment_name(offset)}.snapshot"
+        data = place.storage.read(f"{place.folder}/{name}")
+        if data is not None and (limit is None or offset <= limit):
+            try:
+                return Producers.parse_snapshot(data), offset
+            except ValueError as error:
+                notes.append(f"deleted {name}, which cannot be read: {error}")
+        place.storage.delete(f"{place.folder}/{name}")
+    return Producers(), 0
+
+
+# ---------------------------------------------------------------- after a clean stop
+
+
+def _open_clean(
+    place: Place,
+    segments: list[Segment],
+    files: _Files,
+    replay_from: int,
+    replay: Callable[[BatchHeader], None],
+    notes: list[str],
+) -> int:
+    """Find where the log ends by the last segment's index; fall back to recovery where that does not add up."""
+    last = segments[-1]
+    _replay_headers(segments, len(segments) - 1, replay_from, replay, notes)
+    if not last.size:
+        _drop_indexes(place, files, last)
+        return last.base_offset
+    try:
+        next_offset = last.end_offset()
+        if next_offset > replay_from:
+            for _, header in last.headers(replay_from):
+                replay(header)
+    except CorruptLog as error:
+        notes.append(f"the stop was clean, but {error}")
+        return _recover_unflushed(segments, len(segments) - 1, replay, notes)
+    return next_offset
+
+
+def _drop_indexes(place: Place, files: _Files, segment: Segment) -> None:
+    """An empty log has no use for an index (Kafka preallocates them); new entries must not follow old ones."""
+    for name, size in files.indexes.get(segment.base_offset, []):
+        if size:
+            place.storage.delete(f"{place.folder}/{name}")
+
+
+def _replay_headers(
+    segments: list[Segment], count: int, replay_from: int, replay: Callable[[BatchHeader], None], notes: list[str]
+) -> None:
+    """Read again, in the first ``count`` segments, what the snapshot does not cover; without one that is everything.
+
+    These segments reached the disk whole. One that is damaged since is left as it is: later segments are good.
+    """
+    for i in range(count):
+        if segments[i].size and segments[i + 1].base_offset > replay_from:
+            try:
+                for _, header in segments[i].headers(replay_from):
+                    replay(header)
+            except CorruptLog as error:
+                notes.append(f"{error}; left as it is, and cannot be read there")
+
+
+# ---------------------------------------------------------------- after an unclean stop
+
+
+def _recover_unflushed(
+    segments: list[Segment], first: int, replay: Callable[[BatchHeader], None], notes: list[str]
+) -> int:
+    """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end."""
+    expected = segments[first].base_offset
+    for i in range(first, len(segments)):
+        segment = segments[i]
+        limit = segments[i + 1].base_offset if i + 1 < len(segments) else None
+        check = _Check(segment, limit, replay)
+        segment.rebuild_indexes(check.good_batches())
+        expected = max(expected, segment.base_offset, check.next_offset)
+        if check.problem:
+            cut = segment.size - check.good_bytes
+            notes.append(f"cut {cut} bytes at offset {expected} from {segment.log_name}: {check.problem}")
+            segment.truncate(check.good_bytes)
+            later = segments[i + 1 :]
+            if later:
+                lost = sum(s.size for s in later)
+                notes.append(f"deleted {len(later)} later segments ({lost} bytes), from {later[0].log_name} on")
+            for gone in later:
+                gone.delete()
+            del segments[i + 1 :]
+            break
+    return expected
+
+
+class _Check:
+    """One pass over a segment: hands out good batches, then knows where and why it stopped."""
+
+    def __init__(self, segment: Segment, limit: int | None, replay: Callable[[BatchHeader], None]) -> None:
+        self._segment = segment
+        self._limit = limit
+        self._replay = replay
+        self.next_offset = segment.base_offset
+        self.good_bytes = 0
+        self.problem = ""
+
+    def good_batches(self) -> Iterator[tuple[int, BatchHeader]]:
+        try:
+            for position, header in checked_headers(self._segment.file(), self._segment.size):
+                self._check_offsets(header)
+                self._replay(header)
+                self.next_offset = header.next_offset
+                self.good_bytes = position + header.size
+                yield position, header
+        except CorruptRecord as error:
+            self.problem = error.problem
+
+    def _check_offsets(self, header: BatchHeader) -> None:
+        if header.last_offset_delta < 0 or header.base_offset < self.next_offset:
+            raise CorruptRecord(
+                f"batch of offsets {header.base_offset} to {header.last_offset} where {self.next_offset} is next"
+            )
+        if self._limit is not None and header.last_offset >= self._limit:
+            raise CorruptRecord(f"batch reaches offset {header.last_offset}; the next segment begins at {self._limit}")

@@ -1,0 +1,438 @@
+"""One run of batches: a ``.log`` file with its ``.index`` and ``.timeindex``, named by the first offset it may hold.
+
+A segment opens its file at first use and reads its indexes then; ``release`` gives both back. Index entries are made as
+batches come, kept in memory, and written by ``save_indexes``: at a roll, at a release, at the end. After an
+unclean stop recovery makes them anew, so an index file that is behind does no harm.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.errors import CorruptLog, CorruptRecord
+from kohort.log.index import (
+    OFFSET_ENTRY_SIZE,
+    RELATIVE_OFFSET_MAX,
+    TIME_ENTRY_SIZE,
+    OffsetIndex,
+    TimeIndex,
+)
+from kohort.log.scan import headers
+from kohort.log.storage import Storage, StorageFile
+from kohort.wire.codec import Buffer
+from kohort.wire.record_batch import HEADER_BYTES, LENGTH_ENDS_AT, SMALLEST_LENGTH, BatchHeader
+
+_prefix: Final = struct.Struct(">qi")
+_last_offset_delta: Final = struct.Struct(">i")
+LAST_OFFSET_DELTA_AT: Final = 23
+SEARCH_BYTES: Final = 4096
+"""How much is read at a time while looking for the batch of an offset."""
+REMEMBERED_ENDS: Final = 16
+"""How many ends of reads are remembered, so that sequential readers need no search."""
+POSITION_MAX: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLimits:
+    """What bounds a segment; a topic's options."""
+
+    segment_bytes: int
+    segment_ms: int
+    index_interval_bytes: int
+    segment_index_bytes: int
+
+
+def segment_name(base_offset: int) -> str:
+    """The name of a segment's files without their ending: twenty digits."""
+    return f"{base_offset:020d}"
+
+
+class Segment:
+    """A run of batches from ``base_offset`` on. Offsets given to it are those of the partition."""
+
+    __slots__ = (
+        "_created_ms",
+        "_ends",
+        "_file",
+        "_first_timestamp",
+        "_flushed",
+        "_folder",
+        "_max_timestamp",
+        "_max_timestamp_end",
+        "_offsets",
+        "_since_entry",
+        "_storage",
+        "_times",
+        "_times_known",
+        "_used",
+        "base_offset",
+        "limits",
+        "notes",
+        "size",
+    )
+
+    def __init__(
+        self, storage: Storage, folder: str, base_offset: int, limits: SegmentLimits, now_ms: int, size: int = 0
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self.limits = limits
+        self._created_ms = now_ms
+        self._file: StorageFile | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        self._max_timestamp = -1
+        self._max_timestamp_end = base_offset
+        self._first_timestamp: int | None = None
+        self._since_entry = 0
+        self._flushed = 0
+        self._ends: dict[int, int] = {}
+        self._times_known = False
+        self._used = False
+        self.base_offset = base_offset
+        self.size = size
+        self.notes: list[str] = []
+        """What went wrong and was mended; the partition takes it away."""
+
+    def __repr__(self) -> str:
+        return f"Segment({self.log_name}, {self.size} bytes)"
+
+    @property
+    def log_name(self) -> str:
+        return f"{segment_name(self.base_offset)}.log"
+
+    @property
+    def is_open(self) -> bool:
+        return self._file is not None or self._offsets is not None
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether all of it is known to be on the disk."""
+        if self._file is not None:
+            self._flushed = max(self._flushed, self._file.flushed)
+        return self._flushed >= self.size
+
+    # ---------------------------------------------------------------- writing
+
+    def make(self) -> None:
+        """See that the log file exists, though it be empty: its name is what remembers the base offset."""
+        self._open()
+
+    def append(self, buffers: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
+        """Write a batch that ends with ``last_offset``. A StorageError leaves everything as it was."""
+        position = self.size
+        offsets, _ = self._indexes()
+        self._open().append(buffers)
+        self.size = position + size
+        self._note_batch(offsets, position, size, last_offset, max_timestamp)
+
+    def _note_batch(self, offsets: OffsetIndex, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
+        """Keep the indexes up as Kafka does: an entry for the first batch after each interval of bytes."""
+        if self._first_timestamp is None:
+            self._first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp, self._max_timestamp_end = max_timestamp, last_offset
+        if self._since_entry > self.limits.index_interval_bytes:
+            offsets.append(last_offset - self.base_offset, position)
+            self._append_time()
+            self._since_entry = 0
+        self._since_entry += size
+
+    def _append_time(self) -> None:
+        assert self._times is not None
+        self._times.maybe_append(self._max_timestamp, self._max_timestamp_end - self.base_offset)
+
+    def must_roll(self, batch_size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether a batch belongs into a new segment: bytes, time between batches, full indexes, or far offsets."""
+        if not self.size:
+            return False
+        limits = self.limits
+        if self.size + batch_size > min(limits.segment_bytes, POSITION_MAX):
+            return True
+        offsets, times = self._indexes()
+        return (
+            self._waited_ms(max_timestamp, now_ms) > limits.segment_ms
+            or len(offsets) >= limits.segment_index_bytes // OFFSET_ENTRY_SIZE
+            or len(times) >= limits.segment_index_bytes // TIME_ENTRY_SIZE - 1
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    def _waited_ms(self, timestamp: int, now_ms: int) -> int:
+        """Age of the segment by the timestamps of its first batch and of the next, or by the clock without them."""
+        if self._first_timestamp is None:
+            self._first_timestamp = next(self.headers())[1].max_timestamp
+        if self._first_timestamp >= 0 and timestamp >= 0:
+            return timestamp - self._first_timestamp
+        return now_ms - self._created_ms
+
+    def save_indexes(self) -> None:
+        """Bring the index files up to date; the time index ends with the segment's latest timestamp, as in Kafka."""
+        if not self.size or self._offsets is None or self._times is None:
+            return
+        self._append_time()
+        for index, ending in ((self._offsets, "index"), (self._times, "timeindex")):
+            self._save(index, ending)
+
+    def _save(self, index: OffsetIndex | TimeIndex, ending: str) -> None:
+        file = self._storage.open(self._path(ending))
+        try:
+            unsaved = index.unsaved()
+            if unsaved:
+                file.append([unsaved])
+            index.saved = len(index)
+        finally:
+            file.close()
+
+    def flush(self) -> None:
+        """Return when all of the log file is on the disk. The indexes can be made anew, and do not wait for it."""
+        if not self.is_flushed:
+            self._open().flush()
+
+    def start_flush(self) -> None:
+        if not self.is_flushed:
+            self._open().start_flush()
+
+    # ---------------------------------------------------------------- reading
+
+    def read(self, offset: int, max_bytes: int, end: int, *, at_least_one: bool) -> tuple[Buffer, bool]:
+        """Whole batches from the one that holds ``offset`` to those that begin before ``end``.
+
+        Returns them, and whether the segment has no more; nothing where the first is larger than ``max_bytes`` unless
+        ``at_least_one``.
+        """
+        start = self._find(offset)
+        if start >= self.size:
+            return b"", True
+        file = self._open()
+        data = file.read(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
+        length = self._batch_size(data, 0, start)
+        if length > len(data) or length > max_bytes:
+            if not at_least_one:
+                return b"", False
+            data = file.read(start, length)
+        stop, last = self._whole_batches(data, start, end)
+        if not stop:
+            return b"", False
+        self._remember(_end_of(data, last) + 1, start + stop)
+        return data if stop == len(data) else memoryview(data)[:stop], start + stop == self.size
+
+    def _whole_batches(self, data: bytes, position: int, end: int) -> tuple[int, int]:
+        """How many bytes of ``data`` are whole batches that begin before ``end``, and where the last of them begins."""
+        at, last, limit = 0, 0, len(data)
+        while limit - at >= HEADER_BYTES:
+            base_offset, length = _prefix.unpack_from(data, at)
+            if length < SMALLEST_LENGTH:
+                raise self._corrupt(position + at, f"a batch length of {length}")
+            stop = at + LENGTH_ENDS_AT + length
+            if base_offset >= end or stop > limit:
+                break
+            at, last = stop, at
+        return at, last
+
+    def _find(self, offset: int) -> int:
+        """Position of the batch that holds ``offset``, or of the next one if none does; the size if there is none."""
+        known = self._ends.get(offset)
+        if known is not None:
+            self._used = True
+            return known
+        offsets, _ = self._indexes()
+        at = offsets.lookup(offset - self.base_offset)
+        file, window, window_at = self._open(), b"", at
+        while at < self.size:
+            place = at - window_at
+            if place + HEADER_BYTES > len(window):
+                window, window_at, place = file.read(at, SEARCH_BYTES), at, 0
+            size = self._batch_size(window, place, at)
+            if _end_of(window, place) >= offset:
+                return at
+            at += size
+        return at
+
+    def _batch_size(self, data: bytes, at: int, position: int) -> int:
+        if len(data) - at < min(HEADER_BYTES, self.size - position):
+            raise self._corrupt(position, "the file is shorter than it was")
+        length: int = _prefix.unpack_from(data, at)[1]
+        if length < SMALLEST_LENGTH or length > self.size - position - LENGTH_ENDS_AT:
+            raise self._corrupt(position, f"a batch length of {length}")
+        return LENGTH_ENDS_AT + length
+
+    def _remember(self, offset: int, position: int) -> None:
+        if len(self._ends) >= REMEMBERED_ENDS:
+            del self._ends[next(iter(self._ends))]
+        self._ends[offset] = position
+
+    def bytes_from(self, offset: int) -> int:
+        """About how many bytes lie from ``offset`` on: exact for sequential readers, else up to an interval more."""
+        position = self._ends.get(offset)
+        if position is None:
+            position = self._indexes()[0].lookup(offset - self.base_offset) if offset > self.base_offset else 0
+        return self.size - position
+
+    def headers(self, from_offset: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from the one that holds ``from_offset``. Raises CorruptLog."""
+        yield from self._walk(0 if from_offset <= self.base_offset else self._find(from_offset))
+
+    def _walk(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
+        try:
+            yield from headers(self._open(), start, self.size)
+        except CorruptRecord as error:
+            raise CorruptLog(f"{self._path('log')}: {error.problem}") from error
+
+    def batch(self, position: int, header: BatchHeader) -> bytes:
+        """The bytes of one batch."""
+        return self._open().read(position, header.size)
+
+    # ---------------------------------------------------------------- time
+
+    @property
+    def max_timestamp(self) -> int:
+        """The latest timestamp of all batches; -1 if none has one."""
+        if self.size and not self._times_known:
+            self._indexes()
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_end(self) -> int:
+        """Last offset of the first batch with that timestamp."""
+        if self.size and not self._times_known:
+            self._indexes()
+        return self._max_timestamp_end
+
+    def aged_from_ms(self) -> int:
+        """From when on retention counts: the latest timestamp, or when we first saw a segment that has none."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
+
+    def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches from ``from_offset`` on whose latest timestamp is ``timestamp_ms`` or more, in order."""
+        end = self._indexes()[1].lookup(timestamp_ms)
+        start = from_offset if end is None else max(from_offset, self.base_offset + end)
+        for position, header in self.headers(start):
+            if header.max_timestamp >= timestamp_ms:
+                yield position, header
+
+    def end_offset(self) -> int:
+        """The offset after the last batch, found from the last index entry on; raises CorruptLog."""
+        end = self.base_offset
+        start = self._indexes()[0].last_position
+        for _, header in self._walk(start):
+            end = header.next_offset
+        return end
+
+    # ---------------------------------------------------------------- files
+
+    def file(self) -> StorageFile:
+        """The log file, for recovery."""
+        return self._open()
+
+    def _path(self, ending: str) -> str:
+        return f"{self._folder}/{segment_name(self.base_offset)}.{ending}"
+
+    def _open(self) -> StorageFile:
+        self._used = True
+        if self._file is None:
+            self._file = self._storage.open(self._path("log"))
+        return self._file
+
+    def _indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        """Both indexes, read at first use; made anew if a file is missing or cannot be one."""
+        self._used = True
+        if self._offsets is None or self._times is None:
+            try:
+                self._offsets, self._times = self._read_indexes()
+            except ValueError as error:
+                self.notes.append(f"{error}; made anew from {self.log_name}")
+                self.rebuild_indexes(self.headers())
+            else:
+                self._since_entry = self.size - self._offsets.last_position
+                if not self._times_known and (last := self._times.last) is not None:
+                    self._max_timestamp, self._max_timestamp_end = last[0], self.base_offset + last[1]
+            self._times_known = True
+        assert self._offsets is not None
+        assert self._times is not None
+        return self._offsets, self._times
+
+    def _read_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        if not self.size:
+            return OffsetIndex(), TimeIndex()
+        found = {}
+        for ending in ("index", "timeindex"):
+            data = self._storage.read(self._path(ending))
+            if data is None:
+                raise ValueError(f"{segment_name(self.base_offset)}.{ending} is missing")
+            found[ending] = data
+        try:
+            ending = "index"
+            offsets = OffsetIndex.parse(found[ending], self.size)
+            ending = "timeindex"
+            return offsets, TimeIndex.parse(found[ending])
+        except ValueError as error:
+            raise ValueError(f"{segment_name(self.base_offset)}.{ending} is no index of its log: {error}") from None
+
+    def rebuild_indexes(self, batches: Iterator[tuple[int, BatchHeader]]) -> None:
+        """Make both indexes from the batches of the whole segment, and put them in place of the files."""
+        offsets, self._times = OffsetIndex(), TimeIndex()
+        self._max_timestamp, self._max_timestamp_end, self._first_timestamp, self._since_entry = (
+            -1,
+            self.base_offset,
+            None,
+            0,
+        )
+        for position, header in batches:
+            self._note_batch(offsets, position, header.size, header.last_offset, header.max_timestamp)
+        self._append_time()
+        self._offsets, self._times_known = offsets, True
+        for index, ending in ((self._offsets, "index"), (self._times, "timeindex")):
+            self._storage.replace(self._path(ending), index.unsaved(), durable=False)
+            index.saved = len(index)
+
+    def truncate(self, size: int) -> None:
+        """Cut the log file, the indexes of which must not reach beyond ``size``."""
+        self._open().truncate(size)
+        self.size = size
+        self._flushed = 0
+        self._ends.clear()
+
+    def release(self) -> bool:
+        """Close files and drop indexes if nobody used them since the last call; whether it did."""
+        used, self._used = self._used, False
+        if used or not self.is_open:
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        """Write the indexes and give everything back."""
+        self.save_indexes()
+        self._offsets = self._times = None
+        self._ends.clear()
+        if self._file is not None:
+            self._flushed = max(self._flushed, self._file.flushed)
+            self._file.close()
+            self._file = None
+
+    def drop(self) -> None:
+        """Give everything back and write nothing."""
+        self._offsets = self._times = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def delete(self) -> None:
+        """Remove the files."""
+        self.drop()
+        for ending in ("log", "index", "timeindex", "txnindex"):
+            self._storage.delete(self._path(ending))
+        self.size = 0
+
+    def _corrupt(self, position: int, problem: str) -> CorruptLog:
+        return CorruptLog(f"{self._path('log')} at {position}: {problem}")
+
+
+def _end_of(data: bytes, at: int) -> int:
+    """The last offset of the batch at ``at``."""
+    base_offset: int = _prefix.unpack_from(data, at)[0]
+    delta: int = _last_offset_delta.unpack_from(data, at + LAST_OFFSET_DELTA_AT)[0]
+    return base_offset + delta

@@ -1,0 +1,179 @@
+"""Where the bytes of logs rest: memory here, real files in ``aio``, a faulty disk in the simulator.
+
+A storage is a folder that holds files and one level of folders (one per partition, as in Kafka); a name is ``"file"``
+or ``"folder/file"``. Every method may raise StorageError, and only that.
+
+Appended bytes can be read at once and outlive the process, but a loss of power may take what was not flushed.
+``replace`` is atomic: after a crash the file holds the old content or the new one, never a mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kohort.errors import StorageError
+from kohort.wire.codec import Buffer
+
+
+class StorageFile(Protocol):
+    """One file that grows at its end."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that are in the file."""
+        ...
+
+    @property
+    def flushed(self) -> int:
+        """How many of them, from the beginning, are known to outlive a loss of power."""
+        ...
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end and return where they begin; on StorageError the file is as before."""
+        ...
+
+    def read(self, at: int, size: int) -> bytes:
+        """Up to ``size`` bytes from ``at``; fewer only where the file ends."""
+        ...
+
+    def truncate(self, size: int) -> None:
+        """Cut the file to ``size`` bytes."""
+        ...
+
+    def flush(self) -> None:
+        """Return when everything appended so far is on the disk."""
+        ...
+
+    def start_flush(self) -> None:
+        """Have it flushed soon without waiting; ``flushed`` tells when it was."""
+        ...
+
+    def close(self) -> None:
+        """Give the handle back; nothing is lost and nothing is flushed."""
+        ...
+
+
+class Storage(Protocol):
+    """A folder of files and of folders of files."""
+
+    def folders(self) -> list[str]:
+        """The folders, sorted."""
+        ...
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        """Names (without the folder) and sizes of the files in ``folder``, or at the root; none if it is missing."""
+        ...
+
+    def make_folder(self, folder: str) -> None:
+        """Make ``folder`` unless it is there."""
+        ...
+
+    def rename_folder(self, folder: str, new: str) -> None: ...
+
+    def delete_folder(self, folder: str) -> None:
+        """Remove ``folder`` and all it holds; nothing happens if it is missing."""
+        ...
+
+    def open(self, name: str) -> StorageFile:
+        """Open the file ``name``, an empty one if it is missing; its folder must be there."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """All of a small file, or None if it is missing."""
+        ...
+
+    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:
+        """Give the file ``name`` this content, atomically; ``durable`` waits for the disk."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove a file; nothing happens if it is missing."""
+        ...
+
+
+class MemoryFile:
+    """A file in memory: durable at once, and gone with the process."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytearray) -> None:
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    @property
+    def flushed(self) -> int:
+        return len(self._data)
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        at = len(self._data)
+        for buffer in buffers:
+            self._data += buffer
+        return at
+
+    def read(self, at: int, size: int) -> bytes:
+        with memoryview(self._data) as view:
+            return bytes(view[at : at + size])
+
+    def truncate(self, size: int) -> None:
+        del self._data[size:]
+
+    def flush(self) -> None:
+        """Memory is as durable as it gets."""
+
+    def start_flush(self) -> None:
+        """Memory is as durable as it gets."""
+
+    def close(self) -> None:
+        """The content stays with the storage."""
+
+
+class MemoryStorage:
+    """Files in memory, for ``--memory`` and for tests; making a broker on it again is a restart."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, dict[str, bytearray]] = {"": {}}
+
+    def folders(self) -> list[str]:
+        return sorted(name for name in self._folders if name)
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        return {name: len(data) for name, data in sorted(self._folders.get(folder, {}).items())}
+
+    def make_folder(self, folder: str) -> None:
+        self._folders.setdefault(folder, {})
+
+    def rename_folder(self, folder: str, new: str) -> None:
+        if folder not in self._folders or new in self._folders:
+            raise StorageError(f"cannot rename the folder {folder} to {new}: the one must exist and the other not")
+        self._folders[new] = self._folders.pop(folder)
+
+    def delete_folder(self, folder: str) -> None:
+        if folder:
+            self._folders.pop(folder, None)
+
+    def open(self, name: str) -> MemoryFile:
+        folder, file = self._place(name)
+        return MemoryFile(folder.setdefault(file, bytearray()))
+
+    def read(self, name: str) -> bytes | None:
+        folder, _, file = name.rpartition("/")
+        data = self._folders.get(folder, {}).get(file)
+        return None if data is None else bytes(data)
+
+    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:  # noqa: ARG002 - memory knows no disk
+        folder, file = self._place(name)
+        folder[file] = bytearray(content)
+
+    def delete(self, name: str) -> None:
+        folder, _, file = name.rpartition("/")
+        self._folders.get(folder, {}).pop(file, None)
+
+    def _place(self, name: str) -> tuple[dict[str, bytearray], str]:
+        folder, _, file = name.rpartition("/")
+        if folder not in self._folders:
+            raise StorageError(f"cannot open {name}: its folder is missing")
+        return self._folders[folder], file

@@ -1,0 +1,58 @@
+"""From a time to an offset: ListOffsets by timestamp, and by the latest timestamp.
+
+This is the one place where the log opens a batch: the answer is a record's offset, and only the records know their
+times. A batch that cannot be opened answers with its first offset, so that a reader of it meets the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kohort.errors import CorruptRecord
+from kohort.log.segment import Segment
+from kohort.wire.record_batch import LOG_APPEND_TIME, BatchHeader, read_batch
+
+
+class FoundOffset(NamedTuple):
+    """A record found by its time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
+
+
+def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: int) -> FoundOffset | None:
+    """The first record from ``start_offset`` on that is not earlier than ``timestamp_ms``."""
+    for segment in segments:
+        if segment.size and segment.max_timestamp >= timestamp_ms:
+            for position, header in segment.first_reaching(timestamp_ms, start_offset):
+                found = _first_record(segment, position, header, timestamp_ms, start_offset)
+                if found is not None:
+                    return found
+    return None
+
+
+def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> FoundOffset | None:
+    """The first record that bears the latest timestamp of the log."""
+    latest = max((s for s in segments if s.size), key=lambda s: s.max_timestamp, default=None)
+    if latest is None or latest.max_timestamp < 0:
+        return None
+    return find_by_time([latest], latest.max_timestamp, start_offset)
+
+
+def _first_record(
+    segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, start_offset: int
+) -> FoundOffset | None:
+    epoch = header.partition_leader_epoch
+    first = max(header.base_offset, start_offset)
+    if header.timestamp_type == LOG_APPEND_TIME:
+        return FoundOffset(first, header.max_timestamp, epoch)
+    try:
+        records = read_batch(segment.batch(position, header))
+    except CorruptRecord:
+        return FoundOffset(first, header.max_timestamp, epoch)
+    for record in records:
+        if record.timestamp_ms >= timestamp_ms and record.offset >= start_offset:
+            return FoundOffset(record.offset, record.timestamp_ms, epoch)
+    return None

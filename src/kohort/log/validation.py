@@ -1,0 +1,146 @@
+"""What a batch must be before it is appended, and what is rewritten in it (facts 6.3 and 6.4).
+
+The broker never opens a record, so it judges the header. Deviations that follow from it:
+- timestamps are judged, and kept, by the header's maximum; Kafka looks at each record and recomputes the maximum;
+- a record without a key is not refused in a compacted topic;
+- records that do not parse are found by their reader, though the CRC proves that they are as the producer sent them.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+import crc32c
+
+from kohort.errors import ApiError, CorruptRecord, ErrorCode
+from kohort.wire.codec import Buffer
+from kohort.wire.record_batch import (
+    CRC_STARTS_AT,
+    LOG_APPEND_TIME,
+    MAGIC,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+    check_crc,
+    parse_batch_header,
+)
+
+MAGIC_AT: Final = 16
+_head: Final = struct.Struct(">qiibI")
+_summed: Final = struct.Struct(">hiqq")
+_after_max_timestamp: Final = CRC_STARTS_AT + _summed.size
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRules:
+    """The options of a topic that bear on a batch."""
+
+    max_message_bytes: int
+    segment_bytes: int
+    log_append_time: bool
+    timestamp_before_max_ms: int
+    timestamp_after_max_ms: int
+
+
+def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client: bool) -> BatchHeader:
+    """The header of the one batch that ``batch`` must be; ApiError with Kafka's code where it may not be appended.
+
+    A batch of the broker's own (``from_client`` false) is spared what only a stranger can get wrong.
+    """
+    header = _one_batch(batch)
+    if header.size > rules.max_message_bytes:
+        raise ApiError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size} bytes; max.message.bytes is {rules.max_message_bytes}",
+        )
+    if header.size > rules.segment_bytes:
+        raise ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"a batch of {header.size} bytes; segment.bytes is {rules.segment_bytes}",
+        )
+    _check_count(header)
+    if header.is_transactional:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served: a transactional batch is refused")
+    if from_client:
+        _check_crc(batch, header)
+        _check_client_batch(header, rules, now_ms)
+    return header
+
+
+def _one_batch(batch: Buffer) -> BatchHeader:
+    if len(batch) > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
+        raise _invalid(f"a batch of format {batch[MAGIC_AT]}; only format {MAGIC} is accepted")
+    if not len(batch):
+        raise _invalid("no batch; exactly one is expected")
+    try:
+        header = parse_batch_header(batch)
+    except CorruptRecord as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem) from error
+    if header.size > len(batch):
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes of which {len(batch)} came")
+    if header.size < len(batch):
+        raise _invalid(f"{len(batch) - header.size} bytes after a batch of {header.size}; exactly one is expected")
+    return header
+
+
+def _check_count(header: BatchHeader) -> None:
+    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+        raise _invalid(f"{header.record_count} records with a last offset delta of {header.last_offset_delta}")
+
+
+def _check_crc(batch: Buffer, header: BatchHeader) -> None:
+    try:
+        check_crc(batch, 0, header)
+    except CorruptRecord as error:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem) from error
+
+
+def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
+    if header.base_offset != 0:
+        raise _invalid(f"a base offset of {header.base_offset}; a producer sends 0")
+    if header.is_control:
+        raise _invalid("a control batch; only a broker writes those")
+    try:
+        _ = header.codec
+    except CorruptRecord as error:
+        raise _invalid(error.problem) from error
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise _invalid(
+            f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"
+        )
+    if header.timestamp_type == LOG_APPEND_TIME:
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime")
+    if not rules.log_append_time and header.max_timestamp >= 0:
+        _check_timestamp(header.max_timestamp, rules, now_ms)
+
+
+def _check_timestamp(timestamp_ms: int, rules: BatchRules, now_ms: int) -> None:
+    if now_ms - timestamp_ms > rules.timestamp_before_max_ms:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {timestamp_ms} is {now_ms - timestamp_ms} ms ago;"
+            f" message.timestamp.before.max.ms is {rules.timestamp_before_max_ms}",
+        )
+    if timestamp_ms - now_ms > rules.timestamp_after_max_ms:
+        raise ApiError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"timestamp {timestamp_ms} is {timestamp_ms - now_ms} ms ahead;"
+            f" message.timestamp.after.max.ms is {rules.timestamp_after_max_ms}",
+        )
+
+
+def with_append_time(
+    batch: Buffer, header: BatchHeader, base_offset: int, leader_epoch: int, now_ms: int
+) -> list[Buffer]:
+    """``batch`` under its place in the log and with the time of its append: new type, time and CRC, the rest a view."""
+    attributes = header.attributes | TIMESTAMP_TYPE_BIT
+    summed = _summed.pack(attributes, header.last_offset_delta, header.base_timestamp, now_ms)
+    rest = memoryview(batch)[_after_max_timestamp:]
+    crc = crc32c.crc32c(rest, crc32c.crc32c(summed))
+    head = _head.pack(base_offset, header.batch_length, leader_epoch, header.magic, crc)
+    return [head + summed, rest]
+
+
+def _invalid(problem: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, problem)
