@@ -1,8 +1,8 @@
 """A broker on a socket: bytes from connections to the machine and back, and one timer.
 
-``Server.start`` binds first, so that a port in use is found before the data folder is touched; then it recovers, then it
-serves. Nothing is decided here. A connection is not read while the broker says so (``Pause``) or while its peer leaves
-what was sent unread, so memory per connection stays bounded.
+``Server.start`` binds first, so that a port in use is found before the data folder is touched; then it recovers, then
+it serves. Nothing is decided here. A connection is not read while the broker says so (``Pause``) or while its peer
+leaves what was sent unread, so memory per connection stays bounded.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._server.give(Received(self.connection, bytes(data)))
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         self._server.lost(self)
 
     def pause_writing(self) -> None:
@@ -255,7 +255,8 @@ def bind(config: BrokerConfig) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere (port 0 takes a free one)"
+                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere "
+                "(port 0 takes a free one)"
             ) from None
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
@@ -265,16 +266,6 @@ def storage_in(data_dir: Path | None) -> Callable[[], Storage]:
     if data_dir is None:
         return MemoryStorage
     return partial(FileStorage, data_dir)
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed, asyncio's otherwise."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 async def run(config: BrokerConfig, data_dir: Path | None, ready: Callable[[str, str], None]) -> None:

@@ -61,7 +61,7 @@ class Broker:
         self._state = BrokerState(
             config=config,
             rng=rng,
-            node=_node(config),
+            node=_node(config, topics.node_id),
             served=tuple(SERVED),
             topics=topics,
             coordinator=coordinator,
@@ -99,7 +99,12 @@ class Broker:
         if self._burst:
             return 0
         state = self._state
-        times = (state.purgatory.wake_at_ms, state.coordinator.wake_at_ms, state.topics.wake_at_ms, self._idle.wake_at_ms)
+        times = (
+            state.purgatory.wake_at_ms,
+            state.coordinator.wake_at_ms,
+            state.topics.wake_at_ms,
+            self._idle.wake_at_ms,
+        )
         return min((t for t in times if t is not None), default=None)
 
     def take_notes(self) -> list[str]:
@@ -110,7 +115,7 @@ class Broker:
     def close(self, now_ms: int) -> None:
         """Flush and close the logs; nothing may be handled afterwards."""
         self._write_journal(now_ms)
-        self._state.topics.close()
+        self._notes.extend(f"not closed cleanly: {problem}" for problem in self._state.topics.close())
 
     # ------------------------------------------------------------ events
 
@@ -271,9 +276,9 @@ class Broker:
             self._notes.append(note)
 
 
-def _node(config: BrokerConfig) -> Node:
+def _node(config: BrokerConfig, node_id: int) -> Node:
     """This broker as clients are told to find it."""
     host, port = config.listen_host, config.listen_port
     if config.advertised_listener:
         host, port = parse_listener(config.advertised_listener, "advertised.listeners")
-    return Node(config.node_id, host, port, config.rack)
+    return Node(node_id, host, port, config.rack)

@@ -57,9 +57,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 SERVED: Final[Mapping[int, Api]] = {key: APIS[key] for key in sorted(HANDLERS)}
 
 
-def dispatch(
-    state: BrokerState, connection: int, host: str, frame: bytes, now_ms: int
-) -> tuple[ReplyTo, Answer]:
+def dispatch(state: BrokerState, connection: int, host: str, frame: bytes, now_ms: int) -> tuple[ReplyTo, Answer]:
     """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
     if len(frame) < HEADER.size:
         raise HangUp(f"a request of {len(frame)} bytes is too short for its header")
@@ -80,9 +78,9 @@ def dispatch(
         raise HangUp(f"malformed {api.name} version {version}: {error}") from None
     if end != len(frame):
         raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end")
-    request = Request(message, version, reply_to, header.client_id or "", f"/{host}")
+    request = Request(message, version, reply_to, header.client_id or "", f"/{host}", now_ms)
     try:
-        return reply_to, HANDLERS[key](state, request, now_ms)
+        return reply_to, HANDLERS[key](state, request)
     except KohortError as error:
         return reply_to, _refuse(api, error)
 

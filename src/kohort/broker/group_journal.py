@@ -1,13 +1,13 @@
 """``__kohort_journal``: what happened to groups, as records of an ordinary topic that any consumer can read.
 
-Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A journal
-that cannot be written is told in the broker's log and holds nobody up: groups do not depend on it.
+Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A
+journal that cannot be written is told in the broker's log and holds nobody up: groups do not depend on it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.purgatory import Purgatory
@@ -18,7 +18,8 @@ from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__kohort_journal"
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
-ENTRIES_PER_BATCH: Final = 500
+BATCH_BYTES: Final = 1 << 19
+MESSAGE_MAX_BYTES: Final = 1 << 24
 
 
 class GroupJournal:
@@ -35,16 +36,34 @@ class GroupJournal:
         try:
             topic = self._topics.get(NAME)
             if topic is None:
-                overrides = {"retention.ms": str(RETENTION_MS), "cleanup.policy": "delete"}
+                overrides = {
+                    "cleanup.policy": "delete",
+                    "retention.ms": str(RETENTION_MS),
+                    "max.message.bytes": str(MESSAGE_MAX_BYTES),
+                }
                 topic = self._topics.create(NAME, 1, overrides, now_ms, internal=True)
-            for start in range(0, len(entries), ENTRIES_PER_BATCH):
-                records = [_record(entry) for entry in entries[start : start + ENTRIES_PER_BATCH]]
+            for records in _by_size(entries):
                 batch = build_batch(records)
                 topic.partitions[0].append(batch, now_ms, from_client=False)
                 self._purgatory.appended((topic.topic_id, 0), len(batch))
         except KohortError as error:
             return f"{len(entries)} journal entries are lost: {error}"
         return None
+
+
+def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
+    """The records of ``entries``, in lots that fit a batch."""
+    lot: list[NewRecord] = []
+    size = 0
+    for entry in entries:
+        record = _record(entry)
+        if lot and size + len(record.value or b"") > BATCH_BYTES:
+            yield lot
+            lot, size = [], 0
+        lot.append(record)
+        size += len(record.value or b"")
+    if lot:
+        yield lot
 
 
 def _record(entry: JournalEntry) -> NewRecord:

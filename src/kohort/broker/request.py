@@ -31,6 +31,7 @@ class Request:
     reply_to: ReplyTo
     client_id: str
     client_host: str
+    now_ms: int
 
 
 class Unanswered(Enum):
@@ -51,5 +52,5 @@ class HangUp(Exception):
         self.reason = reason
 
 
-Handler = Callable[[Any, Request, int], Answer]
-"""``handler(state, request, now_ms)``."""
+Handler = Callable[[Any, Request], Answer]
+"""``handler(state, request)``."""

@@ -126,7 +126,7 @@ class FetchSessions:
     def finish(
         self, plan: FetchPlan, results: list[tuple[Wanted, PartitionData]], now_ms: int
     ) -> tuple[int, list[tuple[Wanted, PartitionData]]]:
-        """The session id of the answer and what it contains; a session is made here if one is wanted and there is room."""
+        """The session id of the answer and what it contains; a wanted session is made here, if there is room."""
         if plan.session is not None:
             told = [(wanted, data) for wanted, data in results if wanted.take_news(data)]
             for wanted, data in told:
@@ -168,7 +168,7 @@ class FetchSessions:
                 return session_id
 
 
-def _asked(request: FetchRequest, topic_ids: bool) -> dict[tuple[TopicKey, int], Wanted]:  # noqa: FBT001
+def _asked(request: FetchRequest, topic_ids: bool) -> dict[tuple[TopicKey, int], Wanted]:
     wanted: dict[tuple[TopicKey, int], Wanted] = {}
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic

@@ -1,4 +1,4 @@
-"""The options of a topic or of the broker as the protocol tells them: value, type, where it comes from, what it means."""
+"""The options of a topic or of the broker as the protocol tells them: value, type, origin and meaning."""
 
 from __future__ import annotations
 

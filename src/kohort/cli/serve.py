@@ -121,7 +121,8 @@ def start_logging(*, quiet: bool) -> None:
 
 
 def _run(config: BrokerConfig, folder: Path | None, port_file: Path | None, output: str) -> None:
-    from kohort.aio.server import new_event_loop, run
+    from kohort.aio.io_thread import new_loop
+    from kohort.aio.server import run
 
     def ready(bootstrap: str, cluster_id: str) -> None:
         if port_file is not None:
@@ -134,7 +135,7 @@ def _run(config: BrokerConfig, folder: Path | None, port_file: Path | None, outp
             click.echo(f"kohort broker ready on {bootstrap} (cluster {cluster_id}, {where})")
         sys.stdout.flush()
 
-    loop = new_event_loop()
+    loop = new_loop()
     try:
         loop.run_until_complete(run(config, folder, ready))
     finally:

@@ -6,7 +6,7 @@ from kohort.errors import ConfigError
 
 
 def parse_listener(text: str, option: str) -> tuple[str, int]:
-    """Host and port of one listener. Raises ConfigError naming ``option`` for anything else, and for other protocols."""
+    """Host and port of one listener. Raises ConfigError, naming ``option``, for anything else than plaintext."""
     scheme, separator, rest = text.strip().rpartition("://")
     if separator and scheme.upper() != "PLAINTEXT":
         raise ConfigError(f"{option}={text!r}: only PLAINTEXT:// is served")

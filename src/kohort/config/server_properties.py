@@ -21,23 +21,24 @@ MINUTE_MS: Final = 60_000
 IGNORED: Final = frozenset(
     """
     process.roles controller.quorum.voters controller.quorum.bootstrap.servers controller.listener.names
-    controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms controller.quorum.request.timeout.ms
-    inter.broker.listener.name inter.broker.protocol.version listener.security.protocol.map security.inter.broker.protocol
-    early.start.listeners broker.heartbeat.interval.ms broker.session.timeout.ms initial.broker.registration.timeout.ms
+    controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms
+    controller.quorum.request.timeout.ms inter.broker.listener.name inter.broker.protocol.version
+    listener.security.protocol.map security.inter.broker.protocol early.start.listeners
+    broker.heartbeat.interval.ms broker.session.timeout.ms initial.broker.registration.timeout.ms
     num.network.threads num.io.threads background.threads queued.max.requests queued.max.request.bytes
     num.recovery.threads.per.data.dir num.replica.fetchers num.replica.alter.log.dirs.threads
-    socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size connection.failed.authentication.delay.ms
-    max.connections max.connections.per.ip max.connections.per.ip.overrides max.connection.creation.rate
-    offsets.topic.replication.factor offsets.topic.compression.codec offsets.load.buffer.size
-    transaction.state.log.replication.factor transaction.state.log.min.isr transaction.state.log.num.partitions
-    transaction.state.log.segment.bytes transaction.max.timeout.ms transactional.id.expiration.ms
-    transaction.partition.verification.enable
+    socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
+    connection.failed.authentication.delay.ms max.connections max.connections.per.ip
+    max.connections.per.ip.overrides max.connection.creation.rate offsets.topic.replication.factor
+    offsets.topic.compression.codec offsets.load.buffer.size transaction.state.log.replication.factor
+    transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.segment.bytes
+    transaction.max.timeout.ms transactional.id.expiration.ms transaction.partition.verification.enable
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.min.isr
-    share.coordinator.state.topic.num.partitions
-    group.coordinator.new.enable group.coordinator.rebalance.protocols group.coordinator.threads
-    group.coordinator.append.linger.ms group.consumer.session.timeout.ms group.consumer.heartbeat.interval.ms
-    group.consumer.max.size group.consumer.assignors group.consumer.migration.policy
-    min.insync.replicas unclean.leader.election.enable auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
+    share.coordinator.state.topic.num.partitions group.coordinator.new.enable
+    group.coordinator.rebalance.protocols group.coordinator.threads group.coordinator.append.linger.ms
+    group.consumer.session.timeout.ms group.consumer.heartbeat.interval.ms group.consumer.max.size
+    group.consumer.assignors group.consumer.migration.policy min.insync.replicas
+    unclean.leader.election.enable auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
     leader.imbalance.per.broker.percentage controlled.shutdown.enable controlled.shutdown.max.retries
     replica.lag.time.max.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.wait.max.ms
     replica.fetch.response.max.bytes replica.fetch.backoff.ms replica.socket.timeout.ms
@@ -45,18 +46,19 @@ IGNORED: Final = frozenset(
     log.cleaner.enable log.cleaner.threads log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.size
     log.cleaner.io.max.bytes.per.second log.cleaner.backoff.ms log.cleaner.min.cleanable.ratio
     log.cleaner.delete.retention.ms log.cleaner.min.compaction.lag.ms log.cleaner.max.compaction.lag.ms
-    log.flush.scheduler.interval.ms log.flush.offset.checkpoint.interval.ms log.flush.start.offset.checkpoint.interval.ms
-    log.preallocate log.segment.delete.delay.ms log.message.format.version log.message.downconversion.enable
-    log.roll.jitter.ms log.roll.jitter.hours log.dir.failure.timeout.ms metadata.log.dir metadata.log.segment.bytes
-    metadata.max.retention.bytes metadata.max.retention.ms metadata.log.max.record.bytes.between.snapshots
-    metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter
+    log.flush.scheduler.interval.ms log.flush.offset.checkpoint.interval.ms
+    log.flush.start.offset.checkpoint.interval.ms log.preallocate log.segment.delete.delay.ms
+    log.message.format.version log.message.downconversion.enable log.roll.jitter.ms log.roll.jitter.hours
+    log.dir.failure.timeout.ms metadata.log.dir metadata.log.segment.bytes metadata.max.retention.bytes
+    metadata.max.retention.ms metadata.log.max.record.bytes.between.snapshots metric.reporters
+    metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter
     client.telemetry.max.bytes zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
-    broker.id.generation.enable reserved.broker.max.id request.timeout.ms producer.purgatory.purge.interval.requests
-    fetch.purgatory.purge.interval.requests delete.records.purgatory.purge.interval.requests
-    producer.id.expiration.check.interval.ms quota.window.num quota.window.size.seconds
-    compression.gzip.level compression.lz4.level compression.zstd.level unstable.api.versions.enable
-    unstable.feature.versions.enable confluent.support.metrics.enable
-    """.split()
+    broker.id.generation.enable reserved.broker.max.id request.timeout.ms
+    producer.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
+    delete.records.purgatory.purge.interval.requests producer.id.expiration.check.interval.ms quota.window.num
+    quota.window.size.seconds compression.gzip.level compression.lz4.level compression.zstd.level
+    unstable.api.versions.enable unstable.feature.versions.enable confluent.support.metrics.enable
+    """.split()  # noqa: SIM905 - a hundred words read better unquoted
 )
 """Options of Kafka's that have no meaning here."""
 
@@ -75,7 +77,7 @@ class ServerProperties:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties format as configuration files use it: ``name=value`` or ``name: value``, comments, continuations."""
+    """Java's properties format as far as files use it: ``name=value`` or ``name: value``, comments, continuations."""
     pairs: dict[str, str] = {}
     pending = ""
     for number, raw in enumerate(text.splitlines(), 1):
@@ -94,7 +96,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def understand(given: Mapping[str, str]) -> ServerProperties:
-    """Kafka's options in our terms. Raises ConfigError for a name that nobody knows and for security that is not served."""
+    """Kafka's options in our terms. Raises ConfigError for an unknown name, and for security that is not served."""
     found = ServerProperties()
     ours = {option.name for option in options_of(BrokerConfig)}
     for name, value in given.items():
@@ -115,7 +117,9 @@ def understand(given: Mapping[str, str]) -> ServerProperties:
             raise ConfigError(f"{name}: kohort serves plaintext without authentication; remove the option")
         else:
             raise unknown_option(name, ours | IGNORED | {"listeners", "log.dirs"})
-    _add_milliseconds(found, given, "log.retention.ms", {"log.retention.minutes": MINUTE_MS, "log.retention.hours": HOUR_MS})
+    _add_milliseconds(
+        found, given, "log.retention.ms", {"log.retention.minutes": MINUTE_MS, "log.retention.hours": HOUR_MS}
+    )
     _add_milliseconds(found, given, "log.roll.ms", {"log.roll.hours": HOUR_MS})
     return found
 

@@ -19,7 +19,7 @@ from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, Ap
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def api_versions(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def api_versions(state: BrokerState, request: Request) -> Answer:
     message: ApiVersionsRequest = request.message
     if request.version >= 3:
         for text in (message.client_software_name, message.client_software_version):

@@ -16,7 +16,7 @@ from kohort.wire.messages.topics import (
 )
 
 
-def create_partitions(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def create_partitions(state: BrokerState, request: Request) -> Answer:
     message: CreatePartitionsRequest = request.message
     times = Counter(asked.name for asked in message.topics)
     results = []
@@ -27,7 +27,7 @@ def create_partitions(state: BrokerState, request: Request, now_ms: int) -> Answ
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
             _check(state, asked)
             if not message.validate_only:
-                state.topics.add_partitions(asked.name, asked.count)
+                state.topics.add_partitions(asked.name, asked.count, request.now_ms)
         except KohortError as error:
             refusal = refusal_of(error)
         results.append(

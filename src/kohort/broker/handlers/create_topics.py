@@ -25,7 +25,7 @@ from kohort.wire.messages.topics import (
 DEFAULT: Final = -1
 
 
-def create_topics(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def create_topics(state: BrokerState, request: Request) -> Answer:
     message: CreateTopicsRequest = request.message
     times = Counter(asked.name for asked in message.topics)
     results = []
@@ -36,7 +36,7 @@ def create_topics(state: BrokerState, request: Request, now_ms: int) -> Answer:
                 results.append(_refused(asked, twice))
             continue
         try:
-            results.append(_create(state, asked, now_ms, validate_only=message.validate_only))
+            results.append(_create(state, asked, request.now_ms, validate_only=message.validate_only))
         except KohortError as error:
             results.append(_refused(asked, error))
     return CreateTopicsResponse(topics=results)

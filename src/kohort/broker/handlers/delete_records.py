@@ -19,11 +19,13 @@ from kohort.wire.messages.topics import (
 HIGH_WATERMARK: Final = -1
 
 
-def delete_records(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def delete_records(state: BrokerState, request: Request) -> Answer:
     message: DeleteRecordsRequest = request.message
     return DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(name=asked.name, partitions=[_delete(state, asked.name, p) for p in asked.partitions])
+            DeleteRecordsTopicResult(
+                name=asked.name, partitions=[_delete(state, asked.name, p) for p in asked.partitions]
+            )
             for asked in message.topics
         ]
     )

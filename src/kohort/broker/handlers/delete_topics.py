@@ -19,25 +19,21 @@ from kohort.wire.messages.topics import (
 )
 
 
-def delete_topics(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def delete_topics(state: BrokerState, request: Request) -> Answer:
     message: DeleteTopicsRequest = request.message
-    if request.version >= 6:
-        asked = message.topics
-    else:
-        asked = [DeleteTopicState(name=name) for name in message.topic_names]
+    named = [DeleteTopicState(name=name) for name in message.topic_names]
+    asked = message.topics if request.version >= 6 else named
     deleted: list[str] = []
-    responses = [_delete(state, request, one, deleted, now_ms) for one in asked]
+    responses = [_delete(state, request, one, deleted) for one in asked]
     if deleted:
-        state.released.extend(state.coordinator.topics_deleted(deleted, now_ms))
+        state.released.extend(state.coordinator.topics_deleted(deleted, request.now_ms))
     return DeleteTopicsResponse(responses=responses)
 
 
-def _delete(
-    state: BrokerState, request: Request, asked: DeleteTopicState, deleted: list[str], now_ms: int
-) -> DeletableTopicResult:
+def _delete(state: BrokerState, request: Request, asked: DeleteTopicState, deleted: list[str]) -> DeletableTopicResult:
     try:
         topic = _find(state, request, asked)
-        state.topics.delete(topic.name)
+        state.topics.delete(topic.name, request.now_ms)
     except KohortError as error:
         refusal = refusal_of(error)
         return DeletableTopicResult(

@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types): there are brokers to describe, no controllers."""
+"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types): one broker to describe, and no controllers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_ASKED: Final = -0x80000000
 CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 
 
-def describe_cluster(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def describe_cluster(state: BrokerState, request: Request) -> Answer:
     message: DescribeClusterRequest = request.message
     if message.endpoint_type == CONTROLLERS:
         raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, not a controller's")

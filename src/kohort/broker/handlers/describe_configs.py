@@ -23,7 +23,7 @@ TOPIC: Final = 2
 BROKER: Final = 4
 
 
-def describe_configs(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def describe_configs(state: BrokerState, request: Request) -> Answer:
     message: DescribeConfigsRequest = request.message
     return DescribeConfigsResponse(results=[_describe(state, message, resource) for resource in message.resources])
 

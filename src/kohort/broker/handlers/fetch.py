@@ -41,21 +41,21 @@ class Reading:
     plan: FetchPlan
 
 
-def fetch(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def fetch(state: BrokerState, request: Request) -> Answer:
     message: FetchRequest = request.message
     try:
-        plan = state.sessions.begin(message, request.version, now_ms)
+        plan = state.sessions.begin(message, request.version, request.now_ms)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     reading = Reading(request, plan)
     if message.max_wait_ms <= 0 or not plan.wanted:
-        return answer(state, reading, now_ms)
+        return answer(state, reading, request.now_ms)
     min_bytes = min(message.min_bytes, message.max_bytes, state.config.fetch_max_bytes)
     missing, keys = _survey(state, reading, min_bytes)
     if missing <= 0:
-        return answer(state, reading, now_ms)
+        return answer(state, reading, request.now_ms)
     parked = Parked(request.reply_to, keys, missing, reading)
-    state.purgatory.park(parked, now_ms + message.max_wait_ms)
+    state.purgatory.park(parked, request.now_ms + message.max_wait_ms)
     return Unanswered.LATER
 
 

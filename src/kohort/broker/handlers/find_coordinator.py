@@ -18,12 +18,12 @@ GROUP: Final = 0
 TRANSACTION: Final = 1
 
 
-def find_coordinator(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def find_coordinator(state: BrokerState, request: Request) -> Answer:
     message: FindCoordinatorRequest = request.message
     refusal = None
     try:
         _check_key_type(message.key_type)
-        state.offsets_topic.ensure(now_ms)
+        state.offsets_topic.ensure(request.now_ms)
     except KohortError as error:
         refusal = refusal_of(error)
     keys = message.coordinator_keys if request.version >= 4 else [message.key]
@@ -42,15 +42,15 @@ def find_coordinator(state: BrokerState, request: Request, now_ms: int) -> Answe
 
 def _check_key_type(key_type: int) -> None:
     if key_type == TRANSACTION:
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "kohort does not serve transactions: leave transactional.id unset")
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION, "kohort does not serve transactions: leave transactional.id unset"
+        )
     if key_type != GROUP:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0)")
 
 
 def _answer(state: BrokerState, key: str, refusal: ApiError | None) -> Coordinator:
     if refusal is not None:
-        return Coordinator(
-            key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None
-        )
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
     node = state.node
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

@@ -19,10 +19,10 @@ READ_ONLY: Final = frozenset({9, 15, 16})
 GROUP_APIS: Final = (8, 9, 11, 12, 13, 14, 15, 16, 42, 47)
 
 
-def group_request(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def group_request(state: BrokerState, request: Request) -> Answer:
     reply_to = request.reply_to
     if reply_to.api_key not in READ_ONLY:
-        state.offsets_topic.ensure(now_ms)
+        state.offsets_topic.ensure(request.now_ms)
     asked = GroupRequest(
         message=request.message,
         api_version=request.version,
@@ -31,5 +31,5 @@ def group_request(state: BrokerState, request: Request, now_ms: int) -> Answer:
         reply_to=reply_to,
         connection=reply_to.connection,
     )
-    state.released.extend(state.coordinator.handle(asked, now_ms))
+    state.released.extend(state.coordinator.handle(asked, request.now_ms))
     return Unanswered.LATER

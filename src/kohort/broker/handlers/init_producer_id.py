@@ -1,7 +1,7 @@
 """InitProducerId (22), versions 0-5: an id for an idempotent producer. KIP-98, KIP-360.
 
-Every call gives a new id with epoch 0, as Kafka does where there is no transactional id. Deviation: transactions are not
-served; a transactional id is refused with UNSUPPORTED_VERSION, which ends the producer with an error instead of a retry.
+Every call gives a new id with epoch 0, as Kafka does where there is no transactional id. Deviation: transactions are
+not served; a transactional id is refused with UNSUPPORTED_VERSION, which ends the producer instead of a retry.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
 
-def init_producer_id(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def init_producer_id(state: BrokerState, request: Request) -> Answer:
     message: InitProducerIdRequest = request.message
     if message.transactional_id is not None:
         code = ErrorCode.UNSUPPORTED_VERSION if message.transactional_id else ErrorCode.INVALID_REQUEST

@@ -30,7 +30,7 @@ SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, E
 READ_COMMITTED: Final = 1
 
 
-def list_offsets(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def list_offsets(state: BrokerState, request: Request) -> Answer:
     message: ListOffsetsRequest = request.message
     topics = []
     for asked in message.topics:
@@ -53,9 +53,7 @@ def list_offsets(state: BrokerState, request: Request, now_ms: int) -> Answer:
     return ListOffsetsResponse(topics=topics)
 
 
-def _find(
-    state: BrokerState, request: Request, name: str, asked: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
+def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
     log = state.topics.log(name, asked.partition_index)
     if log is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -64,7 +62,9 @@ def _find(
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
-    offset, timestamp, epoch = _offset(log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED)
+    offset, timestamp, epoch = _offset(
+        log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
+    )
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
     )

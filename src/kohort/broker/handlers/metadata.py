@@ -30,7 +30,7 @@ CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 
-def metadata(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def metadata(state: BrokerState, request: Request) -> Answer:
     message: MetadataRequest = request.message
     node = state.node
     everything = message.topics is None or (request.version == 0 and not message.topics)
@@ -38,7 +38,7 @@ def metadata(state: BrokerState, request: Request, now_ms: int) -> Answer:
     if everything:
         topics = [_describe(state, topic, operations) for topic in state.topics]
     else:
-        topics = [_asked(state, request, asked, operations, now_ms) for asked in message.topics or ()]
+        topics = [_asked(state, request, asked, operations) for asked in message.topics or ()]
     return MetadataResponse(
         brokers=[MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
         cluster_id=state.topics.cluster_id,
@@ -50,9 +50,7 @@ def metadata(state: BrokerState, request: Request, now_ms: int) -> Answer:
     )
 
 
-def _asked(
-    state: BrokerState, request: Request, asked: MetadataRequestTopic, operations: int, now_ms: int
-) -> MetadataResponseTopic:
+def _asked(state: BrokerState, request: Request, asked: MetadataRequestTopic, operations: int) -> MetadataResponseTopic:
     by_id = asked.topic_id != NO_UUID
     try:
         if by_id:
@@ -62,7 +60,7 @@ def _asked(
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         else:
-            topic = _by_name(state, request, asked.name or "", now_ms)
+            topic = _by_name(state, request, asked.name or "")
     except KohortError as error:
         return MetadataResponseTopic(
             error_code=refusal_of(error).code,
@@ -73,7 +71,7 @@ def _asked(
     return _describe(state, topic, operations)
 
 
-def _by_name(state: BrokerState, request: Request, name: str, now_ms: int) -> Topic:
+def _by_name(state: BrokerState, request: Request, name: str) -> Topic:
     topic = state.topics.get(name)
     if topic is not None:
         return topic
@@ -82,8 +80,8 @@ def _by_name(state: BrokerState, request: Request, name: str, now_ms: int) -> To
     if not (allowed and state.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if name == state.offsets_topic.name:
-        return state.offsets_topic.ensure(now_ms)
-    return state.topics.create(name, state.config.num_partitions, {}, now_ms)
+        return state.offsets_topic.ensure(request.now_ms)
+    return state.topics.create(name, state.config.num_partitions, {}, request.now_ms)
 
 
 def _describe(state: BrokerState, topic: Topic, operations: int) -> MetadataResponseTopic:

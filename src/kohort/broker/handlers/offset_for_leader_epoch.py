@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23), versions 2-4: where an epoch ended, so that a reader finds out about truncation. KIP-320."""
+"""OffsetForLeaderEpoch (23), versions 2-4: where an epoch ended, so that readers notice truncation. KIP-320."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kohort.wire.messages.epochs import (
 )
 
 
-def offset_for_leader_epoch(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def offset_for_leader_epoch(state: BrokerState, request: Request) -> Answer:
     message: OffsetForLeaderEpochRequest = request.message
     return OffsetForLeaderEpochResponse(
         topics=[

@@ -12,7 +12,7 @@ from typing import Final
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
-from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
@@ -24,13 +24,15 @@ from kohort.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.record_batch import BatchHeader, split_batches
+from kohort.wire.record_batch import parse_batch_header
 
 ADMIN_CLIENT: Final = "__admin_client"
 """The one client id that may write to internal topics."""
+FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
-def produce(state: BrokerState, request: Request, now_ms: int) -> Answer:
+def produce(state: BrokerState, request: Request) -> Answer:
     message: ProduceRequest = request.message
     responses = []
     failures = []
@@ -38,7 +40,7 @@ def produce(state: BrokerState, request: Request, now_ms: int) -> Answer:
         partitions = []
         for data in asked.partition_data:
             try:
-                partitions.append(_append(state, request, asked, data, now_ms))
+                partitions.append(_append(state, request, asked, data))
             except KohortError as error:
                 refusal = refusal_of(error)
                 failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
@@ -50,9 +52,7 @@ def produce(state: BrokerState, request: Request, now_ms: int) -> Answer:
                         error_message=refusal.message or None,
                     )
                 )
-        responses.append(
-            TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions)
-        )
+        responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
     if message.acks == 0:
         if failures:
             raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}")
@@ -61,7 +61,7 @@ def produce(state: BrokerState, request: Request, now_ms: int) -> Answer:
 
 
 def _append(
-    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData, now_ms: int
+    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
 ) -> PartitionProduceResponse:
     message: ProduceRequest = request.message
     topic = _topic(state, request, asked)
@@ -71,12 +71,13 @@ def _append(
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
     if topic.internal and request.client_id != ADMIN_CLIENT:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal")
-    batch, header = _one_batch(data)
-    if header.codec == Codec.ZSTD and request.version < 7:
-        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 (KIP-110)")
-    if header.is_transactional:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
-    appended = topic.partitions[data.index].append(batch, now_ms)
+    batch = data.records
+    if batch is None:
+        raise ApiError(ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")
+    assert not isinstance(batch, list), "what is read off the wire is one view"
+    if request.version < FIRST_VERSION_WITH_ZSTD:
+        _check_codec(batch)
+    appended = topic.partitions[data.index].append(batch, request.now_ms)
     if not appended.duplicate:
         state.purgatory.appended((topic.topic_id, data.index), len(batch))
     return PartitionProduceResponse(
@@ -88,18 +89,18 @@ def _append(
 
 
 def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Topic:
-    by_id = request.version >= 13
+    by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic
 
 
-def _one_batch(data: PartitionProduceData) -> tuple[Buffer, BatchHeader]:
-    """The only batch of a partition's records; facts 6.3, check 3."""
-    records = data.records
-    assert not isinstance(records, list), "what is read off the wire is one view"
-    headers = [header for _, header in split_batches(records)] if records else []
-    if len(headers) != 1 or records is None or headers[0].size != len(records):
-        raise ApiError(ErrorCode.INVALID_RECORD, f"expected exactly one record batch, found {len(headers)}")
-    return records, headers[0]
+def _check_codec(batch: Buffer) -> None:
+    """A producer older than zstd cannot mean zstd (KIP-110). Whatever else is wrong is for the log to say."""
+    try:
+        codec = parse_batch_header(batch).codec
+    except CorruptRecord:
+        return
+    if codec == Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")

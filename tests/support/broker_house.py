@@ -1,0 +1,190 @@
+"""A broker without a network: peers that speak frames, and a clock that moves when told."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+
+from kohort.broker.broker import Broker
+from kohort.broker.io import Close, Connected, Disconnected, Pause, Received, Resume, Send, Tick
+from kohort.clock import ManualClock
+from kohort.config import BrokerConfig, parse_config
+from kohort.log.storage import MemoryStorage
+from kohort.wire.apis import APIS
+from kohort.wire.codec import Buffer
+from kohort.wire.frames import FrameReader
+from kohort.wire.headers import RequestHeader, build_request, parse_response
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from kohort.wire.schema import Message
+
+
+class Peer:
+    """One connection to the broker, seen from its far end."""
+
+    def __init__(self, house: House, number: int) -> None:
+        self.house = house
+        self.number = number
+        self.closed: str | None = None
+        self.paused = False
+        self._reader = FrameReader(1 << 30)
+        self._asked: deque[tuple[int, Message, int]] = deque()
+        self._answers: deque[Message] = deque()
+        self._correlation_id = 0
+
+    def send_bytes(self, data: bytes) -> None:
+        self.house.give(Received(self.number, data))
+
+    def request_bytes(
+        self, message: Message, version: int, *, client_id: str = "tester", answered: bool = True
+    ) -> bytes:
+        self._correlation_id += 1
+        if answered:
+            self._asked.append((self._correlation_id, message, version))
+        header = RequestHeader(type(message).API_KEY, version, self._correlation_id, client_id)
+        return b"".join(build_request(header, message))
+
+    def send(self, message: Message, version: int, *, client_id: str = "tester", answered: bool = True) -> None:
+        self.send_bytes(self.request_bytes(message, version, client_id=client_id, answered=answered))
+
+    def take(self) -> Message | None:
+        """The next answer, if there is one."""
+        return self._answers.popleft() if self._answers else None
+
+    def take_all(self) -> list[Message]:
+        return list(iter(self.take, None))
+
+    def ask(self, message: Message, version: int, *, client_id: str = "tester") -> Message:
+        self.send(message, version, client_id=client_id)
+        answer = self.take()
+        assert answer is not None, f"no answer; connection closed: {self.closed}"
+        return answer
+
+    def received(self, buffers: list[Buffer]) -> None:
+        for frame in self._reader.feed(b"".join(buffers)):
+            correlation_id, message, version = self._asked.popleft()
+            response = APIS[type(message).API_KEY].response
+            got, answer = parse_response(frame, response, version)
+            assert got == correlation_id, "answers keep the order of requests"
+            self._answers.append(answer)
+
+    def leave(self) -> None:
+        self.house.give(Disconnected(self.number))
+
+    # ------------------------------------------------------------ what tests often do
+
+    def create(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        from kohort.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+        settings = [CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()]
+        asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=settings)
+        answer = self.ask(CreateTopicsRequest(topics=[asked]), 7)
+        assert answer.topics[0].error_code == 0, answer
+
+    def topic_id(self, topic: str) -> bytes:
+        answer = self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+        return answer.topics[0].topic_id
+
+    def produce(self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, batch: bytes | None = None):
+        data = batch or build_batch([NewRecord(None, value, (), self.house.now_ms) for value in values])
+        answer = self.ask(produce_request(topic, data, partition=partition, acks=acks), 9)
+        return answer.responses[0].partition_responses[0]
+
+    def fetch(self, topic: str, offset: int = 0, **options):
+        self.send(fetch_request(topic, offset, **options), options.get("version", 12))
+        return self.take()
+
+
+class House:
+    """A broker, its storage, its peers, and the time."""
+
+    def __init__(self, **options: object) -> None:
+        given = {"offsets_topic_num_partitions": 5, "group_initial_rebalance_delay_ms": 0, **options}
+        self.config: BrokerConfig = parse_config(BrokerConfig, given)
+        self.storage = MemoryStorage()
+        self.clock = ManualClock()
+        self.rng = random.Random(7)
+        self.peers: dict[int, Peer] = {}
+        self._last = 0
+        self.start()
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    def start(self) -> None:
+        self.broker = Broker(self.config, self.storage, self.rng, self.now_ms)
+
+    def restart(self, *, cleanly: bool = True) -> None:
+        """End the broker, in order or not, and start another on the same storage. Connections end."""
+        if cleanly:
+            self.broker.close(self.now_ms)
+        self.peers.clear()
+        self.start()
+
+    def connect(self, host: str = "127.0.0.1") -> Peer:
+        self._last += 1
+        peer = self.peers[self._last] = Peer(self, self._last)
+        self.give(Connected(self._last, host))
+        return peer
+
+    def give(self, event) -> None:
+        for output in self.broker.handle(event, self.now_ms):
+            peer = self.peers.get(output.connection)
+            if peer is None:
+                continue
+            match output:
+                case Send(buffers=buffers):
+                    assert peer.closed is None, "nothing is sent after a close"
+                    peer.received(list(buffers))
+                case Close(reason=reason):
+                    peer.closed = reason
+                case Pause():
+                    peer.paused = True
+                case Resume():
+                    peer.paused = False
+        self.broker.state.coordinator.check_invariants(self.now_ms)
+
+    def advance(self, delta_ms: int) -> None:
+        """Let time pass, with a tick whenever the broker asked for one."""
+        end_ms = self.now_ms + delta_ms
+        while (wake_at_ms := self.broker.wake_at_ms) is not None and wake_at_ms <= end_ms:
+            self.clock.advance(max(wake_at_ms - self.now_ms, 0))
+            self.give(Tick())
+        self.clock.advance(end_ms - self.now_ms)
+
+
+def produce_request(topic: str, batch: bytes, *, partition: int = 0, acks: int = -1) -> ProduceRequest:
+    data = PartitionProduceData(index=partition, records=batch)
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[TopicProduceData(name=topic, partition_data=[data])])
+
+
+def fetch_request(
+    topic: str,
+    offset: int = 0,
+    *,
+    partition: int = 0,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    session_id: int = 0,
+    session_epoch: int = -1,
+    version: int = 12,
+    topic_id: bytes = bytes(16),
+) -> FetchRequest:
+    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[asked])],
+    )
+
+
+def values_of(records: bytes) -> list[bytes | None]:
+    data = bytes(records)
+    return [record.value for at, _ in split_batches(data) for record in read_batch(data, at)]

@@ -1,0 +1,14 @@
+"""A broker without a network for every test."""
+
+import pytest
+from broker_house import House, Peer
+
+
+@pytest.fixture
+def house() -> House:
+    return House()
+
+
+@pytest.fixture
+def peer(house: House) -> Peer:
+    return house.connect()

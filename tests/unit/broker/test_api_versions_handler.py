@@ -1,0 +1,66 @@
+"""What is served, and how a newer client finds out."""
+
+import struct
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+ASKED = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.16.0")
+
+
+def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
+    ranges = {r.api_key: (r.min_version, r.max_version) for r in peer.ask(ASKED, 3).api_keys}
+
+    assert ranges == {
+        0: (0, 13),
+        1: (4, 18),
+        2: (1, 11),
+        3: (0, 13),
+        8: (2, 10),
+        9: (1, 10),
+        10: (0, 6),
+        11: (0, 9),
+        12: (0, 4),
+        13: (0, 5),
+        14: (0, 5),
+        15: (0, 6),
+        16: (0, 5),
+        18: (0, 4),
+        19: (2, 7),
+        20: (1, 6),
+        21: (0, 2),
+        22: (0, 5),
+        23: (2, 4),
+        32: (1, 4),
+        37: (0, 3),
+        42: (0, 2),
+        47: (0, 0),
+        60: (0, 2),
+    }
+
+
+def test_every_version_of_it_is_answered(peer):
+    for version in range(5):
+        assert len(peer.ask(ASKED, version).api_keys) == 24
+
+
+def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):
+    answers = []
+    monkeypatch.setattr(peer, "received", lambda buffers: answers.append(b"".join(buffers)))
+
+    peer.send_bytes(struct.pack(">ihhih", 10, 18, 77, 42, -1))
+
+    from kohort.wire.codec import decode
+
+    length, correlation_id = struct.unpack_from(">ii", answers[0])
+    message, end = decode(ApiVersionsResponse, 0, answers[0], 8)
+    assert (length, correlation_id, end) == (len(answers[0]) - 4, 42, len(answers[0]))
+    assert message.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(r.api_key, r.min_version, r.max_version) for r in message.api_keys] == [(18, 0, 4)]
+    assert peer.closed is None
+
+
+def test_a_client_software_name_that_is_none_is_refused(peer):
+    answer = peer.ask(ApiVersionsRequest(client_software_name="a b", client_software_version="1"), 3)
+
+    assert answer.error_code == ErrorCode.INVALID_REQUEST

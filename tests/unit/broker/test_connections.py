@@ -1,0 +1,192 @@
+"""Frames, order, what waits, and what ends a connection."""
+
+import struct
+
+from broker_house import House, fetch_request
+
+from kohort.broker.io import Congested, Drained
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.metadata import MetadataRequest
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+def test_a_request_may_arrive_byte_by_byte(peer):
+    for byte in peer.request_bytes(MetadataRequest(topics=[]), 12):
+        peer.send_bytes(bytes([byte]))
+
+    assert peer.take().brokers[0].node_id == 1
+    assert peer.closed is None
+
+
+def test_requests_in_one_segment_are_answered_in_order(peer):
+    peer.create("a")
+    first = peer.request_bytes(MetadataRequest(topics=[]), 12)
+    second = peer.request_bytes(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
+
+    peer.send_bytes(first + second)
+
+    assert [type(peer.take()).__name__ for _ in range(2)] == ["MetadataResponse", "ApiVersionsResponse"]
+
+
+def test_what_follows_a_waiting_request_waits_with_it(peer, house):
+    peer.create("a")
+    peer.send(fetch_request("a", max_wait_ms=500), 12)
+    peer.send(MetadataRequest(topics=[]), 12)
+    assert peer.take() is None
+
+    house.advance(500)
+
+    assert [type(peer.take()).__name__ for _ in range(2)] == ["FetchResponse", "MetadataResponse"]
+
+
+def test_a_peer_that_sends_far_ahead_of_a_waiting_request_is_not_read(peer, house):
+    peer.create("a")
+    peer.send(fetch_request("a", max_wait_ms=500), 12)
+
+    for _ in range(70):
+        peer.send(HeartbeatRequest(group_id="g" * 5000, member_id="m"), 3)
+    assert peer.paused
+
+    house.advance(500)
+    assert not peer.paused
+    assert len(peer.take_all()) == 71
+
+
+def test_an_unknown_api_closes_the_connection_and_no_other(peer, house):
+    other = house.connect()
+
+    peer.send_bytes(frame(struct.pack(">hhih", 999, 0, 1, -1)))
+
+    assert peer.closed == "127.0.0.1: API 999 (unknown) is not served"
+    assert other.ask(MetadataRequest(topics=[]), 12).brokers
+
+
+def test_an_api_of_kafka_that_is_not_served_is_named_as_such(peer):
+    peer.send_bytes(frame(struct.pack(">hhih", 44, 0, 1, -1)))
+
+    assert "API 44 (IncrementalAlterConfigs) is not served" in peer.closed
+
+
+def test_a_version_that_is_not_served_closes_the_connection(peer):
+    peer.send_bytes(frame(struct.pack(">hhih", 3, 99, 1, -1)))
+
+    assert peer.closed == "127.0.0.1: Metadata version 99 is not served, only 0 to 13"
+
+
+def test_a_malformed_body_names_api_version_and_field(peer):
+    header = struct.pack(">hhih", 12, 3, 1, -1)
+
+    peer.send_bytes(frame(header + struct.pack(">h", 500) + b"short"))
+
+    assert peer.closed == (
+        "127.0.0.1: malformed Heartbeat version 3: HeartbeatRequest.group_id: a length of 500 with 5 bytes left"
+    )
+
+
+def test_a_count_beyond_the_frame_is_refused_before_anything_is_allocated(peer):
+    header = struct.pack(">hhih", 3, 1, 1, -1)
+
+    peer.send_bytes(frame(header + struct.pack(">i", 0x7FFFFFF0)))
+
+    assert "MetadataRequest.topics" in peer.closed
+
+
+def test_bytes_after_the_end_of_a_request_are_malformed(peer):
+    whole = peer.request_bytes(MetadataRequest(topics=[]), 1, answered=False)
+
+    peer.send_bytes(frame(whole[4:] + b"more"))
+
+    assert "malformed Metadata version 1: 4 bytes after its end" in peer.closed
+
+
+def test_a_frame_shorter_than_a_header_closes_the_connection(peer):
+    peer.send_bytes(frame(b"abc"))
+
+    assert "3 bytes is too short" in peer.closed
+
+
+def test_an_absurd_length_closes_the_connection_at_once(peer):
+    peer.send_bytes(struct.pack(">i", 0x7FFFFFFF))
+
+    assert "2147483647 bytes" in peer.closed
+
+
+def test_a_negative_length_closes_the_connection(peer):
+    peer.send_bytes(struct.pack(">i", -5))
+
+    assert "-5 bytes" in peer.closed
+
+
+def test_a_frame_above_socket_request_max_bytes_closes_the_connection():
+    peer = House(socket_request_max_bytes=100).connect()
+
+    peer.send_bytes(struct.pack(">i", 101))
+
+    assert "more than the 100 accepted" in peer.closed
+
+
+def test_an_idle_connection_is_closed_and_one_that_waits_for_its_fetch_is_not():
+    house = House(connections_max_idle_ms=1000)
+    idle, waiting = house.connect(), house.connect()
+    waiting.create("a")
+    waiting.send(fetch_request("a", max_wait_ms=1900), 12)
+
+    house.advance(1500)
+
+    assert idle.closed == "127.0.0.1: idle for 1000 ms"
+    assert waiting.closed is None
+    house.advance(500)
+    assert waiting.take() is not None
+
+
+def test_a_peer_that_does_not_read_is_not_served_until_it_does(peer, house):
+    house.give(Congested(peer.number))
+    peer.send(MetadataRequest(topics=[]), 12)
+    assert peer.take() is None
+
+    house.give(Drained(peer.number))
+
+    assert peer.take() is not None
+
+
+def test_large_answers_to_requests_sent_ahead_are_spread_over_several_events(peer, house):
+    peer.create("a", max_message_bytes="3000000")
+    peer.produce("a", b"x" * 900_000)
+    asked = [peer.request_bytes(fetch_request("a"), 12) for _ in range(10)]
+
+    peer.send_bytes(b"".join(asked))
+
+    at_once = len(peer.take_all())
+    assert at_once < 10
+    assert house.broker.wake_at_ms == 0
+    house.give(Congested(peer.number))
+    few = len(peer.take_all())
+    house.advance(1000)
+    assert peer.take() is None, "a congested peer gets nothing more"
+    house.give(Drained(peer.number))
+    house.advance(1)
+    rest = len(peer.take_all())
+    assert at_once + few + rest == 10
+
+
+def test_bytes_of_a_connection_that_was_closed_are_dropped(peer):
+    peer.send_bytes(struct.pack(">i", -5))
+
+    peer.send_bytes(b"still talking")
+
+    assert peer.take() is None
+
+
+def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, house):
+    peer.create("a")
+    peer.send(fetch_request("a", max_wait_ms=500), 12)
+
+    peer.leave()
+    house.advance(1000)
+
+    assert peer.take() is None
+    assert len(house.broker.state.purgatory) == 0

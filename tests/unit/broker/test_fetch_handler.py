@@ -1,0 +1,178 @@
+"""Fetch: whole batches as stored; long polls, woken by bytes and by time."""
+
+from broker_house import fetch_request, values_of
+
+from kohort.errors import ErrorCode
+from kohort.wire.compression import Codec
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.topics import DeleteTopicsRequest
+from kohort.wire.record_batch import NewRecord, build_batch
+
+
+def only(answer):
+    return answer.responses[0].partitions[0]
+
+
+def test_what_was_produced_is_fetched(peer):
+    peer.create("a")
+    peer.produce("a", b"1", b"2")
+    peer.produce("a", b"3")
+
+    got = only(peer.fetch("a"))
+
+    assert values_of(got.records) == [b"1", b"2", b"3"]
+    assert (got.high_watermark, got.last_stable_offset, got.log_start_offset, got.error_code) == (3, 3, 0, 0)
+    assert got.aborted_transactions is None
+
+
+def test_a_fetch_from_within_a_batch_gets_the_whole_batch(peer):
+    peer.create("a")
+    peer.produce("a", b"1", b"2")
+
+    assert values_of(only(peer.fetch("a", 1)).records) == [b"1", b"2"]
+
+
+def test_every_version_is_answered(peer):
+    peer.create("a")
+    peer.produce("a", b"1")
+    topic_id = peer.topic_id("a")
+    for version in range(4, 19):
+        answer = peer.ask(fetch_request("a", topic_id=topic_id), version)
+        assert values_of(only(answer).records) == [b"1"]
+
+
+def test_a_reader_of_committed_records_is_told_of_no_aborted_ones(peer):
+    peer.create("a")
+    asked = fetch_request("a")
+    asked.isolation_level = 1
+
+    assert only(peer.ask(asked, 12)).aborted_transactions == []
+
+
+def test_an_offset_out_of_range_is_answered_at_once(peer):
+    peer.create("a")
+
+    got = only(peer.fetch("a", 5, max_wait_ms=1000))
+
+    assert (got.error_code, got.high_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+
+
+def test_unknown_topics_partitions_and_ids_are_told_per_partition(peer):
+    peer.create("a")
+
+    codes = [
+        only(peer.fetch("nope")).error_code,
+        only(peer.fetch("a", partition=3)).error_code,
+        only(peer.ask(fetch_request("", topic_id=b"?" * 16), 13)).error_code,
+    ]
+
+    assert codes == [
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    ]
+
+
+def test_leader_epochs_are_compared(peer):
+    peer.create("a")
+    asked = fetch_request("a")
+    asked.topics[0].partitions[0].current_leader_epoch = 5
+
+    assert only(peer.ask(asked, 12)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_zstd_is_kept_from_readers_that_are_older(peer):
+    peer.create("a")
+    peer.produce("a", batch=build_batch([NewRecord(None, b"v")], codec=Codec.ZSTD))
+
+    assert only(peer.ask(fetch_request("a"), 9)).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert only(peer.ask(fetch_request("a"), 10)).error_code == 0
+
+
+# ---------------------------------------------------------------- waiting
+
+
+def test_a_fetch_waits_until_something_is_produced(peer, house):
+    peer.create("a")
+    assert peer.fetch("a", max_wait_ms=5000) is None
+
+    house.connect().produce("a", b"1")
+
+    assert values_of(only(peer.take()).records) == [b"1"]
+
+
+def test_a_fetch_waits_until_min_bytes_have_come(peer, house):
+    peer.create("a")
+    writer = house.connect()
+    writer.produce("a", b"x" * 100)
+    assert peer.fetch("a", max_wait_ms=5000, min_bytes=500) is None
+
+    writer.produce("a", b"x" * 100)
+    assert peer.take() is None
+    writer.produce("a", b"x" * 300)
+
+    assert len(values_of(only(peer.take()).records)) == 3
+
+
+def test_a_fetch_gives_what_there_is_when_its_time_is_up(peer, house):
+    peer.create("a")
+    house.connect().produce("a", b"1")
+    peer.fetch("a", max_wait_ms=500, min_bytes=10_000)
+
+    house.advance(499)
+    assert peer.take() is None
+    house.advance(1)
+
+    assert values_of(only(peer.take()).records) == [b"1"]
+
+
+def test_a_fetch_is_not_woken_by_other_partitions(peer, house):
+    peer.create("a", 2)
+    peer.fetch("a", max_wait_ms=500)
+
+    house.connect().produce("a", b"1", partition=1)
+
+    assert peer.take() is None
+
+
+def test_one_append_wakes_all_that_wait_for_it(house):
+    peers = [house.connect() for _ in range(5)]
+    peers[0].create("a")
+    for peer in peers:
+        peer.fetch("a", max_wait_ms=5000)
+
+    house.connect().produce("a", b"1")
+
+    assert [values_of(only(peer.take()).records) for peer in peers] == [[b"1"]] * 5
+    assert len(house.broker.state.purgatory) == 0
+
+
+def test_the_deletion_of_its_topic_ends_the_wait(peer, house):
+    peer.create("a")
+    peer.fetch("a", max_wait_ms=5000)
+
+    house.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
+
+    assert only(peer.take()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+# ---------------------------------------------------------------- sizes
+
+
+def test_the_first_batch_is_given_whatever_its_size_and_later_partitions_what_room_is_left(peer):
+    peer.create("a", 3)
+    for partition in range(3):
+        peer.produce("a", b"x" * 1000, partition=partition)
+    asked = [FetchPartition(partition=p, partition_max_bytes=500) for p in range(3)]
+    request = FetchRequest(max_bytes=600, topics=[FetchTopic(topic="a", partitions=asked)])
+
+    got = peer.ask(request, 11).responses[0].partitions
+
+    assert [len(p.records) > 0 for p in got] == [True, False, False]
+    assert all(p.error_code == 0 for p in got)
+
+
+def test_an_empty_request_is_answered_at_once(peer):
+    answer = peer.ask(FetchRequest(max_wait_ms=1000, topics=[]), 12)
+
+    assert (answer.error_code, answer.responses) == (0, [])

@@ -1,0 +1,93 @@
+"""Metadata: brokers, topics, topics made by asking for them."""
+
+from broker_house import House
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+
+def named(*names: str, **options) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=n) for n in names], **options)
+
+
+def test_a_topic_is_described_with_its_id_and_partitions(peer):
+    peer.create("flights", 3)
+
+    answer = peer.ask(named("flights"), 12)
+
+    topic = answer.topics[0]
+    assert (topic.name, topic.error_code, topic.is_internal, len(topic.topic_id)) == ("flights", 0, False, 16)
+    assert [(p.partition_index, p.leader_id, p.replica_nodes, p.isr_nodes) for p in topic.partitions] == [
+        (0, 1, [1], [1]),
+        (1, 1, [1], [1]),
+        (2, 1, [1], [1]),
+    ]
+    assert (answer.brokers[0].host, answer.brokers[0].port, answer.controller_id) == ("127.0.0.1", 9092, 1)
+    assert len(answer.cluster_id) == 22
+
+
+def test_asking_for_an_unknown_topic_makes_it_with_the_default_number_of_partitions():
+    peer = House(num_partitions=4).connect()
+
+    topic = peer.ask(named("new"), 12).topics[0]
+
+    assert (topic.error_code, len(topic.partitions)) == (0, 4)
+
+
+def test_a_client_or_a_broker_may_forbid_that(peer):
+    quiet = House(auto_create_topics_enable=False).connect()
+
+    refused = [
+        peer.ask(named("new", allow_auto_topic_creation=False), 12).topics[0].error_code,
+        quiet.ask(named("new"), 12).topics[0].error_code,
+    ]
+
+    assert refused == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    assert peer.ask(MetadataRequest(topics=None), 12).topics == []
+
+
+def test_a_name_that_cannot_be_one_is_refused(peer):
+    assert peer.ask(named("no spaces"), 12).topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_null_means_every_topic_and_in_version_0_so_does_nothing(peer):
+    peer.create("a")
+    peer.create("b")
+
+    assert sorted(t.name for t in peer.ask(MetadataRequest(topics=None), 12).topics) == ["a", "b"]
+    assert sorted(t.name for t in peer.ask(MetadataRequest(topics=[]), 0).topics) == ["a", "b"]
+    assert peer.ask(MetadataRequest(topics=[]), 1).topics == []
+
+
+def test_a_topic_is_found_by_its_id(peer):
+    peer.create("a")
+    topic_id = peer.topic_id("a")
+
+    known = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)]), 12).topics[0]
+    unknown = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"x" * 16, name=None)]), 12).topics[0]
+
+    assert (known.name, known.error_code) == ("a", 0)
+    assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def test_every_version_answers(peer):
+    peer.create("a")
+    for version in range(14):
+        assert peer.ask(named("a"), version).topics[0].name == "a"
+
+
+def test_an_advertised_listener_is_what_clients_are_told():
+    peer = House(**{"advertised.listeners": "PLAINTEXT://kohort.example:19092"}).connect()
+
+    broker = peer.ask(named(), 12).brokers[0]
+
+    assert (broker.host, broker.port) == ("kohort.example", 19092)
+
+
+def test_the_cluster_is_described_and_has_no_controllers(peer):
+    told = peer.ask(DescribeClusterRequest(), 2)
+    refused = peer.ask(DescribeClusterRequest(endpoint_type=2), 2)
+
+    assert [(b.broker_id, b.host, b.port) for b in told.brokers] == [(1, "127.0.0.1", 9092)]
+    assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

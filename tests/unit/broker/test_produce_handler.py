@@ -1,0 +1,197 @@
+"""Produce: one batch per partition, as it came; sequences; what is refused and how."""
+
+import pytest
+from broker_house import produce_request
+
+from kohort.errors import ErrorCode
+from kohort.wire.compression import Codec
+from kohort.wire.messages.producer_ids import InitProducerIdRequest
+from kohort.wire.record_batch import NewRecord, build_batch
+
+
+def batch(*values: bytes, **options) -> bytes:
+    return build_batch([NewRecord(None, v, (), 1_700_000_000_000) for v in values], **options)
+
+
+def test_offsets_count_up_from_zero(peer):
+    peer.create("a")
+
+    assert [peer.produce("a", b"1", b"2").base_offset, peer.produce("a", b"3").base_offset] == [0, 2]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_comes_back_as_it_went_in_but_for_its_place(peer, codec):
+    peer.create("a")
+    peer.produce("a", b"before")
+    sent = batch(b"x" * 1000, b"y", codec=codec)
+
+    peer.produce("a", batch=sent)
+
+    stored = bytes(peer.fetch("a", 1).responses[0].partitions[0].records)
+    assert stored[21:] == sent[21:]
+    assert stored[16:21] == sent[16:21]
+    assert int.from_bytes(stored[:8], "big") == 1
+
+
+def test_every_version_is_answered(peer):
+    peer.create("a")
+    for version in range(3, 13):
+        answer = peer.ask(produce_request("a", batch(b"v")), version)
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def test_from_version_13_on_the_topic_is_named_by_its_id(peer):
+    peer.create("a")
+    asked = produce_request("a", batch(b"v"))
+    asked.topic_data[0].topic_id = peer.topic_id("a")
+
+    known = peer.ask(asked, 13).responses[0]
+    asked.topic_data[0].topic_id = b"?" * 16
+    unknown = peer.ask(asked, 13).responses[0]
+
+    assert known.partition_responses[0].base_offset == 0
+    assert unknown.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_errors_are_told_per_partition(peer):
+    peer.create("a")
+    broken = bytearray(batch(b"v"))
+    broken[-1] ^= 1
+
+    codes = {
+        "no topic": peer.produce("nope", b"v").error_code,
+        "no partition": peer.produce("a", b"v", partition=7).error_code,
+        "negative partition": peer.produce("a", b"v", partition=-1).error_code,
+        "wrong crc": peer.produce("a", batch=bytes(broken)).error_code,
+        "two batches": peer.produce("a", batch=batch(b"v") + batch(b"w")).error_code,
+        "half a batch": peer.produce("a", batch=batch(b"v")[:-3]).error_code,
+        "acks": peer.produce("a", b"v", acks=5).error_code,
+        "control": peer.produce("a", batch=batch(b"v", is_control=True)).error_code,
+        "transactional": peer.produce("a", batch=batch(b"v", is_transactional=True)).error_code,
+        "base offset": peer.produce("a", batch=batch(b"v", base_offset=3)).error_code,
+    }
+
+    assert codes == {
+        "no topic": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "no partition": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "negative partition": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        "wrong crc": ErrorCode.CORRUPT_MESSAGE,
+        "two batches": ErrorCode.INVALID_RECORD,
+        "half a batch": ErrorCode.CORRUPT_MESSAGE,
+        "acks": ErrorCode.INVALID_REQUIRED_ACKS,
+        "control": ErrorCode.INVALID_RECORD,
+        "transactional": ErrorCode.INVALID_TXN_STATE,
+        "base offset": ErrorCode.INVALID_RECORD,
+    }
+    assert peer.produce("a", b"good").base_offset == 0
+
+
+def test_no_records_at_all_are_refused(peer):
+    peer.create("a")
+    asked = produce_request("a", b"")
+    asked.topic_data[0].partition_data[0].records = None
+
+    answer = peer.ask(asked, 9).responses[0].partition_responses[0]
+
+    assert answer.error_code == ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_above_max_message_bytes_is_refused(peer):
+    peer.create("a", max_message_bytes="200")
+
+    assert peer.produce("a", b"x" * 200).error_code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_zstd_needs_version_7(peer):
+    peer.create("a")
+    asked = produce_request("a", batch(b"v", codec=Codec.ZSTD))
+
+    old = peer.ask(asked, 6).responses[0].partition_responses[0]
+    new = peer.ask(asked, 7).responses[0].partition_responses[0]
+
+    assert (old.error_code, new.error_code) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0)
+
+
+def test_with_acks_0_there_is_no_answer(peer):
+    peer.create("a")
+
+    peer.send(produce_request("a", batch(b"v"), acks=0), 9, answered=False)
+
+    assert peer.closed is None
+    assert peer.produce("a", b"next").base_offset == 1
+
+
+def test_with_acks_0_a_failure_closes_the_connection(peer):
+    peer.send(produce_request("nope", batch(b"v"), acks=0), 9, answered=False)
+
+    assert peer.closed == "127.0.0.1: Produce with acks=0 failed: nope-0: UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_internal_topics_take_records_from_the_admin_client_alone(peer):
+    from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+
+    peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    asked = produce_request("__consumer_offsets", batch(b"v"))
+
+    stranger = peer.ask(asked, 9).responses[0].partition_responses[0]
+    admin = peer.ask(asked, 9, client_id="__admin_client").responses[0].partition_responses[0]
+
+    assert (stranger.error_code, admin.error_code) == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
+
+
+# ---------------------------------------------------------------- idempotent producers
+
+
+def test_each_producer_gets_an_id_of_its_own(peer, house):
+    first, second = (peer.ask(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
+    house.restart()
+    third = house.connect().ask(InitProducerIdRequest(transactional_id=None), 4)
+
+    assert len({first.producer_id, second.producer_id, third.producer_id}) == 3
+    assert first.producer_epoch == 0
+
+
+def test_a_transactional_id_is_refused_in_words_of_the_protocol(peer):
+    refused = peer.ask(InitProducerIdRequest(transactional_id="t"), 4)
+
+    assert (refused.error_code, refused.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+
+
+def sequenced(peer, sequence: int, *values: bytes, epoch: int = 0):
+    sent = batch(*values, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+    answer = peer.produce("a", batch=sent)
+    return answer.error_code, answer.base_offset
+
+
+def test_a_repeated_batch_is_acknowledged_where_it_already_lies(peer):
+    peer.create("a")
+
+    assert sequenced(peer, 0, b"1", b"2") == (0, 0)
+    assert sequenced(peer, 2, b"3") == (0, 2)
+    assert sequenced(peer, 0, b"1", b"2") == (0, 0)
+    assert peer.produce("a", b"other").base_offset == 3
+
+
+def test_a_gap_in_the_sequence_is_refused(peer):
+    peer.create("a")
+    sequenced(peer, 0, b"1")
+
+    assert sequenced(peer, 5, b"6")[0] == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_older_epoch_is_fenced(peer):
+    peer.create("a")
+    sequenced(peer, 0, b"1", epoch=2)
+
+    assert sequenced(peer, 1, b"2", epoch=1)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_sequences_are_remembered_over_a_restart(peer, house):
+    peer.create("a")
+    sequenced(peer, 0, b"1")
+
+    house.restart(cleanly=False)
+    back = house.connect()
+
+    assert sequenced(back, 0, b"1") == (0, 0)
+    assert sequenced(back, 1, b"2") == (0, 1)
