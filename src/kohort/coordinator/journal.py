@@ -13,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 SCHEMA: Final = "kohort/journal/1"
 
@@ -93,12 +93,17 @@ class Trigger:
     change: Change | None = None
     others: tuple[Who, ...] = ()
     """Further members of the same event, such as a LeaveGroup of several."""
+    leader_lost: bool = False
+    """The leader is among those who are gone."""
     error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
     """Something that happened to a group."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = False
+    """The entry says that records are on the log, so it goes when their append fails."""
 
     at_ms: int
     group: str
@@ -166,6 +171,8 @@ class Move:
 class AssignmentWritten(JournalEntry):
     """The leader's assignment is on the log; ``took_ms`` after the join phase ended."""
 
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
     generation: int
     took_ms: int
     partitions: dict[str, dict[str, tuple[int, ...]]] | None
@@ -176,6 +183,8 @@ class AssignmentWritten(JournalEntry):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSettled(JournalEntry):
     """The last member has its assignment, ``took_ms`` after it was written."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
 
     generation: int
     last: Who
@@ -193,6 +202,8 @@ class RoundDropped(JournalEntry):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticReplaced(JournalEntry):
     """A static member came back under a new id and kept its partitions, without a rebalance."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
 
     who: Who
     old_member_id: str
@@ -230,6 +241,8 @@ class GroupUnloaded(JournalEntry):
 class GroupDeleted(JournalEntry):
     """The group is gone: by DeleteGroups, or because its last offset expired."""
 
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
     why: Literal["deleted", "expired"]
     by: Who | None = None
 
@@ -254,7 +267,8 @@ _KIND_OF = {cls: kind for kind, cls in KINDS.items()}
 def to_json(entry: JournalEntry) -> dict[str, Any]:
     """``entry`` as a dictionary of JSON's types; what has its default value is left out."""
     head = {"schema": SCHEMA, "kind": _KIND_OF[type(entry)], "at_ms": entry.at_ms, "group": entry.group}
-    return head | _plain(entry)
+    fields: dict[str, Any] = _plain(entry)
+    return head | fields
 
 
 def from_json(data: Mapping[str, Any]) -> JournalEntry:

@@ -1,0 +1,78 @@
+"""A classic group: what the log says of it, and the round that may replace it."""
+
+from __future__ import annotations
+
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.states import State
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+
+
+class ClassicGroup:
+    """``written`` is the latest GroupMetadata record and changed by replay alone; ``round`` is changed by decisions.
+
+    A group without a record is one that only holds offsets, or one whose first record is about to be written.
+    """
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.written: GroupMetadataValue | None = None
+        self.round = Round.of(None, now_ms)
+        self.last_generation_id = 0
+        """The highest generation that members were told of, so that a dropped round's number is not given twice."""
+
+    @property
+    def state(self) -> State:
+        return self.round.state
+
+    def next_generation_id(self) -> int:
+        self.last_generation_id = max(self.last_generation_id, self.round.generation_id) + 1
+        return self.last_generation_id
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member that a request speaks for. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has its
+        instance id by now."""
+        if instance_id is not None:
+            owner = self.round.instances.get(instance_id)
+            if owner is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id!r}")
+            if owner != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"{instance_id!r} is {owner} now")
+        member = self.round.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id!r}")
+        return member
+
+    def check_generation(self, generation_id: int) -> None:
+        if generation_id != self.round.generation_id:
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION, f"{generation_id}; it is {self.round.generation_id}")
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing is written of it, nobody is in it and nobody is on the way: it need not be remembered."""
+        return self.written is None and not self.round.members and not self.round.pending_join
+
+
+def generation_of(this: Round) -> GroupMetadataValue:
+    """The record that makes ``this`` round the written generation; only the selected protocol's metadata is kept."""
+    return GroupMetadataValue(
+        protocol_type=this.protocol_type,
+        generation=this.generation_id,
+        protocol=this.protocol_name,
+        leader=this.leader,
+        current_state_timestamp=this.state_since_ms,
+        members=[
+            MemberMetadata(
+                member_id=m.member_id,
+                group_instance_id=m.instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                rebalance_timeout=m.rebalance_timeout_ms,
+                session_timeout=m.session_timeout_ms,
+                subscription=m.metadata_of(this.protocol_name),
+                assignment=m.assignment,
+            )
+            for m in this.members.values()
+        ],
+    )

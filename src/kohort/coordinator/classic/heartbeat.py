@@ -1,0 +1,64 @@
+"""Heartbeat (12) v0-4, and the timers that remove silent members (facts 2.8, 2.10)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.timers import session_timer
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import MemberRemoved, Trigger, Who
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, SetTimer
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+
+
+def check_heartbeat_request(request: GroupRequest, _config: BrokerConfig) -> None:
+    message = request.message
+    assert isinstance(message, HeartbeatRequest)
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def decide_heartbeat(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
+    """Renew the session. While the group completes a rebalance the answer is NONE, while it prepares one it is not."""
+    message = request.message
+    assert isinstance(message, HeartbeatRequest)
+    member = group.check_member(message.member_id, message.group_instance_id)
+    group.check_generation(message.generation_id)
+    now_ms = ctx.now_ms
+    member.saw(request.connection, now_ms)
+    member.renew_session(now_ms)
+    preparing = group.round.state is State.PREPARING_REBALANCE
+    code = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
+    return Outcome(replies=[Reply(request, HeartbeatResponse(error_code=code))])
+
+
+def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
+    """Remove the member, unless it was heard of since the timer was set or waits for an answer of ours."""
+    out = Outcome()
+    member = group.round.members.get(member_id)
+    if member is None or member.is_excused:
+        return out
+    if member.expires_at_ms > ctx.now_ms:
+        out.timers.append(SetTimer(session_timer(group.group_id, member_id), member.expires_at_ms))
+        return out
+    why: Literal["new_member_expired", "session_expired"]
+    why = "new_member_expired" if member.is_new else "session_expired"
+    vitals = member.vitals(ctx.connections.closed_at_ms(member.connection))
+    remove_member(group, ctx, out, member_id, why)
+    after_removal(group, ctx, out, Trigger(event=why, who=member.who, vitals=vitals))
+    return out
+
+
+def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
+    """An id was handed out and nobody came back with it: a round that waited for it need wait no longer."""
+    out = Outcome()
+    if group.round.pending_join.pop(member_id, None) is not None:
+        who = Who(member_id)
+        out.journal.append(MemberRemoved(at_ms=ctx.now_ms, group=group.group_id, who=who, why="pending_expired"))
+        maybe_close_round(group, ctx, out, cut_delay=True)
+    return out

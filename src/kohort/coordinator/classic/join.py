@@ -1,0 +1,189 @@
+"""JoinGroup (11) v0-9: KIP-62, KIP-345, KIP-394, KIP-559, KIP-800, KIP-814; facts 2.5 gives the order of the checks.
+
+Deviations from Kafka: a JoinGroup that replaces a parked one of the same member has the older answered with
+REBALANCE_IN_PROGRESS instead of forgetting it; a static member that comes back counts as a member when the group is
+full; a refused first join leaves no group behind.
+"""
+
+from __future__ import annotations
+
+from kohort.clock import uuid_text
+from kohort.config import BrokerConfig
+from kohort.coordinator.classic.change import change_of
+from kohort.coordinator.classic.group import ClassicGroup, generation_of
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.protocols import protocols_of, rebalance_timeout_of, update_member
+from kohort.coordinator.classic.rebalance import (
+    joined,
+    maybe_close_round,
+    note_arrival,
+    open_round,
+    remove_member,
+)
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.static import replace_static_member
+from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS, pending_timer, session_timer
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import Change, Trigger, TriggerEvent
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
+from kohort.coordinator.records import GroupWritten
+from kohort.coordinator.refusals import join_refusal, refusal
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_classic import JoinGroupRequest
+
+FIRST_WITH_REQUIRED_ID = 4
+"""From this version a dynamic member joins in two steps, so that a lost answer leaves no ghost behind (KIP-394)."""
+
+
+def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
+    """What can be refused without looking at the group."""
+    message = request.message
+    assert isinstance(message, JoinGroupRequest)
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
+    if not low <= message.session_timeout_ms <= high:
+        raise ApiError(
+            ErrorCode.INVALID_SESSION_TIMEOUT, f"{message.session_timeout_ms} ms is not between {low} and {high}"
+        )
+
+
+def decide_join(group: ClassicGroup, request: GroupRequest, ctx: Context, *, created: bool) -> Outcome:
+    """``created``: the group did not exist before; its empty record is written before anyone is told of it."""
+    message = request.message
+    assert isinstance(message, JoinGroupRequest)
+    out = Outcome()
+    if created:
+        out.records.append(GroupWritten(group.group_id, generation_of(group.round)))
+    if not _has_room(group, message, ctx.config.group_max_size):
+        _turn_away(group, request, message, ctx, out)
+        return out
+    if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
+    if message.member_id:
+        _existing_member(group, request, message, ctx, out)
+    else:
+        _new_member(group, request, message, ctx, out)
+    return out
+
+
+def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> bool:
+    this = group.round
+    if this.state is State.EMPTY:
+        return True
+    member = this.members.get(message.member_id or this.instances.get(message.group_instance_id or "", ""))
+    if this.state is State.PREPARING_REBALANCE:
+        return (member is not None and member.join is not None) or this.awaiting_join < max_size
+    return member is not None or len(this.members) < max_size
+
+
+def _turn_away(
+    group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
+) -> None:
+    """The group is full; a member that rejoined too late is out of it."""
+    out.replies.append(join_refusal(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    if message.member_id in group.round.members:
+        remove_member(group, ctx, out, message.member_id, "group_full", api_version=request.api_version)
+        maybe_close_round(group, ctx, out)
+
+
+def _new_member(
+    group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
+) -> None:
+    instance_id = message.group_instance_id
+    member_id = f"{request.client_id if instance_id is None else instance_id}-{uuid_text(ctx.rng)}"
+    if instance_id is not None:
+        old_id = group.round.instances.get(instance_id)
+        if old_id is None:
+            _add_member(group, request, message, member_id, ctx, out)
+        else:
+            replace_static_member(group, request, old_id, member_id, ctx, out)
+    elif request.api_version >= FIRST_WITH_REQUIRED_ID:
+        group.round.pending_join[member_id] = ctx.now_ms
+        timer = pending_timer(group.group_id, member_id)
+        out.timers.append(SetTimer(timer, ctx.now_ms + message.session_timeout_ms))
+        out.replies.append(join_refusal(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
+    else:
+        _add_member(group, request, message, member_id, ctx, out)
+
+
+def _existing_member(
+    group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
+) -> None:
+    this = group.round
+    if message.member_id in this.pending_join:
+        if message.group_instance_id is not None:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member cannot be pending")
+        _add_member(group, request, message, message.member_id, ctx, out)
+        return
+    member = group.check_member(message.member_id, message.group_instance_id)
+    protocols = protocols_of(message)
+    member.saw(request.connection, ctx.now_ms)
+    unchanged = protocols == member.protocols
+    if this.state is State.PREPARING_REBALANCE:
+        update_member(this, member, request, protocols)
+        _park(group, member, request, out)
+        note_arrival(group, ctx, out, member)
+        maybe_close_round(group, ctx, out)
+    elif unchanged and (this.state is State.COMPLETING_REBALANCE or this.leader != member.member_id):
+        out.replies.append(Reply(request, joined(this, member)))
+    else:
+        change = change_of(this, member, protocols, ctx.topics)
+        update_member(this, member, request, protocols)
+        _park(group, member, request, out)
+        open_round(group, ctx, out, join_trigger("member_rejoined", member, request, change), arrived=member)
+
+
+def _add_member(
+    group: ClassicGroup,
+    request: GroupRequest,
+    message: JoinGroupRequest,
+    member_id: str,
+    ctx: Context,
+    out: Outcome,
+) -> None:
+    """Add a member whose session is five minutes until its first generation begins (facts 2.5)."""
+    this = group.round
+    if member_id in this.pending_join:
+        del this.pending_join[member_id]
+        out.timers.append(CancelTimer(pending_timer(group.group_id, member_id)))
+    member = Member(
+        member_id=member_id,
+        instance_id=message.group_instance_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        session_timeout_ms=message.session_timeout_ms,
+        rebalance_timeout_ms=rebalance_timeout_of(request, message),
+        protocols=protocols_of(message),
+        expires_at_ms=ctx.now_ms + NEW_MEMBER_TIMEOUT_MS,
+        last_seen_ms=ctx.now_ms,
+        is_new=True,
+        connection=request.connection,
+    )
+    if not this.members:
+        this.protocol_type = message.protocol_type
+    this.add(member)
+    this.park_join(member, request)
+    out.timers.append(SetTimer(session_timer(group.group_id, member_id), member.expires_at_ms))
+    if this.state is State.PREPARING_REBALANCE:
+        this.new_member_added |= this.initial
+        note_arrival(group, ctx, out, member)
+        maybe_close_round(group, ctx, out)
+    else:
+        open_round(group, ctx, out, join_trigger("member_joined", member, request), arrived=member)
+
+
+def _park(group: ClassicGroup, member: Member, request: GroupRequest, out: Outcome) -> None:
+    older = group.round.park_join(member, request)
+    if older is not None:
+        out.replies.append(refusal(older, ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+def join_trigger(event: TriggerEvent, member: Member, request: GroupRequest, change: Change | None = None) -> Trigger:
+    return Trigger(
+        event=event,
+        who=member.who,
+        reason=getattr(request.message, "reason", None),
+        api_version=request.api_version,
+        change=change,
+    )

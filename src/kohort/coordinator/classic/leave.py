@@ -1,0 +1,99 @@
+"""LeaveGroup (13) v0-5: one member, or from v3 a batch, by member id or by instance id (facts 2.11, KIP-345, KIP-800).
+
+Deviation from Kafka: a parked SyncGroup of a member that leaves is answered UNKNOWN_MEMBER_ID, not left waiting.
+"""
+
+from __future__ import annotations
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
+from kohort.coordinator.classic.timers import pending_timer
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import MemberRemoved, Trigger, Vitals, Who
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+
+FIRST_WITH_BATCH = 3
+
+
+def check_leave_request(request: GroupRequest, _config: BrokerConfig) -> None:
+    message = request.message
+    assert isinstance(message, LeaveGroupRequest)
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def decide_leave(group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
+    """Every entry is answered for itself; if one is gone, those who remain must share anew."""
+    message = request.message
+    assert isinstance(message, LeaveGroupRequest)
+    batch = request.api_version >= FIRST_WITH_BATCH
+    entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
+    out = Outcome()
+    gone: list[tuple[Who, Vitals | None, str | None]] = []
+    results = []
+    for entry in entries:
+        code = ErrorCode.NONE
+        try:
+            who, vitals = _take_out(group, entry, request, ctx, out)
+            gone.append((who, vitals, entry.reason))
+        except ApiError as error:
+            code = error.code
+        results.append(
+            MemberResponse(member_id=entry.member_id, group_instance_id=entry.group_instance_id, error_code=code)
+        )
+    if group is not None and gone:
+        who, vitals, reason = gone[0]
+        others = tuple(other for other, _, _ in gone[1:])
+        trigger = Trigger(
+            event="member_left",
+            who=who,
+            reason=reason,
+            api_version=request.api_version,
+            vitals=vitals,
+            others=others,
+        )
+        only_pending = all(v is None for _, v, _ in gone)
+        after_removal(group, ctx, out, trigger)
+        if only_pending:
+            maybe_close_round(group, ctx, out, cut_delay=True)
+    if batch:
+        out.replies.append(Reply(request, LeaveGroupResponse(members=results)))
+    else:
+        out.replies.append(Reply(request, LeaveGroupResponse(error_code=results[0].error_code)))
+    return out
+
+
+def _take_out(
+    group: ClassicGroup | None, entry: MemberIdentity, request: GroupRequest, ctx: Context, out: Outcome
+) -> tuple[Who, Vitals | None]:
+    """Remove whom ``entry`` names. Raises UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+    if group is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    this = group.round
+    if entry.member_id and entry.member_id in this.pending_join:
+        del this.pending_join[entry.member_id]
+        out.timers.append(CancelTimer(pending_timer(group.group_id, entry.member_id)))
+        who = Who(entry.member_id, request.client_id, request.client_host)
+        out.journal.append(
+            MemberRemoved(
+                at_ms=ctx.now_ms,
+                group=group.group_id,
+                who=who,
+                why="pending_left",
+                reason=entry.reason,
+                api_version=request.api_version,
+            )
+        )
+        return who, None
+    member_id = entry.member_id
+    if not member_id and entry.group_instance_id is not None:
+        member_id = this.instances.get(entry.group_instance_id, "")
+    member = group.check_member(member_id, entry.group_instance_id)
+    by_itself = bool(entry.member_id) and request.client_id == member.client_id
+    by = None if by_itself else Who("", request.client_id, request.client_host)
+    vitals = member.vitals(ctx.connections.closed_at_ms(member.connection))
+    remove_member(group, ctx, out, member_id, "left", reason=entry.reason, api_version=request.api_version, by=by)
+    return member.who, vitals

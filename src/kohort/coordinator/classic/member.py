@@ -1,0 +1,80 @@
+"""A member of a classic group as its round knows it: protocols, timeouts, what it has parked (facts 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS
+from kohort.coordinator.journal import Vitals, Who
+from kohort.coordinator.outcome import GroupRequest
+
+Protocols = tuple[tuple[str, bytes], ...]
+"""Names and metadata in the member's order of preference."""
+
+
+@dataclass(slots=True)
+class Member:
+    """What is known of a member; at most one JoinGroup and one SyncGroup of it are parked here."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: Protocols
+    expires_at_ms: int
+    """When the session ends. Heartbeats move it without touching the timer, which looks here when it fires."""
+    last_seen_ms: int
+    assignment: bytes = b""
+    is_new: bool = False
+    """From its first join until the join phase completes; its session is five minutes for so long."""
+    join: GroupRequest | None = None
+    sync: GroupRequest | None = None
+    connection: int = -1
+    longest_gap_ms: int = 0
+    commits: int = 0
+    last_progress_ms: int | None = None
+
+    @property
+    def is_static(self) -> bool:
+        return self.instance_id is not None
+
+    @property
+    def who(self) -> Who:
+        return Who(self.member_id, self.client_id, self.client_host, self.instance_id)
+
+    def metadata_of(self, protocol: str | None) -> bytes:
+        """What the member said for ``protocol``; empty if it does not speak it."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        return b""
+
+    def renew_session(self, now_ms: int) -> None:
+        """The session starts anew. A timer that fires before its end finds out and waits on."""
+        self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
+
+    @property
+    def is_excused(self) -> bool:
+        """Waits for an answer of ours, so its silence says nothing; a new member is not excused (facts 2.8)."""
+        return not self.is_new and (self.join is not None or self.sync is not None)
+
+    def saw(self, connection: int, now_ms: int) -> None:
+        """Note a sign of life, for the journal."""
+        gap_ms = now_ms - self.last_seen_ms
+        if gap_ms > self.longest_gap_ms:
+            self.longest_gap_ms = gap_ms
+        self.last_seen_ms = now_ms
+        self.connection = connection
+
+    def vitals(self, connection_closed_at_ms: int | None) -> Vitals:
+        return Vitals(
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            last_seen_ms=self.last_seen_ms,
+            longest_gap_ms=self.longest_gap_ms,
+            connection_closed_at_ms=connection_closed_at_ms,
+            commits=self.commits,
+            last_progress_ms=self.last_progress_ms,
+        )

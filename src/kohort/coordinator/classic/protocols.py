@@ -1,0 +1,30 @@
+"""What a member says of itself in JoinGroup: its protocols and timeouts."""
+
+from __future__ import annotations
+
+from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.round import Round
+from kohort.coordinator.outcome import GroupRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest
+
+
+def protocols_of(message: JoinGroupRequest) -> Protocols:
+    """The protocols in order of preference; of a name given twice the first stands."""
+    by_name: dict[str, bytes] = {}
+    for protocol in message.protocols:
+        by_name.setdefault(protocol.name, protocol.metadata)
+    return tuple(by_name.items())
+
+
+def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
+    """v0 has none and uses the session timeout for both."""
+    return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
+
+
+def update_member(this: Round, member: Member, request: GroupRequest, protocols: Protocols) -> None:
+    """What a member says when it joins again replaces what it said before."""
+    message = request.message
+    assert isinstance(message, JoinGroupRequest)
+    this.set_protocols(member, protocols)
+    member.session_timeout_ms = message.session_timeout_ms
+    member.rebalance_timeout_ms = rebalance_timeout_of(request, message)

@@ -1,0 +1,206 @@
+"""The round: everything of a classic group that is not written, and so may be dropped at any time.
+
+A round starts as the image of what the log says (``Round.of``) and is changed by decisions until a leader's
+assignment is written; then the log says what the round says, and it goes on from there. Counters are kept, so that a
+join or a heartbeat costs the same in a group of a thousand as in a group of two.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.coordinator.classic.member import Member, Protocols
+from kohort.coordinator.classic.states import State, may_follow
+from kohort.coordinator.journal import Who
+from kohort.coordinator.outcome import GroupRequest
+from kohort.errors import ProtocolError
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_subscribed_topics
+from kohort.wire.messages.group_records import GroupMetadataValue
+
+FENCED_MAX: Final = 100
+"""Most refusals of stale members that one round puts into the journal."""
+
+
+class Round:
+    """Members with their parked requests, and how far the rebalance has come."""
+
+    def __init__(self, state: State, state_since_ms: int, generation_id: int) -> None:
+        self.state = state
+        self.state_since_ms = state_since_ms
+        self.generation_id = generation_id
+        self.protocol_type = ""
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.instances: dict[str, str] = {}
+        self.pending_join: dict[str, int] = {}
+        """Ids that were handed out and have not come back, with the time that they were given."""
+        self.pending_sync: set[str] = set()
+        self.awaiting_join = 0
+        self.supporters: Counter[str] = Counter()
+        """How many members speak each protocol."""
+        self.subscribed_topics: frozenset[str] | None = frozenset()
+        """What the generation subscribes to; None if that cannot be told, which counts as everything."""
+        self.partition_counts: dict[str, int] = {}
+        """Evidence: the size of those topics when the generation began."""
+        # The join phase.
+        self.opened_at_ms = state_since_ms
+        self.initial = False
+        """Opened from Empty: the initial delay runs, and is extended while members come."""
+        self.new_member_added = False
+        self.delay_ms = 0
+        self.remaining_ms = 0
+        # Evidence for the journal.
+        self.assigned_at_ms = state_since_ms
+        self.last_to_sync: Who | None = None
+        self.fenced: set[tuple[str, str, str]] = set()
+
+    @classmethod
+    def of(cls, written: GroupMetadataValue | None, now_ms: int) -> Round:
+        """The round as the log has it (facts 2.18, Loading): with members Stable, without them Empty."""
+        if written is None:
+            return cls(State.EMPTY, now_ms, 0)
+        since_ms = written.current_state_timestamp
+        this = cls(State.STABLE if written.members else State.EMPTY, since_ms, written.generation)
+        this.protocol_type = written.protocol_type
+        this.protocol_name = written.protocol
+        for m in written.members:
+            rebalance_timeout_ms = m.rebalance_timeout if m.rebalance_timeout >= 0 else m.session_timeout
+            member = Member(
+                member_id=m.member_id,
+                instance_id=m.group_instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                session_timeout_ms=m.session_timeout,
+                rebalance_timeout_ms=rebalance_timeout_ms,
+                protocols=((written.protocol or "", m.subscription),),
+                expires_at_ms=now_ms + m.session_timeout,
+                last_seen_ms=now_ms,
+                assignment=m.assignment,
+            )
+            this.add(member)
+        if written.leader in this.members:
+            this.leader = written.leader
+        this.learn_subscriptions()
+        return this
+
+    def move_to(self, state: State, now_ms: int) -> None:
+        assert may_follow(state, self.state), f"{self.state.value} to {state.value}"
+        self.state = state
+        self.state_since_ms = now_ms
+
+    # Members.
+
+    def add(self, member: Member) -> None:
+        if not self.members:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
+        self.supporters.update(name for name, _ in member.protocols)
+
+    def remove(self, member_id: str) -> Member:
+        """Take the member out; the first of those who remain leads if it led. Its parked requests are the caller's."""
+        member = self.members.pop(member_id)
+        if member.instance_id is not None and self.instances.get(member.instance_id) == member_id:
+            del self.instances[member.instance_id]
+        self._uncount(member.protocols)
+        if member.join is not None:
+            self.awaiting_join -= 1
+        self.pending_sync.discard(member_id)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        return member
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """A static member is back under a new id: it keeps its assignment and its leadership."""
+        old_id = member.member_id
+        del self.members[old_id]
+        member.member_id = member_id
+        self.members[member_id] = member
+        assert member.instance_id is not None
+        self.instances[member.instance_id] = member_id
+        if self.leader == old_id:
+            self.leader = member_id
+        if old_id in self.pending_sync:
+            self.pending_sync.remove(old_id)
+            self.pending_sync.add(member_id)
+
+    def set_protocols(self, member: Member, protocols: Protocols) -> None:
+        self._uncount(member.protocols)
+        member.protocols = protocols
+        self.supporters.update(name for name, _ in protocols)
+
+    def _uncount(self, protocols: Protocols) -> None:
+        for name, _ in protocols:
+            self.supporters[name] -= 1
+            if not self.supporters[name]:
+                del self.supporters[name]
+
+    # Parked requests.
+
+    def park_join(self, member: Member, request: GroupRequest) -> GroupRequest | None:
+        """Hold the member's JoinGroup until the join phase is over; returns an older one that it replaces."""
+        older, member.join = member.join, request
+        if older is None:
+            self.awaiting_join += 1
+        return older
+
+    def take_join(self, member: Member) -> GroupRequest | None:
+        request, member.join = member.join, None
+        if request is not None:
+            self.awaiting_join -= 1
+        return request
+
+    # What the members amount to.
+
+    @property
+    def all_joined(self) -> bool:
+        return self.awaiting_join == len(self.members) and not self.pending_join
+
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that a member asks for (facts 2.7)."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether someone with these protocols can be a member (facts 2.5)."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
+
+    def vote(self) -> str | None:
+        """The protocol of the next generation (facts 2.7): each member votes for the first of its own that all speak.
+
+        Of equally many votes, the one that the first member puts first wins.
+        """
+        candidates = {name for name, count in self.supporters.items() if count == len(self.members)}
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            choice = next((name for name, _ in member.protocols if name in candidates), None)
+            if choice is not None:
+                votes[choice] += 1
+        if not votes:
+            return None
+        most = max(votes.values())
+        first = next(iter(self.members.values()))
+        return next(name for name, _ in first.protocols if votes[name] == most)
+
+    def learn_subscriptions(self) -> None:
+        """Parse which topics the members subscribe to, once per generation."""
+        self.subscribed_topics = None
+        if not self.members:
+            self.subscribed_topics = frozenset()
+        if self.protocol_type != PROTOCOL_TYPE or self.protocol_name is None or not self.members:
+            return
+        topics: set[str] = set()
+        try:
+            for blob in {m.metadata_of(self.protocol_name) for m in self.members.values()}:
+                topics.update(parse_subscribed_topics(blob))
+        except ProtocolError:
+            return
+        self.subscribed_topics = frozenset(topics)
+
+    def subscribes_to(self, topic: str) -> bool:
+        return self.subscribed_topics is None or topic in self.subscribed_topics

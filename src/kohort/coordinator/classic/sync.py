@@ -1,0 +1,144 @@
+"""SyncGroup (14) v0-5: the leader's assignment becomes the written generation (facts 2.9, KIP-345, KIP-559).
+
+Deviation from Kafka: a SyncGroup that replaces a parked one of the same member has the older answered with
+REBALANCE_IN_PROGRESS instead of forgetting it.
+"""
+
+from __future__ import annotations
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.classic.group import ClassicGroup, generation_of
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.ownership import moves_between, owners_of
+from kohort.coordinator.classic.rebalance import keep_session, open_round, remove_member
+from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.timers import sync_timer
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import AssignmentWritten, RoundSettled, Trigger
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
+from kohort.coordinator.records import GroupWritten
+from kohort.coordinator.refusals import refusal
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
+
+FIRST_WITH_PROTOCOL = 5
+
+
+def check_sync_request(request: GroupRequest, _config: BrokerConfig) -> None:
+    """What can be refused without looking at the group."""
+    message = request.message
+    assert isinstance(message, SyncGroupRequest)
+    named = message.protocol_type is not None and message.protocol_name is not None
+    if request.api_version >= FIRST_WITH_PROTOCOL and not named:
+        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from v5")
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def decide_sync(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
+    message = request.message
+    assert isinstance(message, SyncGroupRequest)
+    this = group.round
+    member = group.check_member(message.member_id, message.group_instance_id)
+    group.check_generation(message.generation_id)
+    _check_protocol(this, message)
+    if this.state is State.PREPARING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    member.saw(request.connection, ctx.now_ms)
+    out = Outcome()
+    if this.state is State.STABLE:
+        keep_session(group, member, ctx, out)
+        out.replies.append(Reply(request, synced(this, member)))
+    else:
+        older, member.sync = member.sync, request
+        if older is not None:
+            out.replies.append(refusal(older, ErrorCode.REBALANCE_IN_PROGRESS))
+        if this.leader == member.member_id:
+            _write_assignments(group, message, ctx, out)
+    _note_synced(group, member, ctx, out)
+    return out
+
+
+def _check_protocol(this: Round, message: SyncGroupRequest) -> None:
+    type_differs = message.protocol_type is not None and message.protocol_type != this.protocol_type
+    name_differs = message.protocol_name is not None and message.protocol_name != this.protocol_name
+    if type_differs or name_differs:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group speaks {this.protocol_type}/{this.protocol_name}"
+        )
+
+
+def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Context, out: Outcome) -> None:
+    """Everyone whom the leader left out gets nothing; ids that it made up are ignored."""
+    this = group.round
+    given = {a.member_id: a.assignment for a in message.assignments}
+    took_ms = ctx.now_ms - this.state_since_ms
+    this.move_to(State.STABLE, ctx.now_ms)
+    this.assigned_at_ms = ctx.now_ms
+    for member in this.members.values():
+        member.assignment = given.get(member.member_id, b"")
+        if member.sync is not None:
+            out.replies.append(Reply(member.sync, synced(this, member)))
+            member.sync = None
+            keep_session(group, member, ctx, out)
+    value = generation_of(this)
+    out.records.append(GroupWritten(group.group_id, value))
+    partitions = owners_of(value)
+    out.journal.append(
+        AssignmentWritten(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            generation=this.generation_id,
+            took_ms=took_ms,
+            partitions=partitions,
+            moves=moves_between(owners_of(group.written), partitions),
+        )
+    )
+
+
+def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
+    """The sync timer goes when the last member of the generation has asked for its assignment."""
+    this = group.round
+    if member.member_id in this.pending_sync:
+        this.pending_sync.remove(member.member_id)
+        if not this.pending_sync:
+            out.timers.append(CancelTimer(sync_timer(group.group_id)))
+            this.last_to_sync = member.who
+    if this.state is State.STABLE and not this.pending_sync and this.last_to_sync is not None:
+        took_ms = ctx.now_ms - this.assigned_at_ms
+        out.journal.append(
+            RoundSettled(
+                at_ms=ctx.now_ms,
+                group=group.group_id,
+                generation=this.generation_id,
+                last=this.last_to_sync,
+                took_ms=took_ms,
+            )
+        )
+        this.last_to_sync = None
+
+
+def synced(this: Round, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        protocol_type=this.protocol_type, protocol_name=this.protocol_name, assignment=member.assignment
+    )
+
+
+def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
+    """Members of the generation that did not ask for their assignment in time are removed (facts 2.7)."""
+    this, out = group.round, Outcome()
+    if this.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not this.pending_sync:
+        return out
+    led = this.leader in this.pending_sync
+    missing = [m for m in this.members if m in this.pending_sync]
+    gone = [remove_member(group, ctx, out, member_id, "sync_timeout") for member_id in missing]
+    trigger = Trigger(
+        event="sync_timeout",
+        who=gone[0].who,
+        vitals=gone[0].vitals(ctx.connections.closed_at_ms(gone[0].connection)),
+        others=tuple(m.who for m in gone[1:]),
+        leader_lost=led,
+    )
+    open_round(group, ctx, out, trigger)
+    return out

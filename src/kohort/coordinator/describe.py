@@ -1,0 +1,91 @@
+"""DescribeGroups (15) v0-6, ListGroups (16) v0-5, DeleteGroups (42) v0-3; facts 2.15, 2.16."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.rebalance import forget_timers
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import GroupDeleted, Who
+from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.outcome import GroupRequest, Outcome
+from kohort.coordinator.records import GroupWritten, OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, ListedGroup
+
+FIRST_WITH_GROUP_ID_NOT_FOUND = 6
+CLASSIC = "classic"
+
+
+def describe_group(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:
+    """What members said of themselves, and their assignments, are shown in a stable group only."""
+    if group is None:
+        missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
+        return DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
+            error_message=f"Group {group_id} not found." if missing else None,
+            group_id=group_id,
+            group_state=State.DEAD.value,
+        )
+    this = group.round
+    stable = this.state is State.STABLE
+    return DescribedGroup(
+        group_id=group_id,
+        group_state=this.state.value,
+        protocol_type=this.protocol_type,
+        protocol_data=(this.protocol_name or "") if stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=m.member_id,
+                group_instance_id=m.instance_id,
+                client_id=m.client_id,
+                client_host=m.client_host,
+                member_metadata=m.metadata_of(this.protocol_name) if stable else b"",
+                member_assignment=m.assignment if stable else b"",
+            )
+            for m in this.members.values()
+        ],
+    )
+
+
+def refused_description(group_id: str, error: ApiError, version: int) -> DescribedGroup:
+    message = str(error) if version >= FIRST_WITH_GROUP_ID_NOT_FOUND else None
+    return DescribedGroup(error_code=error.code, error_message=message, group_id=group_id)
+
+
+def list_groups(groups: Iterable[ClassicGroup], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+    """Those whose state and type are among the ones asked for; no filter lets all through."""
+    wanted = {s.strip().lower() for s in states}
+    if types and CLASSIC not in {t.strip().lower() for t in types}:
+        return []
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.round.protocol_type,
+            group_state=group.state.value,
+            group_type=CLASSIC,
+        )
+        for group in groups
+        if not wanted or group.state.value.lower() in wanted
+    ]
+
+
+def decide_delete_group(
+    group: ClassicGroup | None, offsets: GroupOffsets | None, request: GroupRequest, ctx: Context
+) -> Outcome:
+    """Tombstones for the group and all its offsets, in one write. Raises ApiError if it is not empty, or not there."""
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is not State.EMPTY:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
+    out = Outcome()
+    for topic, partition, _ in offsets or ():
+        out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
+    out.records.append(GroupWritten(group.group_id, None))
+    forget_timers(group, out)
+    group.round.pending_join.clear()
+    by = Who("", request.client_id, request.client_host)
+    out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group.group_id, why="deleted", by=by))
+    return out

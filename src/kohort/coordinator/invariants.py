@@ -1,0 +1,178 @@
+"""What must hold after every event (design section 10). Off in a server, on in every test and in the simulator.
+
+1. What was acknowledged is written: ``check_acknowledged``.
+2. Nothing waits without a timer that ends the wait: ``check_waits``.
+3. A quiet failover moves nothing: in a quiet group the round is what the log would make of it, ``check_written``; and
+   what is written is what replaying the log gives, ``check_replay``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kohort.clock import Timers
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.outcome import Reply, TimerKey
+from kohort.coordinator.records import KeyValue, parse_record
+from kohort.coordinator.replay import replay
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
+from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
+
+ShardTimers = Timers[tuple[int, TimerKey]]
+
+
+class InvariantBroken(AssertionError):
+    """The coordinator contradicts itself: a bug, never a client's doing."""
+
+
+def require(condition: bool, what: str, group: ClassicGroup) -> None:
+    if not condition:
+        raise InvariantBroken(f"group {group.group_id!r} ({group.state.value}): {what}")
+
+
+def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
+    """Everything that can be checked of the groups of one partition."""
+    for group in groups.by_id.values():
+        check_group(groups, group, partition, timers)
+    for group_id in groups.offsets:
+        if group_id not in groups.by_id:
+            raise InvariantBroken(f"offsets of a group that is not here: {group_id!r}")
+
+
+def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
+    require(not group.is_blank or group.group_id in groups.offsets, "nothing is left of it", group)
+    check_counts(group)
+    check_state(group)
+    check_waits(group, partition, timers)
+    check_written(group)
+
+
+def check_counts(group: ClassicGroup) -> None:
+    """What is counted is what is there."""
+    this = group.round
+    members = this.members
+    require(this.awaiting_join == sum(m.join is not None for m in members.values()), "awaiting_join", group)
+    names = Counter(name for m in members.values() for name, _ in m.protocols)
+    require(this.supporters == names, "supporters of protocols", group)
+    instances = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
+    require(this.instances == instances, "instance ids", group)
+    require(not this.pending_join.keys() & members.keys(), "a member is pending", group)
+    require(this.pending_sync <= members.keys(), "a stranger's SyncGroup is awaited", group)
+    require(all(m.member_id == key for key, m in members.items()), "a member under another's id", group)
+
+
+def check_state(group: ClassicGroup) -> None:
+    """What each state says of the members."""
+    this = group.round
+    members = this.members.values()
+    if this.state is State.EMPTY:
+        require(not this.members, "members of an empty group", group)
+    elif this.state is not State.PREPARING_REBALANCE:
+        require(bool(this.members), "no members", group)
+    if this.members:
+        require(this.leader in this.members, "the leader is no member", group)
+        require(this.vote() is not None, "no protocol that all members speak", group)
+    if this.state is not State.PREPARING_REBALANCE:
+        require(not this.awaiting_join, "a JoinGroup is parked", group)
+        require(not any(m.is_new for m in members), "a new member without a round", group)
+    if this.state is not State.COMPLETING_REBALANCE:
+        require(all(m.sync is None for m in members), "a SyncGroup is parked", group)
+    else:
+        require(this.leader in this.pending_sync, "the leader has synced, but the group is not stable", group)
+    require(group.last_generation_id >= this.generation_id, "its generation is ahead of the last one given", group)
+
+
+def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
+    """Whoever waits, and whatever is waited for, has a timer."""
+    this, group_id = group.round, group.group_id
+
+    def is_set(key: TimerKey) -> bool:
+        return (partition, key) in timers
+
+    if this.state is State.PREPARING_REBALANCE:
+        require(is_set(round_timer(group_id)), "a round without a timer", group)
+    if this.pending_sync:
+        require(is_set(sync_timer(group_id)), "SyncGroups are awaited without a timer", group)
+    for member_id in this.pending_join:
+        require(is_set(pending_timer(group_id, member_id)), f"{member_id} is pending without a timer", group)
+    for member in this.members.values():
+        deadline_ms = timers.deadline_ms((partition, session_timer(group_id, member.member_id)))
+        if deadline_ms is None:
+            require(member.is_excused, f"{member.member_id} has no session timer", group)
+        elif not member.is_excused:
+            require(deadline_ms <= member.expires_at_ms, f"{member.member_id}: its timer is late", group)
+
+
+def check_written(group: ClassicGroup) -> None:
+    """In a stable or empty group the log says what members were told, so that a failover moves nothing."""
+    this, written = group.round, group.written
+    if this.state is State.STABLE:
+        require(written is not None, "stable, but not written", group)
+    if written is None or this.state not in (State.STABLE, State.EMPTY):
+        return
+    require(written.generation == this.generation_id, f"generation {written.generation} is written", group)
+    require((written.protocol, written.leader) == (this.protocol_name, this.leader), "protocol or leader", group)
+    told = {m.member_id: (m.instance_id, m.assignment) for m in this.members.values()}
+    on_log = {m.member_id: (m.group_instance_id, m.assignment) for m in written.members}
+    require(told == on_log, "its members or assignments are not those on the log", group)
+
+
+def check_acknowledged(groups: Groups, reply: Reply) -> None:
+    """A reply that says that something is done may leave only once it is written."""
+    message, asked = reply.message, reply.asked.message
+    if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
+        assert isinstance(asked, SyncGroupRequest)
+        group = groups.by_id[asked.group_id]
+        assigned = {m.member_id: m.assignment for m in group.written.members} if group.written else {}
+        require(assigned.get(asked.member_id) == message.assignment, "an assignment that is not written", group)
+    elif isinstance(message, OffsetCommitResponse):
+        assert isinstance(asked, OffsetCommitRequest)
+        _check_commit_acknowledged(groups, asked, message)
+    elif isinstance(message, JoinGroupResponse) and message.skip_assignment:
+        group = groups.by_id[getattr(asked, "group_id", "")]
+        ids = [m.member_id for m in group.written.members] if group.written else []
+        require(message.member_id in ids, "a static member's new id is not written", group)
+
+
+def _check_commit_acknowledged(groups: Groups, asked: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
+    offsets = groups.offsets.get(asked.group_id)
+    for topic, answered in zip(asked.topics, response.topics, strict=True):
+        if not topic.name:
+            continue  # by topic id: the name is not in the request
+        for p, result in zip(topic.partitions, answered.partitions, strict=True):
+            value = offsets.get(topic.name, p.partition_index) if offsets is not None else None
+            if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
+                raise InvariantBroken(f"a commit of {asked.group_id!r} was acknowledged and is not written: {p!r}")
+
+
+Written = tuple[dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue]]
+
+
+def written_state(groups: Groups) -> Written:
+    """Everything that is written, as plain values."""
+    generations = {g.group_id: g.written for g in groups.by_id.values() if g.written is not None}
+    offsets = {
+        (group_id, topic, partition): value
+        for group_id, committed in groups.offsets.items()
+        for topic, partition, value in committed
+    }
+    return generations, offsets
+
+
+def check_replay(groups: Groups, log: Iterable[KeyValue]) -> None:
+    """Replaying the log of the partition gives the written state, bytes and all."""
+    again = Groups()
+    for key, value in log:
+        record = parse_record(key, value)
+        if record is not None:
+            replay(again, record, 0)
+    if written_state(again) != written_state(groups):
+        raise InvariantBroken(
+            f"replaying the log gives {written_state(again)!r}, but what is written is {written_state(groups)!r}"
+        )

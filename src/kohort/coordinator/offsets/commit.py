@@ -1,0 +1,139 @@
+"""OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10); facts 2.12.
+
+Deviation from Kafka: the answer keeps the request's order of topics.
+"""
+
+from __future__ import annotations
+
+from kohort.coordinator.classic.fencing import note_fenced
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.context import Context
+from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
+from kohort.coordinator.records import OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import NO_UUID
+from kohort.wire.messages.group_records import OffsetCommitValue
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+FIRST_WITH_GROUP_ID_NOT_FOUND = 9
+FIRST_WITH_TOPIC_IDS = 10
+
+
+def decide_commit(
+    group: ClassicGroup | None, offsets: GroupOffsets | None, request: GroupRequest, ctx: Context
+) -> Outcome:
+    """One record per accepted partition, all in one write; the other partitions say why not."""
+    message = request.message
+    assert isinstance(message, OffsetCommitRequest)
+    out = Outcome(round_changed=False)
+    member, group_code = None, ErrorCode.NONE
+    try:
+        member = _committing_member(group, message, request.api_version)
+    except ApiError as error:
+        group_code = error.code
+        if group is not None:
+            note_fenced(group, request, error, ctx, out)
+    topics = [_commit_topic(topic, group_code, request, message, ctx, out) for topic in message.topics]
+    if member is not None and group_code is ErrorCode.NONE:
+        member.saw(request.connection, ctx.now_ms)
+        member.renew_session(ctx.now_ms)
+        _note_progress(member, offsets, out, ctx.now_ms)
+    out.replies.append(Reply(request, OffsetCommitResponse(topics=topics)))
+    return out
+
+
+def _committing_member(group: ClassicGroup | None, message: OffsetCommitRequest, version: int) -> Member | None:
+    """The member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
+    generation_id = message.generation_id_or_member_epoch
+    if group is None:
+        if generation_id < 0:
+            return None
+        missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.ILLEGAL_GENERATION)
+    if generation_id < 0 and group.state is State.EMPTY:
+        return None
+    if generation_id < 0 and not message.member_id and message.group_instance_id is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
+    member = group.check_member(message.member_id, message.group_instance_id)
+    group.check_generation(generation_id)
+    if group.state is State.COMPLETING_REBALANCE:
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return member
+
+
+def _commit_topic(
+    topic: OffsetCommitRequestTopic,
+    group_code: ErrorCode,
+    request: GroupRequest,
+    message: OffsetCommitRequest,
+    ctx: Context,
+    out: Outcome,
+) -> OffsetCommitResponseTopic:
+    by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
+    name = ctx.topics.topic_name(topic.topic_id) if by_id else topic.name
+    count = None if name is None else ctx.topics.partition_count(name)
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if by_id and name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    results = []
+    for p in topic.partitions:
+        code = group_code
+        if count is None or not 0 <= p.partition_index < count:
+            code = missing
+        elif code is ErrorCode.NONE and _too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
+            code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        elif code is ErrorCode.NONE:
+            assert name is not None
+            value = _value(p, name, message.retention_time_ms, ctx.topics, ctx.now_ms)
+            out.records.append(OffsetCommitted(message.group_id, name, p.partition_index, value))
+        results.append(OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code))
+    return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)
+
+
+def _value(
+    p: OffsetCommitRequestPartition, name: str, retention_ms: int, topics: TopicsView, now_ms: int
+) -> OffsetCommitValue:
+    metadata = p.committed_metadata or ""
+    if retention_ms != -1:
+        # Only version 1 of the record has an expiry, and it has no epoch and no topic id: what cannot be read back
+        # after a restart is not kept before it either.
+        return OffsetCommitValue(
+            offset=p.committed_offset,
+            metadata=metadata,
+            commit_timestamp=now_ms,
+            expire_timestamp=now_ms + retention_ms,
+        )
+    return OffsetCommitValue(
+        offset=p.committed_offset,
+        leader_epoch=p.committed_leader_epoch,
+        metadata=metadata,
+        commit_timestamp=now_ms,
+        topic_id=topics.topic_id(name) or NO_UUID,
+    )
+
+
+def _too_long(metadata: str | None, limit: int) -> bool:
+    """Kafka compares the option, named bytes, with the length of a Java string: UTF-16 units."""
+    if metadata is None or 2 * len(metadata) <= limit:
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
+
+
+def _note_progress(member: Member, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
+    """Evidence for the journal: a member that commits, and moves forward, is at work."""
+    member.commits += 1
+    for record in out.records:
+        assert isinstance(record, OffsetCommitted)
+        assert record.value is not None
+        before = None if offsets is None else offsets.get(record.topic, record.partition)
+        if before is None or before.offset < record.value.offset:
+            member.last_progress_ms = now_ms
+            return

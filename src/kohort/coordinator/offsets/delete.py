@@ -1,0 +1,71 @@
+"""OffsetDelete (47) v0, KIP-496; and what a deleted topic leaves behind (facts 2.15)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.context import Context
+from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
+from kohort.coordinator.records import OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE
+from kohort.wire.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+def check_offset_delete_request(request: GroupRequest, _config: BrokerConfig) -> None:
+    message = request.message
+    assert isinstance(message, OffsetDeleteRequest)
+    if not message.group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def decide_offset_delete(
+    group: ClassicGroup | None, offsets: GroupOffsets | None, request: GroupRequest, ctx: Context
+) -> Outcome:
+    """Tombstones for offsets that nobody works on; deleting what is not there is no error."""
+    message = request.message
+    assert isinstance(message, OffsetDeleteRequest)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    has_members = group.state is not State.EMPTY
+    if has_members and group.round.protocol_type != PROTOCOL_TYPE:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "what its members work on is not known")
+    out = Outcome(round_changed=False)
+    results = []
+    for topic in message.topics:
+        count = ctx.topics.partition_count(topic.name)
+        busy = has_members and group.round.subscribes_to(topic.name)
+        partitions = []
+        for p in topic.partitions:
+            code = ErrorCode.NONE
+            if count is None or not 0 <= p.partition_index < count:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif busy:
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            elif offsets is not None and offsets.get(topic.name, p.partition_index) is not None:
+                out.records.append(OffsetCommitted(group.group_id, topic.name, p.partition_index, None))
+            partitions.append(OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=code))
+        results.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
+    out.replies.append(Reply(request, OffsetDeleteResponse(topics=results)))
+    return out
+
+
+def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
+    """Tombstones for every offset in the deleted topics, but not for those of a topic made anew under the name."""
+    out = Outcome(round_changed=False)
+    for topic, partition, value in offsets:
+        if topic not in names:
+            continue
+        current = topics.topic_id(topic)
+        if current is None or value.topic_id != current:
+            out.records.append(OffsetCommitted(group_id, topic, partition, None))
+    return out

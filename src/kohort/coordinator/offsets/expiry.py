@@ -1,0 +1,48 @@
+"""Which offsets have expired (facts 2.17, KIP-211), and which groups go with their last one."""
+
+from __future__ import annotations
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import State
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import GroupDeleted
+from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.outcome import Outcome
+from kohort.coordinator.records import GroupWritten, OffsetCommitted
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE
+from kohort.wire.messages.group_records import OffsetCommitValue
+
+
+def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
+    """Tombstones for what has expired, and for the group itself if it is empty and nothing is left."""
+    out = Outcome(round_changed=False)
+    retention_ms = ctx.config.offsets_retention_minutes * 60_000
+    kept = 0
+    for topic, partition, value in offsets:
+        if has_expired(group, topic, value, ctx.now_ms, retention_ms):
+            out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
+        else:
+            kept += 1
+    if not kept and group.state is State.EMPTY and not group.round.pending_join:
+        if group.written is not None:
+            out.records.append(GroupWritten(group.group_id, None))
+        if out.records:
+            out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group.group_id, why="expired"))
+    return out
+
+
+def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+    """Whether nobody has needed the offset for the retention time; from when that counts depends on the group."""
+    if value.expire_timestamp != -1:
+        return now_ms >= value.expire_timestamp
+    this = group.round
+    since_ms = value.commit_timestamp
+    if not this.protocol_type:
+        if this.state is not State.EMPTY:
+            return False
+    elif this.state is State.EMPTY:
+        if this.state_since_ms != -1:
+            since_ms = this.state_since_ms
+    elif this.protocol_type != PROTOCOL_TYPE or this.state is not State.STABLE or this.subscribes_to(topic):
+        return False
+    return now_ms - since_ms >= retention_ms

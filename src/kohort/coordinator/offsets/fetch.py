@@ -1,0 +1,126 @@
+"""OffsetFetch (9) v1-10: KIP-88, KIP-320, KIP-447, KIP-709 (several groups), topic ids (v10); facts 2.14.
+
+Reads what is written. ``require_stable`` has nothing to wait for: every write is on the log when its request ends, and
+there are no pending transactional offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.outcome import GroupRequest, Reply, TopicsView
+from kohort.coordinator.refusals import refusal
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import NO_UUID
+from kohort.wire.messages.group_records import OffsetCommitValue
+from kohort.wire.messages.offsets import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+FIRST_WITH_GROUPS = 8
+FIRST_WITH_TOPIC_IDS = 10
+NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
+
+Lookup = Callable[[str], GroupOffsets | None]
+"""The offsets of a group, None if there is no such group. Raises ApiError if this broker cannot say."""
+
+
+def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Reply:
+    """An unknown group is no error: nothing is committed."""
+    message = request.message
+    assert isinstance(message, OffsetFetchRequest)
+    if request.api_version >= FIRST_WITH_GROUPS:
+        by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
+        groups = [_group(group, offsets_of, topics, by_id=by_id) for group in message.groups]
+        return Reply(request, OffsetFetchResponse(groups=groups))
+    try:
+        offsets = offsets_of(message.group_id) or GroupOffsets()
+    except ApiError as error:
+        return refusal(request, error.code)
+    asked: Iterable[tuple[str, Iterable[int]]]
+    if message.topics is None:
+        asked = [(topic, sorted(partitions)) for topic, partitions in offsets.by_topic.items()]
+    else:
+        asked = [(topic.name, topic.partition_indexes) for topic in message.topics]
+    return Reply(
+        request,
+        OffsetFetchResponse(
+            topics=[
+                OffsetFetchResponseTopic(
+                    name=name, partitions=[_partition(p, _valid(offsets, name, p, topics)) for p in partitions]
+                )
+                for name, partitions in asked
+            ]
+        ),
+    )
+
+
+def _group(
+    group: OffsetFetchRequestGroup, offsets_of: Lookup, topics: TopicsView, *, by_id: bool
+) -> OffsetFetchResponseGroup:
+    try:
+        offsets = offsets_of(group.group_id) or GroupOffsets()
+    except ApiError as error:
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
+    if group.topics is None:
+        found = _all_topics(offsets, topics, by_id=by_id)
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=found)
+    results = []
+    for topic in group.topics:
+        name = topics.topic_name(topic.topic_id) if by_id else topic.name
+        code = ErrorCode.NONE if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+        partitions = [
+            _partitions(p, NOTHING if name is None else _valid(offsets, name, p, topics), code)
+            for p in topic.partition_indexes
+        ]
+        results.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic.topic_id, partitions=partitions))
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=results)
+
+
+def _all_topics(offsets: GroupOffsets, topics: TopicsView, *, by_id: bool) -> list[OffsetFetchResponseTopics]:
+    """Whatever is committed; by id only topics that exist, since no others have one."""
+    results = []
+    for name, partitions in offsets.by_topic.items():
+        topic_id = topics.topic_id(name)
+        if by_id and topic_id is None:
+            continue
+        found = [_partitions(p, _valid(offsets, name, p, topics), ErrorCode.NONE) for p in sorted(partitions)]
+        results.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id or NO_UUID, partitions=found))
+    return results
+
+
+def _valid(offsets: GroupOffsets, name: str, partition: int, topics: TopicsView) -> OffsetCommitValue:
+    """The offset, unless it was committed for an earlier topic of the same name."""
+    value = offsets.get(name, partition)
+    if value is None:
+        return NOTHING
+    topic_id = topics.topic_id(name)
+    recreated = topic_id is not None and value.topic_id not in (NO_UUID, topic_id)
+    return NOTHING if recreated else value
+
+
+def _partition(index: int, value: OffsetCommitValue) -> OffsetFetchResponsePartition:
+    return OffsetFetchResponsePartition(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
+
+
+def _partitions(index: int, value: OffsetCommitValue, code: ErrorCode) -> OffsetFetchResponsePartitions:
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+        error_code=code,
+    )
