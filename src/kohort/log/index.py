@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import Final
 
@@ -43,6 +44,9 @@ class OffsetIndex:
 
     def __len__(self) -> int:
         return len(self._offsets)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return zip(self._offsets, self._positions, strict=True)
 
     @property
     def last_position(self) -> int:

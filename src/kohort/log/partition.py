@@ -142,6 +142,7 @@ class PartitionLog:
         if header.producer_id >= 0:
             repeated = self.producers.check(header)
             if repeated is not None:
+                self._maybe_flush(now_ms)
                 return self._already(repeated)
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
@@ -156,7 +157,8 @@ class PartitionLog:
         append_time_ms = now_ms if self._log_append_time else -1
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, append_time_ms, now_ms)
-        self._after_append(last_offset + 1 - base_offset, now_ms)
+        self._unflushed_records += header.record_count
+        self._maybe_flush(now_ms)
         return Appended(base_offset, last_offset, append_time_ms, self._start_offset)
 
     def _already(self, batch: ProducedBatch) -> Appended:
@@ -179,11 +181,14 @@ class PartitionLog:
             self.epochs.assign(0, self._next_offset)
             self._save_epochs()
 
-    def _after_append(self, records: int, now_ms: int) -> None:
-        self._unflushed_records += records
+    def _maybe_flush(self, now_ms: int) -> None:
+        """Flush before the answer where ``flush.messages`` says so, for a repeat too: the first flush may have failed."""
         if self._unflushed_records >= self._config.flush_messages:
-            self.flush()
-        elif self._config.flush_ms < LONG_MAX and self._flush_due_ms is None:
+            try:
+                self.flush()
+            except StorageError as error:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+        elif self._unflushed_records and self._config.flush_ms < LONG_MAX and self._flush_due_ms is None:
             self._flush_due_ms = now_ms + self._config.flush_ms
             if self._on_flush_due is not None:
                 self._on_flush_due(self.tp, self._flush_due_ms)

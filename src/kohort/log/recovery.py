@@ -72,6 +72,7 @@ def recover(place: Place, now_ms: int) -> Recovered:
     ]
     if not segments:
         segments = [Segment(place.storage, place.folder, place.start_offset, place.limits, now_ms)]
+    _drop_indexes(place, files)
     epochs = _read_epochs(place, segments, files, notes)
     first_unflushed = len(segments) - 1 if place.clean else _floor(segments, place.recovery_point)
     snapshot_limit = None if place.clean else segments[first_unflushed].base_offset
@@ -84,7 +85,7 @@ def recover(place: Place, now_ms: int) -> Recovered:
             producers.record(header, header.base_offset, header.max_timestamp, now_ms)
 
     if place.clean:
-        next_offset = _open_clean(place, segments, files, replay_from, replay, notes)
+        next_offset = _open_clean(segments, replay_from, replay, notes)
     else:
         _replay_headers(segments, first_unflushed, replay_from, replay, notes)
         next_offset = _recover_unflushed(segments, first_unflushed, replay, notes)
@@ -135,6 +136,14 @@ def _sort_files(place: Place, notes: list[str]) -> _Files:
     return found
 
 
+def _drop_indexes(place: Place, files: _Files) -> None:
+    """An empty log has no use for an index (Kafka preallocates them); new entries must not follow old ones."""
+    for base, size in files.segments.items():
+        for name, index_size in files.indexes.get(base, []):
+            if index_size and not size:
+                place.storage.delete(f"{place.folder}/{name}")
+
+
 def _floor(segments: list[Segment], offset: int) -> int:
     """Index of the segment that holds ``offset``, or of the first."""
     return max((i for i, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
@@ -180,18 +189,12 @@ def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes:
 
 
 def _open_clean(
-    place: Place,
-    segments: list[Segment],
-    files: _Files,
-    replay_from: int,
-    replay: Callable[[BatchHeader], None],
-    notes: list[str],
+    segments: list[Segment], replay_from: int, replay: Callable[[BatchHeader], None], notes: list[str]
 ) -> int:
     """Find where the log ends by the last segment's index; fall back to recovery where that does not add up."""
     last = segments[-1]
     _replay_headers(segments, len(segments) - 1, replay_from, replay, notes)
     if not last.size:
-        _drop_indexes(place, files, last)
         return last.base_offset
     try:
         next_offset = last.end_offset()
@@ -202,13 +205,6 @@ def _open_clean(
         notes.append(f"the stop was clean, but {error}")
         return _recover_unflushed(segments, len(segments) - 1, replay, notes)
     return next_offset
-
-
-def _drop_indexes(place: Place, files: _Files, segment: Segment) -> None:
-    """An empty log has no use for an index (Kafka preallocates them); new entries must not follow old ones."""
-    for name, size in files.indexes.get(segment.base_offset, []):
-        if size:
-            place.storage.delete(f"{place.folder}/{name}")
 
 
 def _replay_headers(
@@ -238,9 +234,12 @@ def _recover_unflushed(
     for i in range(first, len(segments)):
         segment = segments[i]
         limit = segments[i + 1].base_offset if i + 1 < len(segments) else None
+        expected = max(expected, segment.base_offset)
+        if not segment.size:
+            continue
         check = _Check(segment, limit, replay)
         segment.rebuild_indexes(check.good_batches())
-        expected = max(expected, segment.base_offset, check.next_offset)
+        expected = max(expected, check.next_offset)
         if check.problem:
             cut = segment.size - check.good_bytes
             notes.append(f"cut {cut} bytes at offset {expected} from {segment.log_name}: {check.problem}")

@@ -281,6 +281,10 @@ class Segment:
         except CorruptRecord as error:
             raise CorruptLog(f"{self._path('log')}: {error.problem}") from error
 
+    def index_entries(self) -> list[tuple[int, int]]:
+        """Last offset and position of each indexed batch."""
+        return [(self.base_offset + relative, position) for relative, position in self._indexes()[0]]
+
     def batch(self, position: int, header: BatchHeader) -> bytes:
         """The bytes of one batch."""
         return self._open().read(position, header.size)

@@ -1,0 +1,272 @@
+"""Logs on real files: the Storage of ``kohort serve --data DIR``.
+
+Appends go to the page cache with ``pwritev`` and outlive the process; ``flush`` takes them to the disk. ``start_flush``
+hands that to one thread, so that ending a segment of a gigabyte does not hold up the broker. The folder is
+locked while it is open, with the lock that Kafka takes, so neither a second broker nor a Kafka uses it by mistake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from kohort.errors import DataDirInUse, StorageError
+from kohort.wire.codec import Buffer
+
+LOCK_FILE: Final = ".lock"
+REPLACEMENT: Final = ".tmp"
+IOV_MAX: Final = 1024
+
+_open_here: set[Path] = set()
+"""Folders open in this process: POSIX locks do not keep a process from itself."""
+
+
+@contextlib.contextmanager
+def _saying(what: str) -> Iterator[None]:
+    """Turn the system's refusal into a StorageError that says what was refused."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot {what}: {error.strerror or error}") from error
+
+
+class RealFile:
+    """One open file. Its size is what was appended whole: a write that fails half-way is cut off again."""
+
+    def __init__(self, path: Path, flusher: ThreadPoolExecutor, *, sync: bool) -> None:
+        self._path = path
+        self._flusher = flusher
+        self._sync = sync
+        with _saying(f"open {path}"):
+            try:
+                self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                self._new = False
+            except FileNotFoundError:
+                self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                self._new = True
+            self._size = os.fstat(self._fd).st_size
+        self._flushed = 0
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    @property
+    def flushed(self) -> int:
+        return self._flushed
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        at = self._size
+        total = sum(map(len, buffers))
+        try:
+            done = os.pwritev(self._fd, buffers, at) if len(buffers) <= IOV_MAX else 0
+            if done < total:
+                self._write_rest(buffers, at, done, total)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, at)
+            raise StorageError(f"cannot write {total} bytes to {self._path}: {error.strerror or error}") from error
+        self._size = at + total
+        return at
+
+    def _write_rest(self, buffers: Sequence[Buffer], at: int, done: int, total: int) -> None:
+        """A write was cut short (a signal, a disk nearly full): go on where it ended."""
+        with memoryview(b"".join(buffers)) as rest:
+            while done < total:
+                done += os.pwrite(self._fd, rest[done:], at + done)
+
+    def read(self, at: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, at)
+            while len(data) < size and at + len(data) < self._size:
+                more = os.pread(self._fd, size - len(data), at + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise StorageError(f"cannot read {self._path} at {at}: {error.strerror or error}") from error
+        return data
+
+    def truncate(self, size: int) -> None:
+        with _saying(f"cut {self._path} to {size} bytes"):
+            os.ftruncate(self._fd, size)
+        self._size = size
+        self._flushed = min(self._flushed, size)
+
+    def flush(self) -> None:
+        size = self._size
+        with _saying(f"flush {self._path}"):
+            if self._sync:
+                _fsync_file(self._fd, self._path, self._new)
+        self._new = False
+        self._flushed = size
+
+    def start_flush(self) -> None:
+        with _saying(f"flush {self._path}"):
+            self._flusher.submit(self._flush_copy, os.dup(self._fd), self._size)
+
+    def _flush_copy(self, fd: int, size: int) -> None:
+        """On the flusher's thread, with a handle of its own: the file may be closed meanwhile.
+
+        If it fails, the size stays unflushed, and whoever needs it on the disk flushes again and meets the error.
+        """
+        try:
+            if self._sync:
+                _fsync_file(fd, self._path, self._new)
+            self._flushed = max(self._flushed, size)
+        except OSError:
+            pass
+        finally:
+            os.close(fd)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            with _saying(f"close {self._path}"):
+                fd, self._fd = self._fd, -1
+                os.close(fd)
+
+
+class FileStorage:
+    """The files below one folder, which is made if it is missing and stays locked until ``close``.
+
+    ``sync=False`` leaves out every fsync: for tests, and for who can do without the last seconds before a power cut.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, sync: bool = True) -> None:
+        self._root = Path(root).resolve()
+        self._sync = sync
+        with _saying(f"make the data folder {self._root}"):
+            self._root.mkdir(parents=True, exist_ok=True)
+        self._lock = self._take_lock()
+        self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
+
+    def __repr__(self) -> str:
+        return f"FileStorage({str(self._root)!r})"
+
+    def __enter__(self) -> FileStorage:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def root(self) -> Path:
+        return self._root
+
+    def _take_lock(self) -> int:
+        if self._root in _open_here:
+            raise DataDirInUse(f"the data folder {self._root} is in use by another broker of this process")
+        with _saying(f"lock the data folder {self._root}"):
+            fd = os.open(self._root / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except (BlockingIOError, PermissionError):
+                owner = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+                os.close(fd)
+                who = f"process {owner}" if owner else "another process"
+                raise DataDirInUse(
+                    f"the data folder {self._root} is in use by {who}; stop it, or use another folder"
+                ) from None
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        _open_here.add(self._root)
+        return fd
+
+    def close(self) -> None:
+        """Wait for flushes under way and give the folder free. Open files stay the caller's to close."""
+        if self._lock >= 0:
+            self._flusher.shutdown()
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._lock, 0)
+            os.close(self._lock)
+            self._lock = -1
+            _open_here.discard(self._root)
+
+    # ---------------------------------------------------------------- folders
+
+    def folders(self) -> list[str]:
+        with _saying(f"list {self._root}"), os.scandir(self._root) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+
+    def files(self, folder: str = "") -> dict[str, int]:
+        path = self._root / folder
+        try:
+            with _saying(f"list {path}"), os.scandir(path) as entries:
+                found = {entry.name: entry.stat().st_size for entry in entries if entry.is_file()}
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return {}
+            raise
+        return dict(sorted(found.items()))
+
+    def make_folder(self, folder: str) -> None:
+        with _saying(f"make the folder {folder}"):
+            (self._root / folder).mkdir(exist_ok=True)
+
+    def rename_folder(self, folder: str, new: str) -> None:
+        with _saying(f"rename the folder {folder} to {new}"):
+            (self._root / folder).rename(self._root / new)
+
+    def delete_folder(self, folder: str) -> None:
+        if not folder:
+            return
+        with _saying(f"remove the folder {folder}"), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._root / folder)
+
+    # ---------------------------------------------------------------- files
+
+    def open(self, name: str) -> RealFile:
+        return RealFile(self._root / name, self._flusher, sync=self._sync)
+
+    def read(self, name: str) -> bytes | None:
+        with _saying(f"read {name}"):
+            try:
+                return (self._root / name).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:
+        path = self._root / name
+        making = path.with_name(path.name + REPLACEMENT)
+        with _saying(f"write {name}"):
+            fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            try:
+                rest = memoryview(content)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+                if durable and self._sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+            making.replace(path)
+            if durable and self._sync:
+                _fsync_folder(path.parent)
+
+    def delete(self, name: str) -> None:
+        with _saying(f"remove {name}"):
+            (self._root / name).unlink(missing_ok=True)
+
+
+def _fsync_file(fd: int, path: Path, new: bool) -> None:
+    """Take a file to the disk; if it is new, its name in the folder and the folder's name too."""
+    os.fsync(fd)
+    if new:
+        _fsync_folder(path.parent)
+        _fsync_folder(path.parent.parent)
+
+
+def _fsync_folder(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
