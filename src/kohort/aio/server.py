@@ -13,6 +13,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,9 +53,9 @@ LONGEST_SLEEP_MS: Final = 60_000
 class Server:
     """One served broker. Make it with ``await Server.start(...)``, end it with ``await server.stop()``."""
 
-    def __init__(self, broker: Broker, listening: socket.socket, clock: Clock) -> None:
+    def __init__(self, broker: Broker, clock: Clock) -> None:
         self.broker = broker
-        self._listening = listening
+        self._resources = ExitStack()
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
@@ -68,7 +69,7 @@ class Server:
     async def start(
         cls,
         config: BrokerConfig,
-        open_storage: Callable[[], Storage],
+        open_storage: Callable[[], AbstractContextManager[Storage]],
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
@@ -76,16 +77,15 @@ class Server:
         """Bind, recover, serve. Raises ConfigError for an address that cannot be listened on, StorageError for data
         that cannot be used (DataDirInUse where another broker owns it)."""
         clock = clock or SystemClock()
-        listening = bind(config)
-        try:
+        with ExitStack() as resources:
+            listening = resources.enter_context(bind(config))
+            storage = resources.enter_context(open_storage())
             config = replace(config, listen_port=listening.getsockname()[1])
-            broker = Broker(config, open_storage(), rng or system_rng(), clock.now_ms())
-            server = cls(broker, listening, clock)
+            broker = Broker(config, storage, rng or system_rng(), clock.now_ms())
+            server = cls(broker, clock)
             server._tell_notes()
             server._server = await server._loop.create_server(server._accept, sock=listening, backlog=BACKLOG)
-        except BaseException:
-            listening.close()
-            raise
+            server._resources = resources.pop_all()
         server._arm()
         return server
 
@@ -107,8 +107,9 @@ class Server:
         for peer in list(self._peers.values()):
             peer.transport.close()
         self._peers.clear()
-        self.broker.close(self._clock.now_ms())
-        self._tell_notes()
+        with self._resources:
+            self.broker.close(self._clock.now_ms())
+            self._tell_notes()
 
     # ------------------------------------------------------------ between the sockets and the machine
 
@@ -261,10 +262,10 @@ def bind(config: BrokerConfig) -> socket.socket:
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
-def storage_in(data_dir: Path | None) -> Callable[[], Storage]:
+def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Storage]]:
     """How to open the storage of a broker: real files in ``data_dir``, or memory."""
     if data_dir is None:
-        return MemoryStorage
+        return lambda: nullcontext(MemoryStorage())
     return partial(FileStorage, data_dir)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from kohort.broker.connections import BURST_BYTES, Connection
@@ -57,6 +58,7 @@ class Broker:
         purgatory = Purgatory()
         topics = Topics(storage, config, rng, now_ms)
         offsets_topic = OffsetsTopic(config, topics, purgatory)
+        config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
         coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append)
         self._state = BrokerState(
             config=config,
@@ -74,8 +76,8 @@ class Broker:
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
         self._burst: deque[Connection] = deque()
-        self._notes: list[str] = list(topics.recovery_notes)
-        self._state.released.extend(offsets_topic.serve(coordinator, now_ms))
+        offsets_topic.serve(coordinator, now_ms)
+        self._notes: list[str] = [*topics.recovery_notes, *offsets_topic.notes]
         self._write_journal(now_ms)
 
     # ------------------------------------------------------------ what the world may ask

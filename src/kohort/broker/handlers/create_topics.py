@@ -28,7 +28,7 @@ DEFAULT: Final = -1
 def create_topics(state: BrokerState, request: Request) -> Answer:
     message: CreateTopicsRequest = request.message
     times = Counter(asked.name for asked in message.topics)
-    results = []
+    results: list[CreatableTopicResult] = []
     for asked in message.topics:
         if times[asked.name] > 1:
             if all(r.name != asked.name for r in results):

@@ -26,7 +26,7 @@ def delete_topics(state: BrokerState, request: Request) -> Answer:
     deleted: list[str] = []
     responses = [_delete(state, request, one, deleted) for one in asked]
     if deleted:
-        state.released.extend(state.coordinator.topics_deleted(deleted, request.now_ms))
+        state.coordinator.topics_deleted(deleted, request.now_ms)
     return DeleteTopicsResponse(responses=responses)
 
 
