@@ -1,0 +1,298 @@
+"""A coordinator without a broker: requests by hand, a clock that moves when told, a log that can refuse.
+
+After every event the invariants hold, and replaying the log gives what is written.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from kohort.clock import ManualClock
+from kohort.config import BrokerConfig
+from kohort.coordinator.journal import JournalEntry, from_json, to_json
+from kohort.coordinator.outcome import GroupRequest, Reply
+from kohort.coordinator.records import KeyValue, Record, parse_record
+from kohort.coordinator.runtime import Coordinator
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    LeaveGroupRequest,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.wire.schema import Message
+
+GROUP = "g"
+
+
+class Topics:
+    """Topics by name, with ids and sizes that a test may change."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.partitions = dict(partitions)
+        self.ids = {name: name.encode().ljust(16, b"\x01") for name in partitions}
+
+    def topic_id(self, name: str) -> bytes | None:
+        return self.ids.get(name)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return next((name for name, known in self.ids.items() if known == topic_id), None)
+
+    def partition_count(self, name: str) -> int | None:
+        return self.partitions.get(name)
+
+    def delete(self, name: str) -> None:
+        del self.partitions[name], self.ids[name]
+
+
+def subscription(*topics: str, owned: Sequence[tuple[str, int]] = ()) -> bytes:
+    return build_subscription(Subscription(list(topics), owned_partitions=[TopicPartition(*p) for p in owned]))
+
+
+def assignment(*partitions: tuple[str, int]) -> bytes:
+    return build_assignment(Assignment([TopicPartition(*p) for p in partitions]))
+
+
+RANGE = (("range", subscription("t")),)
+
+
+class Stage:
+    """One coordinator of one partition-count, its log, and the answers that came, by ticket."""
+
+    def __init__(self, *, topics: Topics | None = None, **options: Any) -> None:
+        options = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3} | options
+        self.config = BrokerConfig(**options)
+        self.clock = ManualClock()
+        self.rng = random.Random(1)
+        self.topics = topics or Topics(t=4, u=2)
+        self.log: dict[int, list[KeyValue]] = {p: [] for p in range(self.config.offsets_topic_num_partitions)}
+        self.refuse_with: KohortError | None = None
+        self.answers: dict[int, Message] = {}
+        self.journal: list[JournalEntry] = []
+        self.tickets = 0
+        self.appended = 0
+        self.coordinator = self._coordinator()
+
+    def _coordinator(self) -> Coordinator:
+        coordinator = Coordinator(self.config, self.rng, self.topics, self._append, checked=True)
+        for partition, records in self.log.items():
+            self._take(coordinator.load(partition, records, self.now))
+        return coordinator
+
+    def _append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> None:
+        if self.refuse_with is not None:
+            raise self.refuse_with
+        self.log[partition].extend(records)
+        self.appended += len(records)
+
+    @property
+    def now(self) -> int:
+        return self.clock.now_ms()
+
+    # Events.
+
+    def ask(
+        self,
+        message: Message,
+        version: int,
+        *,
+        client_id: str = "app",
+        client_host: str = "/127.0.0.1",
+        connection: int = 1,
+    ) -> int:
+        """Send a request; returns its ticket. Its answer is in ``answers`` as soon as it comes."""
+        self.tickets += 1
+        request = GroupRequest(message, version, client_id, client_host, self.tickets, connection)
+        self._take(self.coordinator.handle(request, self.now))
+        self.advance(0)
+        self.check()
+        return self.tickets
+
+    def advance(self, delta_ms: int) -> None:
+        """Let time pass, with every timer firing at its own moment."""
+        end_ms = self.now + delta_ms
+        while (wake_at_ms := self.coordinator.wake_at_ms) is not None and wake_at_ms <= end_ms:
+            self.clock.advance(max(0, wake_at_ms - self.now))
+            self._take(self.coordinator.tick(self.now))
+            self.check()
+        self.clock.advance(end_ms - self.now)
+
+    def restart(self) -> None:
+        """The broker is gone and comes back with nothing but the log; what was parked is lost."""
+        self.coordinator = self._coordinator()
+        self.check()
+
+    def unload(self) -> None:
+        for partition in self.log:
+            self._take(self.coordinator.unload(partition, self.now))
+
+    def _take(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            assert reply.to not in self.answers, f"{reply.asked.message!r} is answered twice"
+            assert isinstance(reply.to, int)
+            self.answers[reply.to] = reply.message
+
+    def check(self) -> None:
+        self.coordinator.check_invariants(self.now)
+        for partition, records in self.log.items():
+            self.coordinator.check_replay(partition, records)
+        entries = self.coordinator.take_journal()
+        assert [from_json(to_json(entry)) for entry in entries] == entries
+        self.journal += entries
+
+    # What came of them.
+
+    def answer(self, ticket: int) -> Any:
+        """The answer, or None while the request is parked."""
+        return self.answers.get(ticket)
+
+    def records(self) -> list[Record]:
+        """Everything on the log, parsed, partition by partition."""
+        parsed = [parse_record(key, value) for records in self.log.values() for key, value in records]
+        return [record for record in parsed if record is not None]
+
+    def entries(self, *kinds: type[JournalEntry]) -> list[Any]:
+        return [entry for entry in self.journal if isinstance(entry, kinds)]
+
+    # Requests in short.
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        protocols: Sequence[tuple[str, bytes]] = RANGE,
+        version: int = 9,
+        instance_id: str | None = None,
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        protocol_type: str = "consumer",
+        reason: str | None = None,
+        group: str = GROUP,
+        **who: Any,
+    ) -> int:
+        message = JoinGroupRequest(
+            group_id=group,
+            session_timeout_ms=session_ms,
+            rebalance_timeout_ms=rebalance_ms,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocols=[JoinGroupRequestProtocol(name=name, metadata=metadata) for name, metadata in protocols],
+            reason=reason,
+        )
+        return self.ask(message, version, **who)
+
+    def enter(self, **options: Any) -> tuple[str, int]:
+        """Join in two steps as a dynamic member does; returns the member id and the ticket of the second step."""
+        member_id = self.answer(self.join(**options)).member_id
+        return member_id, self.join(member_id, **options)
+
+    def sync(
+        self,
+        member_id: str,
+        generation: int,
+        given: dict[str, bytes] | None = None,
+        *,
+        version: int = 5,
+        instance_id: str | None = None,
+        protocol_type: str | None = "consumer",
+        protocol_name: str | None = "range",
+        group: str = GROUP,
+        **who: Any,
+    ) -> int:
+        message = SyncGroupRequest(
+            group_id=group,
+            generation_id=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=protocol_type,
+            protocol_name=protocol_name,
+            assignments=[SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (given or {}).items()],
+        )
+        return self.ask(message, version, **who)
+
+    def heartbeat(
+        self, member_id: str, generation: int, *, instance_id: str | None = None, group: str = GROUP, **who: Any
+    ) -> int:
+        """The error code of a heartbeat."""
+        message = HeartbeatRequest(
+            group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance_id
+        )
+        code: int = self.answer(self.ask(message, 4, **who)).error_code
+        return code
+
+    def leave(
+        self, *members: str | MemberIdentity, version: int = 5, reason: str | None = None, group: str = GROUP, **who: Any
+    ) -> int:
+        entries = [MemberIdentity(member_id=m, reason=reason) if isinstance(m, str) else m for m in members]
+        if version < 3:
+            return self.ask(LeaveGroupRequest(group_id=group, member_id=entries[0].member_id), version, **who)
+        return self.ask(LeaveGroupRequest(group_id=group, members=entries), version, **who)
+
+    def commit(
+        self,
+        offsets: dict[tuple[str, int], int],
+        *,
+        member_id: str = "",
+        generation: int = -1,
+        instance_id: str | None = None,
+        version: int = 8,
+        retention_ms: int = -1,
+        metadata: str | None = None,
+        group: str = GROUP,
+        **who: Any,
+    ) -> list[int]:
+        """The error codes of a commit, in the order of its partitions (one topic entry per topic)."""
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, partition), offset in offsets.items():
+            p = OffsetCommitRequestPartition(
+                partition_index=partition, committed_offset=offset, committed_metadata=metadata
+            )
+            topics.setdefault(topic, []).append(p)
+        message = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=generation,
+            member_id=member_id,
+            group_instance_id=instance_id,
+            retention_time_ms=retention_ms,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=name, topic_id=self.topics.topic_id(name) or bytes(16), partitions=partitions
+                )
+                for name, partitions in topics.items()
+            ],
+        )
+        response = self.answer(self.ask(message, version, **who))
+        return [p.error_code for topic in response.topics for p in topic.partitions]
+
+    def stable(self, count: int, **options: Any) -> tuple[list[str], int]:
+        """A stable group of ``count`` members, each with one partition of t; member ids (leader first), generation."""
+        entered = [self.enter(**options) for _ in range(count)]
+        ids = [member_id for member_id, _ in entered]
+        for _ in range(5):
+            parked = {m for m, ticket in entered if self.answer(ticket) is None}
+            if not parked:
+                break
+            entered = [(m, t if m in parked else self.join(m, **options)) for m, t in entered]
+        joined = [self.answer(ticket) for _, ticket in entered]
+        generation = max(j.generation_id for j in joined)
+        assert all(j.generation_id == generation for j in joined)
+        leader = joined[0].leader
+        given = {m: assignment(("t", i)) for i, m in enumerate(ids)}
+        group = options.get("group", GROUP)
+        for member_id in [leader, *(m for m in ids if m != leader)]:
+            ticket = self.sync(member_id, generation, given if member_id == leader else None, group=group)
+            assert self.answer(ticket).assignment == given[member_id]
+        return [leader, *(m for m in ids if m != leader)], generation

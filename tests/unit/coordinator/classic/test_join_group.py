@@ -1,0 +1,297 @@
+"""JoinGroup: the order of its checks, the two steps of a new member, and what each state does with a rejoin."""
+
+import pytest
+from coordinator_stage import GROUP, RANGE, Stage, subscription
+
+from kohort.coordinator.journal import MemberArrived, MemberRemoved, RoundClosed, RoundOpened
+from kohort.coordinator.records import GroupWritten
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupResponseMember
+from kohort.wire.messages.group_records import GroupMetadataValue
+
+
+def refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=code, protocol_name=None, member_id=member_id)
+
+
+class TestWhatIsRefusedBeforeAnyGroupIsLookedAt:
+    def test_a_group_needs_a_name(self, stage):
+        assert stage.answer(stage.join(group="")) == refused(ErrorCode.INVALID_GROUP_ID)
+
+    @pytest.mark.parametrize("session_ms", [5999, 1_800_001, -1])
+    def test_a_session_timeout_has_bounds(self, stage, session_ms):
+        ticket = stage.join("mine", session_ms=session_ms)
+
+        assert stage.answer(ticket) == refused(ErrorCode.INVALID_SESSION_TIMEOUT, "mine")
+
+    def test_up_to_v6_a_refusal_has_an_empty_protocol_name_rather_than_none(self, stage):
+        answer = stage.answer(stage.join(group="", version=6))
+
+        assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name="")
+
+
+class TestTheFirstMember:
+    def test_is_given_an_id_made_of_its_client_id_and_must_come_back_with_it(self, stage):
+        answer = stage.answer(stage.join(client_id="billing"))
+
+        assert answer == refused(ErrorCode.MEMBER_ID_REQUIRED, answer.member_id)
+        assert answer.member_id.startswith("billing-")
+        assert len(answer.member_id) == len("billing-") + 36
+
+    def test_finds_its_group_on_the_log_before_it_is_told_of_it(self, stage):
+        stage.join()
+
+        empty = GroupMetadataValue(
+            protocol_type="", generation=0, protocol=None, leader=None, current_state_timestamp=stage.now
+        )
+        assert stage.records() == [GroupWritten(GROUP, empty)]
+
+    def test_leads_the_first_generation_and_is_told_of_every_member(self, stage):
+        member_id, ticket = stage.enter()
+
+        assert stage.answer(ticket) == JoinGroupResponse(
+            generation_id=1,
+            protocol_type="consumer",
+            protocol_name="range",
+            leader=member_id,
+            member_id=member_id,
+            members=[JoinGroupResponseMember(member_id=member_id, metadata=RANGE[0][1])],
+        )
+
+    @pytest.mark.parametrize("version", [0, 1, 2, 3])
+    def test_joins_in_one_step_up_to_v3(self, stage, version):
+        answer = stage.answer(stage.join(version=version))
+
+        assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
+
+    @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
+    def test_must_name_a_protocol_type_and_a_protocol_or_no_group_is_made(self, stage, protocol_type, protocols):
+        ticket = stage.join(protocol_type=protocol_type, protocols=protocols)
+
+        assert stage.answer(ticket) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        assert stage.records() == []
+
+    def test_cannot_bring_an_id_that_nobody_gave_it(self, stage):
+        assert stage.answer(stage.join("made-up")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
+        assert stage.records() == []
+
+    def test_of_v0_has_its_session_timeout_for_the_rebalance_too(self, stage):
+        answer = stage.answer(stage.join(version=0, rebalance_ms=-1, session_ms=7000))
+        stage.sync(answer.member_id, 1, {answer.member_id: b""}, version=0, protocol_type=None, protocol_name=None)
+
+        (member,) = stage.records()[-1].value.members
+        assert (member.session_timeout, member.rebalance_timeout) == (7000, 7000)
+
+
+class TestAPendingMember:
+    def test_that_never_comes_back_is_forgotten_after_its_session_timeout(self, stage):
+        member_id = stage.answer(stage.join(session_ms=8000)).member_id
+
+        stage.advance(8000)
+
+        assert stage.answer(stage.join(member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(member_id, "pending_expired")]
+
+    def test_holds_a_round_open_until_it_comes(self, stage):
+        (first,), generation = stage.stable(1)
+        pending = stage.answer(stage.join()).member_id
+        rejoin = stage.join(first)
+        assert stage.answer(rejoin) is None
+
+        second = stage.join(pending)
+
+        assert stage.answer(rejoin).generation_id == stage.answer(second).generation_id == generation + 1
+
+    def test_that_does_not_come_holds_it_open_only_until_it_is_forgotten(self, stage):
+        (first,), generation = stage.stable(1)
+        stage.join(session_ms=6000)
+        rejoin = stage.join(first, session_ms=20_000)
+
+        stage.advance(5999)
+        assert stage.answer(rejoin) is None
+        stage.advance(1)
+
+        assert stage.answer(rejoin).generation_id == generation + 1
+
+    def test_cannot_turn_static(self, stage):
+        member_id = stage.answer(stage.join()).member_id
+
+        answer = stage.answer(stage.join(member_id, instance_id="i"))
+
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class TestProtocols:
+    def test_a_newcomer_must_be_of_the_groups_type(self, stage):
+        stage.stable(1)
+
+        assert stage.answer(stage.join(protocol_type="connect")) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def test_a_newcomer_must_speak_what_all_members_speak(self, stage):
+        both = (("range", b"r"), ("sticky", b"s"))
+        stage.stable(1, protocols=both)
+
+        assert stage.answer(stage.join(protocols=(("roundrobin", b""),))).error_code == (
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        )
+        assert stage.answer(stage.join(protocols=(("sticky", b"s"),))).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+    def test_each_member_votes_for_the_first_of_its_own_that_all_speak(self, stage):
+        a, b, c = (("x", b"1"), ("y", b"1")), (("y", b"2"), ("x", b"2")), (("z", b"3"), ("y", b"3"), ("x", b"3"))
+        first = stage.join(protocols=a, version=3)
+        leader = stage.answer(first).member_id
+        for protocols in (b, c):
+            stage.join(protocols=protocols, version=3)
+
+        answer = stage.answer(stage.join(leader, protocols=a, version=3))
+
+        assert answer.protocol_name == "y"
+        assert [m.metadata for m in answer.members] == [b"1", b"2", b"3"]
+
+    def test_of_equally_many_votes_the_first_members_choice_wins(self, stage):
+        a, b = (("x", b"1"), ("y", b"1")), (("y", b"2"), ("x", b"2"))
+        leader = stage.answer(stage.join(protocols=b, version=3)).member_id
+        stage.join(protocols=a, version=3)
+
+        assert stage.answer(stage.join(leader, protocols=b, version=3)).protocol_name == "y"
+
+    def test_of_a_name_given_twice_the_first_stands(self, stage):
+        _, ticket = stage.enter(protocols=(("range", b"1"), ("range", b"2")))
+
+        assert stage.answer(ticket).members[0].metadata == b"1"
+
+
+class TestARejoin:
+    def test_while_a_round_is_open_completes_it_with_the_last(self, stage):
+        (a, b), generation = stage.stable(2)
+        new_id, new = stage.enter(client_id="new")
+        first = stage.join(a)
+        assert (stage.answer(new), stage.answer(first)) == (None, None)
+
+        last = stage.join(b)
+
+        answers = [stage.answer(t) for t in (new, first, last)]
+        assert [x.generation_id for x in answers] == [generation + 1] * 3
+        assert [len(x.members) for x in answers] == [0, 3, 0]
+        assert {x.leader for x in answers} == {a}
+        assert answers[0].member_id == new_id
+
+    def test_that_replaces_a_parked_one_has_the_older_answered(self, stage):
+        (a, _), _ = stage.stable(2)
+        older = stage.join(a)
+
+        newer = stage.join(a, connection=2)
+
+        assert stage.answer(older) == refused(ErrorCode.REBALANCE_IN_PROGRESS, a)
+        assert stage.answer(newer) is None
+
+    def test_of_the_leader_in_a_stable_group_always_rebalances(self, stage):
+        (a, b), generation = stage.stable(2)
+
+        rejoin = stage.join(a)
+
+        assert stage.answer(rejoin) is None
+        assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert stage.entries(RoundOpened)[-1].trigger.change.was_leader
+
+    def test_of_an_unchanged_follower_in_a_stable_group_changes_nothing(self, stage):
+        (a, b), generation = stage.stable(2)
+
+        answer = stage.answer(stage.join(b))
+
+        assert answer == JoinGroupResponse(
+            generation_id=generation, protocol_type="consumer", protocol_name="range", leader=a, member_id=b
+        )
+        assert stage.heartbeat(a, generation) == ErrorCode.NONE
+
+    def test_of_a_follower_with_another_subscription_rebalances(self, stage):
+        (_, b), _ = stage.stable(2)
+
+        rejoin = stage.join(b, protocols=(("range", subscription("t", "u")),))
+
+        assert stage.answer(rejoin) is None
+        change = stage.entries(RoundOpened)[-1].trigger.change
+        assert (change.topics_added, change.topics_removed, change.owned_changed) == (("u",), (), False)
+
+    def test_with_the_same_protocols_while_the_generation_is_being_assigned_is_answered_again(self, stage):
+        member_id, first = stage.enter()
+
+        again = stage.join(member_id)
+
+        assert stage.answer(again) == stage.answer(first)
+
+    def test_with_other_protocols_while_the_generation_is_being_assigned_begins_anew(self, stage):
+        member_id, _ = stage.enter()
+
+        again = stage.join(member_id, protocols=(*RANGE, ("sticky", b"")))
+
+        assert stage.answer(again).generation_id == 2
+
+    def test_under_a_strangers_id_is_refused(self, stage):
+        stage.stable(1)
+
+        assert stage.answer(stage.join("stranger")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
+
+    def test_into_an_empty_group_is_refused(self, stage):
+        (a,), _ = stage.stable(1)
+        stage.leave(a)
+
+        assert stage.answer(stage.join(a)) == refused(ErrorCode.UNKNOWN_MEMBER_ID, a)
+
+
+class TestTheSizeOfAGroup:
+    @pytest.fixture
+    def stage(self):
+        return Stage(group_max_size=2)
+
+    def test_a_stable_group_that_is_full_takes_nobody(self, stage):
+        stage.stable(2)
+
+        assert stage.answer(stage.join()) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def test_ids_that_are_handed_out_reserve_no_room(self, stage):
+        (a,), _ = stage.stable(1)
+        pending = [stage.answer(stage.join()).member_id for _ in range(2)]
+        stage.join(pending[0])
+
+        stage.join(a)
+        assert stage.answer(stage.join(pending[1])) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+
+    def test_whoever_rejoins_last_is_out_when_others_took_the_room(self):
+        big = Stage(group_max_size=3)
+        (a, b, c), generation = big.stable(3)
+        big.config = Stage(group_max_size=2).config
+        big.restart()
+        kept = [big.join(a), big.join(b)]
+
+        late = big.join(c)
+
+        assert big.answer(late) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
+        assert [big.answer(t).generation_id for t in kept] == [generation + 1] * 2
+        assert (c, "group_full") in [(e.who.member_id, e.why) for e in big.entries(MemberRemoved)]
+
+    def test_a_member_that_is_parked_may_ask_again(self, stage):
+        (a, _), _ = stage.stable(2)
+        stage.join(a)
+
+        assert stage.answer(stage.join(a)) is None
+
+
+class TestTheJournalOfARound:
+    def test_says_who_opened_it_who_came_when_and_what_came_of_it(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.journal.clear()
+        stage.join(a, reason="cached metadata has changed")
+        stage.advance(700)
+        stage.join(b)
+
+        opened, first, second, closed = stage.journal
+        assert isinstance(opened, RoundOpened)
+        assert (opened.trigger.event, opened.trigger.who.member_id) == ("member_rejoined", a)
+        assert opened.trigger.reason == "cached metadata has changed"
+        assert (opened.from_generation, opened.timeout_ms, opened.initial) == (generation, 60_000, False)
+        assert isinstance(first, MemberArrived)
+        assert isinstance(second, MemberArrived)
+        assert [(e.who.member_id, e.after_ms, e.new) for e in (first, second)] == [(a, 0, False), (b, 700, False)]
+        assert isinstance(closed, RoundClosed)
+        assert (closed.generation, closed.leader, closed.protocol, closed.took_ms) == (generation + 1, a, "range", 700)

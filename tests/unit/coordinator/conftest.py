@@ -1,0 +1,9 @@
+"""A coordinator without a broker for every test."""
+
+import pytest
+from coordinator_stage import Stage
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
