@@ -7,7 +7,7 @@ as long as transactions are not served. A batch is stored as it came, under its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
@@ -24,6 +24,8 @@ from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader, with_offset
 
 __all__ = ["Appended", "FoundOffset", "PartitionLog"]
+
+R = TypeVar("R")
 
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 SNAPSHOTS_KEPT: Final = 2
@@ -182,7 +184,7 @@ class PartitionLog:
             self._save_epochs()
 
     def _maybe_flush(self, now_ms: int) -> None:
-        """Flush before the answer where ``flush.messages`` says so, for a repeat too: the first flush may have failed."""
+        """Flush before the answer where ``flush.messages`` says so; for a repeat too, as the first may have failed."""
         if self._unflushed_records >= self._config.flush_messages:
             try:
                 self.flush()
@@ -262,15 +264,15 @@ class PartitionLog:
 
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record that is not earlier than ``timestamp_ms``."""
-        return self._looked_up(lambda: find_by_time(self._segments, timestamp_ms, self._start_offset))
+        return self._guarded(lambda: find_by_time(self._segments, timestamp_ms, self._start_offset))
 
     def max_timestamp(self) -> FoundOffset | None:
         """The first record that bears the latest timestamp."""
-        return self._looked_up(lambda: find_max_timestamp(self._segments, self._start_offset))
+        return self._guarded(lambda: find_max_timestamp(self._segments, self._start_offset))
 
-    def _looked_up(self, look_up: Callable[[], FoundOffset | None]) -> FoundOffset | None:
+    def _guarded(self, action: Callable[[], R]) -> R:
         try:
-            return look_up()
+            return action()
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
 
@@ -287,7 +289,9 @@ class PartitionLog:
         offset = self._next_offset if offset == -1 else offset
         if not 0 <= offset <= self._next_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{self.tp} ends at {self._next_offset}, before {offset}")
-        self._start_at(offset)
+        if offset > self._start_offset:
+            self._start_offset = offset
+            self._guarded(self._after_new_start)
         return self._start_offset
 
     def retain(self, now_ms: int) -> list[str]:
@@ -312,17 +316,16 @@ class PartitionLog:
         gone = self._segments[:count]
         size = sum(segment.size for segment in gone)
         del self._segments[:count]
-        self._start_at(self._segments[0].base_offset)
+        self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         for segment in gone:
             segment.delete()
+        self._after_new_start()
         return size
 
-    def _start_at(self, offset: int) -> None:
-        if offset > self._start_offset:
-            self._start_offset = offset
-            self.recovery_point = max(self.recovery_point, offset)
-            if self.epochs.truncate_start(offset):
-                self._save_epochs()
+    def _after_new_start(self) -> None:
+        self.recovery_point = max(self.recovery_point, self._start_offset)
+        if self.epochs.truncate_start(self._start_offset):
+            self._save_epochs()
 
     # ---------------------------------------------------------------- disk
 

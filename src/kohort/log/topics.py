@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.clock import Rng, Timers
+from kohort.clock import Rng
 from kohort.config import BrokerConfig, TopicConfig, topic_config
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import Catalogue, TopicEntry, folder_topic_id, load_catalogue
@@ -19,7 +19,6 @@ from kohort.log.checkpoints import (
     PARTITION_METADATA_FILE,
     RECOVERY_POINTS_FILE,
     START_OFFSETS_FILE,
-    build_offsets,
     build_partition_metadata,
     parse_offsets,
 )
@@ -27,21 +26,12 @@ from kohort.log.identity import claim_identity, new_topic_id
 from kohort.log.names import check_topic_name, doomed_folder, is_doomed, parse_folder, stray_folder
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
+from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
 
 PARTITIONS_MAX: Final = 10_000
 """Of one topic; Kafka refuses more in one request."""
 PRODUCER_ID_BLOCK: Final = 1000
-FIRST_RETENTION_MS: Final = 30_000
-RELEASE_INTERVAL_MS: Final = 30_000
-CHECKPOINT_INTERVAL_MS: Final = 60_000
-EXPIRY_INTERVAL_MS: Final = 600_000
-
-RETENTION: Final = "retention"
-RELEASE: Final = "release"
-CHECKPOINT: Final = "checkpoint"
-EXPIRY: Final = "expiry"
-REMOVAL: Final = "removal"
 
 
 @dataclass(slots=True, eq=False)
@@ -65,35 +55,23 @@ class Topics:
         self._rng = rng
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._timers: Timers[str | TopicPartition] = Timers()
-        self._doomed: list[str] = []
-        self._checkpoints: dict[str, bytes] = {}
+        self._upkeep = Upkeep(storage, config, self._logs, now_ms)
         self.recovery_notes: list[str] = []
         """What the start found and mended, one sentence each."""
         self.cluster_id, self.node_id = claim_identity(storage, config, rng)
         self.was_clean = storage.read(CLEAN_SHUTDOWN_FILE) is not None
-        """Whether the last stop was a clean one (or this is the first start)."""
+        """Whether the last stop left nothing to recover."""
         self._catalogue = load_catalogue(storage, self.recovery_notes)
         self._next_producer_id = self._block_end = self._catalogue.next_producer_id
         self._recover(now_ms)
         storage.delete(CLEAN_SHUTDOWN_FILE)
-        self._start_timers(now_ms)
-
-    def _start_timers(self, now_ms: int) -> None:
-        retention_ms = self._config.log_retention_check_interval_ms
-        self._timers.set(RETENTION, now_ms + min(FIRST_RETENTION_MS, retention_ms))
-        self._timers.set(RELEASE, now_ms + RELEASE_INTERVAL_MS)
-        self._timers.set(CHECKPOINT, now_ms + CHECKPOINT_INTERVAL_MS)
-        self._timers.set(EXPIRY, now_ms + EXPIRY_INTERVAL_MS)
-        if self._doomed:
-            self._timers.set(REMOVAL, now_ms)
 
     # ---------------------------------------------------------------- start
 
     def _recover(self, now_ms: int) -> None:
         """Open every log of the catalogue; say what the folder holds besides."""
         folders = set(self._storage.folders())
-        self._finish_deletions(folders)
+        self._finish_deletions(folders, now_ms)
         recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
         start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
         for entry in self._catalogue.topics:
@@ -106,7 +84,12 @@ class Topics:
                 )
                 self.recovery_notes += log.take_notes()
             self._add(topic)
-        known = {log.folder for topic in self for log in topic.partitions} | set(self._doomed)
+        checked = sum(1 for log in self._logs() if log.size_bytes)
+        if checked and not self.was_clean:
+            self.recovery_notes.append(
+                f"the last stop was not clean: checked {checked} logs from their recovery points"
+            )
+        known = {log.folder for log in self._logs()}
         for folder in sorted(folders - known):
             if parse_folder(folder) is not None:
                 self.recovery_notes.append(f"left untouched the folder {folder}: no topic of that name is known")
@@ -118,13 +101,14 @@ class Topics:
             raise ConfigError(f"topic {entry.name}: {error}") from error
         return Topic(entry.name, entry.topic_id, entry.overrides, config, entry.internal)
 
-    def _finish_deletions(self, folders: set[str]) -> None:
+    def _finish_deletions(self, folders: set[str], now_ms: int) -> None:
+        """A deletion that a stop interrupted goes on."""
         for folder in sorted(folders):
             if is_doomed(folder):
-                self._doomed.append(folder)
+                self._upkeep.remove(folder, now_ms)
             elif self._catalogue.deleted and folder_topic_id(self._storage, folder) in self._catalogue.deleted:
                 folders.discard(folder)
-                folders.add(self._doom(folder))
+                self._doom(folder, now_ms)
 
     def _see_folder(self, topic: Topic, tp: TopicPartition, folders: set[str]) -> None:
         """See that the folder of a known partition is there and is its own."""
@@ -209,12 +193,15 @@ class Topics:
         kept = {option: value for option, value in overrides.items() if value is not None}
         topic = Topic(name, new_topic_id(self._rng), kept, config, internal)
         entry = TopicEntry(name, topic.topic_id, partitions, kept, internal)
+        others = self._catalogue.topics
+        self._save([*others, entry], self._catalogue.deleted)
         try:
-            self._save([*self._catalogue.topics, entry], self._catalogue.deleted)
             for partition in range(partitions):
                 self._make_partition(topic, TopicPartition(name, partition), now_ms)
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}") from error
+            self._catalogue.topics = others
+            self._catalogue.deleted.append(topic.topic_id)
+            raise _refused(name, error) from error
         self._add(topic)
         return topic
 
@@ -222,25 +209,23 @@ class Topics:
         """Forget a topic for good and return it; its folders are emptied by the next ticks."""
         topic = self._known(name)
         rest = [entry for entry in self._catalogue.topics if entry.name != name]
+        self._save(rest, [*self._catalogue.deleted, topic.topic_id])
+        del self._topics[name]
+        del self._by_id[topic.topic_id]
         try:
-            self._save(rest, [*self._catalogue.deleted, topic.topic_id])
-            del self._topics[name]
-            del self._by_id[topic.topic_id]
             for log in topic.partitions:
-                self._timers.cancel(log.tp)
+                self._upkeep.forget(log.tp)
                 log.drop()
-                self._doom(log.folder)
+                self._doom(log.folder, now_ms)
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}") from error
+            raise _refused(name, error) from error
         self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id != topic.topic_id]
-        self._timers.set(REMOVAL, now_ms)
         return topic
 
-    def _doom(self, folder: str) -> str:
+    def _doom(self, folder: str, now_ms: int) -> None:
         doomed = doomed_folder(folder, self._rng.getrandbits(128))
         self._storage.rename_folder(folder, doomed)
-        self._doomed.append(doomed)
-        return doomed
+        self._upkeep.remove(doomed, now_ms)
 
     def add_partitions(self, name: str, total: int, now_ms: int = 0) -> Topic:
         """Let a topic have ``total`` partitions, which must be more than it has."""
@@ -255,12 +240,12 @@ class Topics:
             TopicEntry(e.name, e.topic_id, total if e.name == name else e.partitions, e.overrides, e.internal)
             for e in self._catalogue.topics
         ]
+        self._save(changed, self._catalogue.deleted)
         try:
-            self._save(changed, self._catalogue.deleted)
             for partition in range(present, total):
                 self._make_partition(topic, TopicPartition(name, partition), now_ms)
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}") from error
+            raise _refused(name, error) from error
         return topic
 
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
@@ -282,9 +267,8 @@ class Topics:
         """An id that no producer had before, nor has after a crash: ids are reserved by the thousand."""
         if self._next_producer_id >= self._block_end:
             block_end = self._block_end + PRODUCER_ID_BLOCK
-            catalogue = Catalogue(self._catalogue.topics, self._catalogue.deleted, block_end)
-            catalogue.save(self._storage)
-            self._catalogue, self._block_end = catalogue, block_end
+            self._save(self._catalogue.topics, self._catalogue.deleted, block_end)
+            self._block_end = block_end
         self._next_producer_id += 1
         return self._next_producer_id - 1
 
@@ -298,10 +282,15 @@ class Topics:
         self._topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
 
-    def _save(self, topics: list[TopicEntry], deleted: list[bytes]) -> None:
+    def _save(self, topics: list[TopicEntry], deleted: list[bytes], next_producer_id: int | None = None) -> None:
         """Write the catalogue; only what is written is true."""
-        catalogue = Catalogue(topics, deleted, self._catalogue.next_producer_id)
-        catalogue.save(self._storage)
+        if next_producer_id is None:
+            next_producer_id = self._catalogue.next_producer_id
+        catalogue = Catalogue(topics, deleted, next_producer_id)
+        try:
+            catalogue.save(self._storage)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._catalogue = catalogue
 
     def _make_partition(self, topic: Topic, tp: TopicPartition, now_ms: int) -> None:
@@ -333,7 +322,7 @@ class Topics:
             clean=clean,
             recovery_point=recovery_point,
             start_offset=start_offset,
-            on_flush_due=self._timers.set,
+            on_flush_due=self._upkeep.flush_at,
         )
         topic.partitions.append(log)
         return log
@@ -343,70 +332,14 @@ class Topics:
     @property
     def wake_at_ms(self) -> int | None:
         """When ``tick`` has something to do."""
-        return self._timers.wake_at_ms
+        return self._upkeep.wake_at_ms
 
     def tick(self, now_ms: int) -> list[str]:
         """Do what is due: flush, retain, expire, write checkpoints, give back files. Says what went or was mended."""
-        notes: list[str] = []
-        for due in list(self._timers.pop_due(now_ms)):
-            try:
-                notes += self._do(due, now_ms)
-            except StorageError as error:
-                notes.append(f"{due}: {error}")
-        return notes
-
-    def _do(self, due: str | TopicPartition, now_ms: int) -> list[str]:
-        if isinstance(due, TopicPartition):
-            log = self.log(due.topic, due.partition)
-            if log is not None:
-                log.flush_if_due(now_ms)
-            return []
-        if due == REMOVAL:
-            return self._remove_one(now_ms)
-        if due == RETENTION:
-            self._timers.set(RETENTION, now_ms + self._config.log_retention_check_interval_ms)
-            return [note for log in self._logs() for note in log.retain(now_ms)]
-        if due == EXPIRY:
-            self._timers.set(EXPIRY, now_ms + EXPIRY_INTERVAL_MS)
-            for log in self._logs():
-                log.producers.expire(now_ms, self._config.producer_id_expiration_ms)
-            return []
-        if due == CHECKPOINT:
-            self._timers.set(CHECKPOINT, now_ms + CHECKPOINT_INTERVAL_MS)
-            self._write_checkpoints()
-            return []
-        self._timers.set(RELEASE, now_ms + RELEASE_INTERVAL_MS)
-        for log in self._logs():
-            log.release()
-        return [note for log in self._logs() for note in log.take_notes()]
-
-    def _remove_one(self, now_ms: int) -> list[str]:
-        """Empty one folder of a deleted topic; a large one takes its time, so the others wait for the next tick."""
-        if not self._doomed:
-            return []
-        folder = self._doomed.pop()
-        if self._doomed:
-            self._timers.set(REMOVAL, now_ms)
-        self._storage.delete_folder(folder)
-        return [f"removed {folder}"]
+        return self._upkeep.tick(now_ms)
 
     def _logs(self) -> Iterator[PartitionLog]:
         return (log for topic in self for log in topic.partitions)
-
-    def _write_checkpoints(self) -> None:
-        """Write the offsets that spare the next start some work, where they changed."""
-        points, starts = {}, {}
-        for log in self._logs():
-            log.settle()
-            if log.recovery_point:
-                points[log.tp] = log.recovery_point
-            if log.log_start_offset > log.segments[0].base_offset:
-                starts[log.tp] = log.log_start_offset
-        for name, offsets in ((RECOVERY_POINTS_FILE, points), (START_OFFSETS_FILE, starts)):
-            content = build_offsets(offsets)
-            if self._checkpoints.get(name) != content:
-                self._storage.replace(name, content)
-                self._checkpoints[name] = content
 
     def close(self) -> list[str]:
         """Flush and close every log and mark the stop as clean; returns what went wrong, and then it was not."""
@@ -417,12 +350,16 @@ class Topics:
             except StorageError as error:
                 problems.append(f"{log.tp}: {error}")
         try:
-            self._write_checkpoints()
+            self._upkeep.write_checkpoints()
             if not problems:
                 self._storage.replace(CLEAN_SHUTDOWN_FILE, CLEAN_SHUTDOWN)
         except StorageError as error:
             problems.append(str(error))
         return problems
+
+
+def _refused(name: str, error: StorageError) -> ApiError:
+    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
 
 def _check_partitions(partitions: int) -> None:

@@ -1,0 +1,139 @@
+"""What logs need as time passes: flushes, retention, expiry of producers, checkpoints; files closed, folders removed.
+
+Nothing here is urgent but ``flush.ms``; each duty has its timer, and a disk that refuses one is asked again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kohort.clock import Timers
+from kohort.config import BrokerConfig
+from kohort.errors import StorageError
+from kohort.log.checkpoints import RECOVERY_POINTS_FILE, START_OFFSETS_FILE, build_offsets
+from kohort.log.partition import PartitionLog
+from kohort.log.storage import Storage
+from kohort.model import TopicPartition
+
+FIRST_RETENTION_MS: Final = 30_000
+RELEASE_INTERVAL_MS: Final = 30_000
+CHECKPOINT_INTERVAL_MS: Final = 60_000
+EXPIRY_INTERVAL_MS: Final = 600_000
+
+FLUSH: Final = "flush"
+RETENTION: Final = "retention"
+RELEASE: Final = "release"
+CHECKPOINT: Final = "checkpoint"
+EXPIRY: Final = "expiry"
+REMOVAL: Final = "removal"
+
+
+class Upkeep:
+    """The timers of all logs of a broker."""
+
+    def __init__(
+        self, storage: Storage, config: BrokerConfig, logs: Callable[[], Iterable[PartitionLog]], now_ms: int
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._logs = logs
+        self._timers: Timers[str] = Timers()
+        self._flushes: Timers[TopicPartition] = Timers()
+        self._doomed: list[str] = []
+        self._written: dict[str, bytes] = {}
+        self._every: dict[str, tuple[int, Callable[[int], list[str]]]] = {
+            RETENTION: (config.log_retention_check_interval_ms, self._retain),
+            RELEASE: (RELEASE_INTERVAL_MS, self._release),
+            CHECKPOINT: (CHECKPOINT_INTERVAL_MS, self._checkpoint),
+            EXPIRY: (EXPIRY_INTERVAL_MS, self._expire),
+            REMOVAL: (0, self._remove_one),
+        }
+        for duty, (interval_ms, _) in self._every.items():
+            if interval_ms:
+                self._timers.set(duty, now_ms + interval_ms)
+        self._timers.set(RETENTION, now_ms + min(config.log_retention_check_interval_ms, FIRST_RETENTION_MS))
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When something is due."""
+        return min((at for at in (self._timers.wake_at_ms, self._flushes.wake_at_ms) if at is not None), default=None)
+
+    def flush_at(self, tp: TopicPartition, at_ms: int) -> None:
+        """Look at this log's ``flush.ms`` then."""
+        self._flushes.set(tp, at_ms)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The log is gone."""
+        self._flushes.cancel(tp)
+
+    def remove(self, folder: str, now_ms: int) -> None:
+        """Delete a folder of a deleted topic with one of the next ticks."""
+        self._doomed.append(folder)
+        self._timers.set(REMOVAL, now_ms)
+
+    def tick(self, now_ms: int) -> list[str]:
+        """Do what is due; says what went, what was mended, and what failed."""
+        notes = self._tried(FLUSH, self._flush, now_ms)
+        for duty in list(self._timers.pop_due(now_ms)):
+            interval_ms, action = self._every[duty]
+            if interval_ms:
+                self._timers.set(duty, now_ms + interval_ms)
+            notes += self._tried(duty, action, now_ms)
+        return notes
+
+    def _tried(self, duty: str, action: Callable[[int], list[str]], now_ms: int) -> list[str]:
+        try:
+            return action(now_ms)
+        except StorageError as error:
+            return [f"{duty} failed: {error}"]
+
+    def _flush(self, now_ms: int) -> list[str]:
+        due = set(self._flushes.pop_due(now_ms))
+        if due:
+            for log in self._logs():
+                if log.tp in due:
+                    log.flush_if_due(now_ms)
+        return []
+
+    def _retain(self, now_ms: int) -> list[str]:
+        return [note for log in self._logs() for note in self._tried(f"{log.tp}: {RETENTION}", log.retain, now_ms)]
+
+    def _expire(self, now_ms: int) -> list[str]:
+        for log in self._logs():
+            log.producers.expire(now_ms, self._config.producer_id_expiration_ms)
+        return []
+
+    def _release(self, now_ms: int) -> list[str]:  # noqa: ARG002 - a duty like the others
+        notes = []
+        for log in self._logs():
+            log.release()
+            notes += log.take_notes()
+        return notes
+
+    def _checkpoint(self, now_ms: int) -> list[str]:  # noqa: ARG002 - a duty like the others
+        self.write_checkpoints()
+        return []
+
+    def write_checkpoints(self) -> None:
+        """Write the offsets that spare the next start some work, where they changed."""
+        points, starts = {}, {}
+        for log in self._logs():
+            log.settle()
+            if log.recovery_point:
+                points[log.tp] = log.recovery_point
+            if log.log_start_offset > log.segments[0].base_offset:
+                starts[log.tp] = log.log_start_offset
+        for name, offsets in ((RECOVERY_POINTS_FILE, points), (START_OFFSETS_FILE, starts)):
+            content = build_offsets(offsets)
+            if self._written.get(name) != content:
+                self._storage.replace(name, content)
+                self._written[name] = content
+
+    def _remove_one(self, now_ms: int) -> list[str]:
+        """Empty one folder; a large one takes its time, so the others wait for the next tick."""
+        folder = self._doomed.pop()
+        if self._doomed:
+            self._timers.set(REMOVAL, now_ms)
+        self._storage.delete_folder(folder)
+        return [f"removed {folder}"]
