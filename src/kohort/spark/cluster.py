@@ -65,36 +65,46 @@ class KohortCluster:
         self._clients: dict[str, Any] = {}
 
     def topics(self) -> set[str]:
-        return {t.name if hasattr(t, "name") else t for t in self._admin.list_topics()}
+        return {topic.name for topic in self._admin.list_topics()}
 
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        found = set()
-        for topic in topics:
-            found |= {TopicPartition(topic, p) for p in range(self._partition_count(topic))}
-        return found
-
-    def _partition_count(self, topic: str) -> int:
-        try:
-            described = self._admin.describe_topics([topic])
-        except ApiError as error:
-            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return 0
-            raise
-        return len(described[0].partitions)
+        described = self._admin.describe_topics(list(topics))
+        for error in described.errors.values():
+            if not (isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise error
+        found = [described[topic] for topic in described if topic not in described.errors]
+        return {TopicPartition(topic.name, p.partition) for topic in found for p in topic.partitions}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._consumer("offsets").beginning_offsets(list(partitions))
+        return self._offsets(partitions, "earliest")
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return self._consumer("offsets").end_offsets(list(partitions))
+        return self._offsets(partitions, "latest")
+
+    def _offsets(self, partitions: Iterable[TopicPartition], place: str) -> dict[TopicPartition, int]:
+        wanted: dict[TopicPartition, int | str] = dict.fromkeys(partitions, place)
+        if not wanted:
+            return {}
+        isolation = self._settings.get("isolation.level", "read_uncommitted")
+        listed = self._admin.list_offsets(wanted, isolation_level=isolation).check()
+        return {tp: found.offset for tp, found in listed.items()}
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        held = self._consumer("group").committed(list(partitions))
+        held = self._admin.list_group_offsets(self._group_id, list(partitions)).check()
         return {tp: offset for tp, offset in held.items() if offset is not None and offset.offset >= 0}
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        if offsets:
-            self._consumer("group").commit(dict(offsets))
+        if not offsets:
+            return
+        # Without a member id, which a coordinator takes only while the group has no members (facts 2.7).
+        try:
+            self._admin.alter_group_offsets(self._group_id, dict(offsets))
+        except ApiError as error:
+            if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+                raise ApiError(
+                    error.code, f"group {self._group_id} has live consumers: give the query a group of its own"
+                ) from error
+            raise
 
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         if not heads or timeout_ms <= 0:
@@ -155,8 +165,7 @@ class KohortCluster:
         if use not in self._clients:
             from kohort.aio.consumer import Consumer
 
-            group = {"group.id": self._group_id, "enable.auto.commit": False} if use == "group" else {}
-            self._clients[use] = Consumer(**(self._settings | group | settings))
+            self._clients[use] = Consumer(**(self._settings | settings))
         consumer: Consumer = self._clients[use]
         return consumer
 

@@ -34,17 +34,17 @@ def send_batches(batches: Iterator[pa.RecordBatch], brokers: str) -> int:
     """Send Arrow batches; raises the first delivery's error."""
     from kohort.aio.producer import Producer
 
-    futures = []
+    deliveries = []
     with Producer(bootstrap_servers=brokers, client_id=_CLIENT_ID, compression_type="lz4", linger_ms=20) as producer:
         for batch in batches:
             topics, keys, values, headers = (batch.column(n).to_pylist() for n in ("topic", "key", "value", "headers"))
             for topic, key, value, header in zip(topics, keys, values, headers, strict=True):
                 pairs = [(h["key"], h["value"]) for h in header or ()]
-                futures.append(producer.send(topic, value, key=key, headers=pairs))
+                deliveries.append(producer.send(topic, value, key, headers=pairs))
         producer.flush()
-        for future in futures:
-            future.result(timeout=60)
-    return len(futures)
+        for delivery in deliveries:
+            delivery.result(timeout_s=60)
+    return len(deliveries)
 
 
 def ensure_topic(brokers: str, topic: str, partitions: int = 1) -> None:
@@ -53,7 +53,7 @@ def ensure_topic(brokers: str, topic: str, partitions: int = 1) -> None:
 
     with Admin(bootstrap_servers=brokers, client_id=_CLIENT_ID) as admin:
         try:
-            admin.create_topic(topic, partitions)
+            admin.create_topics({topic: partitions})
         except ApiError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise

@@ -1,0 +1,121 @@
+"""What must hold at the end, each with what was found: the demo succeeds only if all of it does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.aio.consumer import Consumer
+from kohort.demo.expected import Expected, Group, compare_delays
+from kohort.demo.seen import Seen
+from kohort.model import TopicPartition
+from kohort.spark.pipeline.run import RunReport
+
+REASON: Final = "kohort-error.reason"
+_ORIGIN: Final = ("kohort-error.topic", "kohort-error.partition", "kohort-error.offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A sentence that must hold, whether it does, and the figures."""
+
+    name: str
+    holds: bool
+    found: str
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def check_loaded(name: str, rows: int, acknowledged: int, log_rows: int) -> Check:
+    found = f"{rows:,} rows in the file, {acknowledged:,} acknowledged, {log_rows:,} on the log"
+    return Check(f"{name}: every row of the source file is on the topic, once", rows == acknowledged == log_rows, found)
+
+
+def check_seen(seen: Seen, rows: int, group: str) -> Check:
+    found = f"{seen.distinct:,} of {rows:,} flights seen, {seen.again:,} re-delivered ({seen.deliveries:,} deliveries)"
+    if seen.missing:
+        found += f"; missing: {seen.missing}"
+    holds = seen.distinct == rows and not seen.missing
+    return Check(f"{group}: every flight was seen at least once, the killed member's too", holds, found)
+
+
+def check_lag(group: str, lag: Mapping[str, int]) -> Check:
+    found = ", ".join(f"{topic} {n:,}" for topic, n in lag.items()) or "nothing is committed"
+    return Check(f"{group}: lag 0", bool(lag) and not any(lag.values()), found)
+
+
+def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
+    """Rows in = rows out + dead letters for every sink, as the pipeline counted and as the files say."""
+    ledger = report.ledger
+    aside = sum(ledger.quarantined.values()) + ledger.undecoded
+    checks = []
+    for sink, out in ledger.sinks.items():
+        balanced = ledger.rows_in == out + aside and ledger.dead_letters == aside
+        true_to_files = (ledger.rows_in, out) == (expected.rows_in, expected.rows_out)
+        found = f"{ledger.rows_in:,} in = {out:,} out + {ledger.dead_letters:,} dead letters"
+        found += "" if true_to_files else f"; the files give {expected.rows_in:,} in, {expected.rows_out:,} out"
+        holds = balanced and true_to_files and report.balanced
+        checks.append(Check(f"sink {sink}: rows in = rows out + dead letters, as in the source files", holds, found))
+    if report.problems or ledger.problems:
+        checks.append(Check("the ledger balances", False, "; ".join([*report.problems, *ledger.problems])))
+    weather = report.tables["weather"].rows
+    found = f"{weather:,} rows read of {expected.weather_rows:,}"
+    checks.append(Check("weather: every row was read", weather == expected.weather_rows, found))
+    return checks
+
+
+def check_dead_letters(bootstrap: str, topic: str, expected: Expected) -> Check:
+    """Read the dead-letter topic back: each row once, with the reasons that the files give."""
+    reasons, origins = read_dead_letters(bootstrap, topic)
+    total = sum(reasons.values())
+    holds = dict(reasons) == expected.dead_letters and len(origins) == total
+    found = "; ".join(f"{n:,} {reason}" for reason, n in sorted(reasons.items(), key=lambda item: -item[1]))
+    if not holds:
+        found += f"; the files give {expected.dead_letters}, {len(origins):,} rows are distinct"
+    return Check(f"{topic}: the dead letters and their reasons are those of the source files", holds, found)
+
+
+def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tuple[str, ...]]]:
+    """How many dead letters have each reason, and where they came from."""
+    reasons: Counter[str] = Counter()
+    origins = set()
+    with Consumer(bootstrap_servers=bootstrap, client_id="demo-check", max_poll_records=5000) as consumer:
+        partition = TopicPartition(topic, 0)
+        end = consumer.end_offsets([partition])[partition]
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        while consumer.position(partition) < end:
+            for record in consumer.poll(1000):
+                headers = {name: (value or b"").decode() for name, value in record.headers}
+                reasons[headers.get(REASON, "no reason")] += 1
+                origins.add(tuple(headers.get(name, "") for name in _ORIGIN))
+    return reasons, origins
+
+
+def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, dict[str, float]]]:
+    """The table of results in Parquet against the same table computed from the files alone."""
+    found = read_results(path)
+    problems = compare_delays(expected.delays, found)
+    flights = sum(int(row["flights"]) for row in found.values())
+    said = "; ".join(problems[:3]) or f"{len(found)} groups, {flights:,} flights, equal to what the files give"
+    name = "results: delays by origin, hour and weather equal those of the source files"
+    return Check(name, not problems, said), found
+
+
+def read_results(path: Path) -> dict[Group, dict[str, float]]:
+    """The delays as the pipeline wrote them."""
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(path).to_pylist()
+    names = ("flights", "mean_dep_delay", "mean_arr_delay", "share_late")
+    return {(r["origin"], r["hour"], r["weather"]): {n: r[n] for n in names} for r in rows}
+
+
+def write_report(path: Path, content: Mapping[str, Any]) -> None:
+    """The whole report as JSON beside the data."""
+    path.write_text(json.dumps(content, indent=1, default=str))

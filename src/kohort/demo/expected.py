@@ -1,0 +1,105 @@
+"""What the pipeline must come to, computed from the source files by other means than the pipeline's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.demo.source_files import SourceTables
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CANCELLED: Final = "cancelled: no departure time"
+NO_WEATHER: Final = "no weather for this hour"
+
+Group = tuple[str, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Rows in, rows out, dead letters by reason, and the table of results."""
+
+    rows_in: int
+    weather_rows: int
+    rows_out: int
+    dead_letters: dict[str, int]
+    delays: dict[Group, dict[str, float]]
+
+
+def expect_from(tables: SourceTables) -> Expected:
+    """Join and count with pyarrow, from the files alone."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    weather = tables.weather.select(["origin", "time_hour"]).append_column("weather", weather_class(tables.weather))
+    flights = tables.flights.select(["origin", "time_hour", "hour", "dep_time", "dep_delay", "arr_delay"])
+    joined = flights.join(weather, ["origin", "time_hour"], join_type="left outer")
+    if joined.num_rows != flights.num_rows:
+        raise AssertionError(f"{joined.num_rows - flights.num_rows} flights match two hours of weather")
+    cancelled, bare = pc.is_null(joined["dep_time"]), pc.is_null(joined["weather"])
+    reasons = {
+        CANCELLED: pc.and_(cancelled, pc.invert(bare)),
+        NO_WEATHER: pc.and_(pc.invert(cancelled), bare),
+        f"{CANCELLED}; {NO_WEATHER}": pc.and_(cancelled, bare),
+    }
+    counts = {reason: int(pc.sum(mask.cast(pa.int64())).as_py() or 0) for reason, mask in reasons.items()}
+    kept = joined.filter(pc.invert(pc.or_(cancelled, bare)))
+    return Expected(
+        rows_in=flights.num_rows,
+        weather_rows=tables.weather.num_rows,
+        rows_out=kept.num_rows,
+        dead_letters={reason: n for reason, n in counts.items() if n},
+        delays=delays_of(kept),
+    )
+
+
+def weather_class(weather: pa.Table) -> Any:
+    """snow, rain, fog, wind or clear: the same rules as the pipeline's SQL, a missing measure deciding nothing."""
+    import pyarrow.compute as pc
+
+    def holds(mask: Any) -> Any:
+        return pc.fill_null(mask, False)
+
+    wet = holds(pc.greater(weather["precip"], 0))
+    conditions = pc.make_struct(
+        pc.and_(wet, holds(pc.less_equal(weather["temp"], 32))),
+        wet,
+        holds(pc.less(weather["visib"], 3)),
+        holds(pc.greater_equal(weather["wind_speed"], 20)),
+        field_names=["snow", "rain", "fog", "wind"],
+    )
+    return pc.case_when(conditions, "snow", "rain", "fog", "wind", "clear")
+
+
+def delays_of(kept: pa.Table) -> dict[Group, dict[str, float]]:
+    """Flights and mean delays of each origin, hour and weather."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    late = pc.greater_equal(kept["dep_delay"], 15).cast(pa.float64())
+    aggregates = [("origin", "count"), ("dep_delay", "mean"), ("arr_delay", "mean"), ("late", "mean")]
+    grouped = kept.append_column("late", late).group_by(["origin", "hour", "weather"]).aggregate(aggregates)
+    return {
+        (row["origin"], row["hour"], row["weather"]): {
+            "flights": row["origin_count"],
+            "mean_dep_delay": row["dep_delay_mean"],
+            "mean_arr_delay": row["arr_delay_mean"],
+            "share_late": row["late_mean"],
+        }
+        for row in grouped.to_pylist()
+    }
+
+
+def compare_delays(expected: dict[Group, dict[str, float]], found: dict[Group, dict[str, float]]) -> list[str]:
+    """Where two tables of results differ, in sentences; none if they agree to one part in a thousand million."""
+    problems = [f"{group} is missing" for group in sorted(set(expected) - set(found))]
+    problems += [f"{group} should not be there" for group in sorted(set(found) - set(expected))]
+    for group in sorted(set(expected) & set(found)):
+        for name, value in expected[group].items():
+            other = found[group][name]
+            if (value is None) != (other is None) or (
+                value is not None and abs(value - other) > 1e-9 * max(1.0, abs(value))
+            ):
+                problems.append(f"{group}: {name} is {other}, the source files give {value}")
+    return problems

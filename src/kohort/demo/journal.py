@@ -1,0 +1,70 @@
+"""Follows the coordinator's journal of one group, as any consumer can: it is a topic."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kohort.aio.consumer import Consumer
+from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled, from_json
+from kohort.errors import ApiTimeout
+from kohort.model import TopicPartition
+
+TOPIC: Final = "__kohort_journal"
+_POLL_MS: Final = 100
+
+
+class GroupJournal:
+    """Every entry of a group from the beginning, in order."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        self._group = group
+        self._consumer = Consumer(bootstrap_servers=bootstrap, client_id="demo-journal", auto_offset_reset="earliest")
+        self._consumer.assign([TopicPartition(TOPIC, 0)])
+        self.entries: list[JournalEntry] = []
+
+    def read_more(self) -> None:
+        """Wait a moment for entries, and keep them."""
+        for record in self._consumer.poll(_POLL_MS):
+            if record.key == self._group.encode() and record.value is not None:
+                self.entries.append(from_json(json.loads(record.value)))
+
+    def read_all(self) -> list[JournalEntry]:
+        """Everything that the journal holds now."""
+        partition = TopicPartition(TOPIC, 0)
+        end = self._consumer.end_offsets([partition])[partition]
+        while self._consumer.position(partition) < end:
+            self.read_more()
+        return self.entries
+
+    def wait_for(self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float) -> None:
+        """Read until ``holds`` is true of the entries. Raises ApiTimeout naming what did not happen."""
+        deadline = time.monotonic() + timeout_s
+        while not holds(self.entries):
+            if time.monotonic() > deadline:
+                raise ApiTimeout(f"group {self._group}: {what} within {timeout_s:.0f} s did not happen")
+            self.read_more()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def settled_with(members: int) -> Callable[[list[JournalEntry]], bool]:
+    """Whether the last generation has so many members, all of whom have their assignment."""
+
+    def holds(entries: list[JournalEntry]) -> bool:
+        written = [e for e in entries if isinstance(e, AssignmentWritten)]
+        settled = [e for e in entries if isinstance(e, RoundSettled)]
+        if not written or not settled or settled[-1].generation != written[-1].generation:
+            return False
+        return len(written[-1].partitions or {}) == members
+
+    return holds
+
+
+def removal_of(entries: list[JournalEntry], client_id: str) -> MemberRemoved | None:
+    """The entry that says that a member is gone."""
+    gone = [e for e in entries if isinstance(e, MemberRemoved) and e.who.client_id == client_id]
+    return gone[0] if gone else None

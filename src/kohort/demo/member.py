@@ -1,0 +1,113 @@
+"""One consumer of the demo's group, a process of its own: it notes what it saw, then commits.
+
+It ends on SIGTERM, leaving the group; on SIGKILL it just ends, which is what the demo is about; and when its parent is
+gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kohort.aio.consumer import Consumer
+from kohort.errors import CommitFailed, KohortError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMMIT_EVERY_S: Final = 0.5
+POLL_MS: Final = 200
+
+
+class Member:
+    """Polls, notes, commits."""
+
+    def __init__(self, consumer: Consumer, notes: Path) -> None:
+        self._consumer = consumer
+        self._notes = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._parent = os.getppid()
+        self._committed_at = time.monotonic()
+        self._uncommitted = False
+        self.stopping = False
+
+    def run(self) -> None:
+        """Until told to stop or orphaned."""
+        while not self.stopping and os.getppid() == self._parent:
+            table = self._consumer.poll_arrow(POLL_MS)
+            if table.num_rows:
+                # One write, before the commit: a kill in between means delivered again, never missed.
+                os.write(self._notes, notes_of(table))
+                self._uncommitted = True
+            if self._uncommitted and time.monotonic() - self._committed_at >= COMMIT_EVERY_S:
+                self._commit()
+        self._commit()
+
+    def _commit(self) -> None:
+        self._committed_at = time.monotonic()
+        try:
+            self._consumer.commit()
+        except CommitFailed:
+            # Fenced: what was noted will be delivered to another member, and counted as a re-delivery.
+            pass
+        except KohortError as error:
+            if not error.retriable:
+                raise
+            return
+        self._uncommitted = False
+
+
+def notes_of(table: pa.Table) -> bytes:
+    """A line of JSON for each run of offsets in a poll."""
+    lines = []
+    for batch in table.to_batches():
+        if not batch.num_rows:
+            continue
+        partitions, offsets = batch.column("partition").to_pylist(), batch.column("offset").to_pylist()
+        first = 0
+        for i in range(1, len(offsets) + 1):
+            if i == len(offsets) or partitions[i] != partitions[first] or offsets[i] != offsets[i - 1] + 1:
+                lines.append({"partition": partitions[first], "first": offsets[first], "last": offsets[i - 1]})
+                first = i
+    return "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+
+def main() -> int:
+    """Join the group and stay until SIGTERM."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--group", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--notes", required=True, type=Path)
+    parser.add_argument("--session-timeout-ms", required=True, type=int)
+    args = parser.parse_args()
+    consumer = Consumer(
+        bootstrap_servers=args.bootstrap,
+        group_id=args.group,
+        client_id=args.name,
+        session_timeout_ms=args.session_timeout_ms,
+        heartbeat_interval_ms=args.session_timeout_ms // 6,
+        partition_assignment_strategy="cooperative-sticky",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    member = Member(consumer, args.notes)
+
+    def stop(*_: object) -> None:
+        member.stopping = True
+
+    signal.signal(signal.SIGTERM, stop)
+    with consumer:
+        consumer.subscribe([args.topic])
+        member.run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""The demo's processes, a broker and the members of a group: what was started here is ended here, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kohort.errors import KohortError
+
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 20.0
+
+
+class ProcessFailed(KohortError):
+    """A process of the demo that did not start, or ended before its time."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One process and where its stderr goes."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def check_alive(self) -> None:
+        code = self.process.poll()
+        if code is not None:
+            tail = self.log.read_text(errors="replace").strip().splitlines()[-5:]
+            raise ProcessFailed(f"{self.name} (pid {self.pid}) ended with code {code}: {' | '.join(tail) or 'no word'}")
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would be: no goodbye to anyone."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(STOP_TIMEOUT_S)
+
+
+@dataclass(slots=True)
+class Processes:
+    """All of them; ends them when its block ends, members before the broker."""
+
+    folder: Path
+    children: list[Child] = field(default_factory=list)
+
+    def __enter__(self) -> Processes:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end_all()
+
+    def start(self, name: str, *command: str, answers: bool = False) -> Child:
+        """Start ``python -m ...`` in a session of its own, so that Ctrl-C reaches only us, and we end it in order."""
+        log = self.folder / f"{name}.log"
+        with log.open("wb") as errors:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if answers else subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},
+            )
+        child = Child(name, process, log)
+        self.children.append(child)
+        return child
+
+    def start_broker(self, data: Path, settings: dict[str, str]) -> str:
+        """Start ``kohort serve`` on a free port; return its address when it answers."""
+        pairs = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        where = ["--data", str(data), "--listen", "127.0.0.1:0", "--output", "json", "--quiet"]
+        child = self.start("broker", "kohort", "serve", *where, *pairs, answers=True)
+        line = read_line(child, START_TIMEOUT_S)
+        try:
+            return str(json.loads(line)["bootstrap"])
+        except (ValueError, KeyError):
+            raise ProcessFailed(f"broker: not the line that kohort serve prints when ready: {line!r}") from None
+
+    def end(self, child: Child) -> None:
+        """Ask it to stop (SIGTERM); kill it if it does not."""
+        if child.process.poll() is None:
+            child.process.terminate()
+        try:
+            child.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+        if child.process.stdout is not None:
+            child.process.stdout.close()
+
+    def end_all(self) -> None:
+        for child in reversed(self.children):
+            self.end(child)
+
+
+def read_line(child: Child, timeout_s: float) -> bytes:
+    """The first line of a child's stdout. Raises ProcessFailed if it ends or stays silent."""
+    stdout = child.process.stdout
+    if stdout is None:
+        raise ProcessFailed(f"{child.name}: its output is not read")
+    deadline = time.monotonic() + timeout_s
+    line = b""
+    while not line.endswith(b"\n"):
+        ready, _, _ = select.select([stdout], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise ProcessFailed(f"{child.name}: no answer within {timeout_s:.0f} s")
+        chunk = os.read(stdout.fileno(), 4096)
+        if not chunk:
+            child.process.wait(STOP_TIMEOUT_S)
+            child.check_alive()
+        line += chunk
+    return line.splitlines()[0]

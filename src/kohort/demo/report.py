@@ -1,0 +1,97 @@
+"""Says what the demo does while it does it, and what came of it, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kohort.demo.checks import Check
+from kohort.demo.expected import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.progress import Task
+
+
+class _Rate(TextColumn):
+    """Rows a second so far."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def render(self, task: Task) -> Any:
+        from rich.text import Text
+
+        speed = task.finished_speed or task.speed
+        return Text(f"{speed:,.0f} rows/s" if speed else "", style="cyan")
+
+
+class Say:
+    """Where the demo speaks to."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._console = Console(stderr=quiet, quiet=quiet, highlight=False)
+
+    def head(self, text: str) -> None:
+        self._console.print(f"\n[bold]{text}[/bold]")
+
+    def line(self, text: str) -> None:
+        self._console.print(f"  {text}", markup=False, soft_wrap=True)
+
+    @contextmanager
+    def progress(self, name: str, rows: int) -> Iterator[Callable[[int], None]]:
+        """A bar with the rate; the block is given a function that moves it on."""
+        columns = (TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TaskProgressColumn())
+        with Progress(*columns, _Rate(), TimeElapsedColumn(), console=self._console) as bar:
+            task = bar.add_task(name, total=rows)
+            yield lambda done: bar.advance(task, done)
+
+    def results(self, found: Mapping[Group, Mapping[str, float]]) -> None:
+        """The table of results, one line for each origin and weather; hours are in the Parquet."""
+        merged: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+        for (origin, _, weather), row in found.items():
+            merged.setdefault((origin, weather), []).append(row)
+        table = Table(title="Delays by origin and weather (minutes; by hour in the Parquet)", title_justify="left")
+        for name in ("origin", "weather", "flights", "departure", "arrival", "15 min late", "worst hour"):
+            table.add_column(name, justify="left" if name in ("origin", "weather") else "right")
+        for (origin, weather), rows in sorted(merged.items()):
+            flights = sum(int(r["flights"]) for r in rows)
+            worst = max(
+                (key for key in found if key[0] == origin and key[2] == weather),
+                key=lambda key: found[key]["mean_dep_delay"],
+            )
+            table.add_row(
+                origin,
+                weather,
+                f"{flights:,}",
+                f"{_mean(rows, 'mean_dep_delay'):.1f}",
+                f"{_mean(rows, 'mean_arr_delay'):.1f}",
+                f"{100 * _mean(rows, 'share_late'):.0f} %",
+                f"{worst[1]:02d}h ({found[worst]['mean_dep_delay']:.0f})",
+            )
+        self._console.print(table)
+
+    def rebalances(self, group: str, sentences: Sequence[str]) -> None:
+        self.head(f"The {len(sentences)} rebalances of {group}, and why")
+        for number, sentence in enumerate(sentences, 1):
+            self.line(f"{number}. {sentence}")
+
+    def checks(self, checks: Sequence[Check]) -> None:
+        self.head("What must hold")
+        for check in checks:
+            mark = "[green]ok[/green]    " if check.holds else "[red]FAILED[/red]"
+            self._console.print(f"  {mark} {check.name}", highlight=False, soft_wrap=True)
+            self._console.print(f"         {check.found}", style="dim", markup=False, soft_wrap=True)
+
+
+def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
+    """The mean over groups, weighted by their flights; a group without arrivals has no mean and no weight."""
+    known = [r for r in rows if r[name] is not None]
+    weight = sum(r["flights"] for r in known)
+    return sum(r[name] * r["flights"] for r in known) / weight if weight else 0.0

@@ -1,0 +1,218 @@
+"""The main job, from the source files to the verdict, as one story in seven chapters."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.aio.admin import Admin
+from kohort.coordinator.journal import JournalEntry
+from kohort.demo import checks
+from kohort.demo.checks import Check
+from kohort.demo.expected import Expected, expect_from
+from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, GroupPart, end_offsets, lag_of
+from kohort.demo.journal import GroupJournal
+from kohort.demo.load import PARTITIONS, load_table
+from kohort.demo.processes import Processes
+from kohort.demo.report import Say
+from kohort.demo.source_files import SourceTables, read_tables
+from kohort.insight.rebalances import rebalances
+from kohort.insight.why import explain
+from kohort.spark.pipeline.ledger import Entry
+from kohort.spark.pipeline.parse import load_pipeline
+from kohort.spark.pipeline.run import RunReport, run_pipeline
+from kohort.spark.session import session
+
+PIPELINE_FILE: Final = Path(__file__).parent / "flight_delays.yaml"
+PIPELINE_GROUP: Final = "demo-pipeline"
+QUICK_FLIGHTS: Final = 20_000
+BROKER_SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "500",
+    "group.min.session.timeout.ms": "1000",
+    "log.retention.ms": "-1",
+}
+"""A short session, so that a kill is noticed within seconds; flights of 2013 must not expire."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All that came of it."""
+
+    checks: list[Check] = field(default_factory=list)
+    sentences: list[str] = field(default_factory=list)
+    report: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.checks) and all(c.holds for c in self.checks)
+
+
+def run_demo(*, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say) -> Outcome:
+    """Do the whole job. ``data`` keeps topics and results; without it a temporary folder is used and removed."""
+    began = time.monotonic()
+    with _folder(data) as folder, Processes(folder / "logs") as processes:
+        outcome = _Demo(folder, processes, say).run(source, quick=quick)
+        outcome.report |= {
+            "holds": outcome.holds,
+            "seconds": round(time.monotonic() - began, 1),
+            "checks": [c.as_json() for c in outcome.checks],
+            "rebalances": outcome.sentences,
+        }
+        checks.write_report(folder / "report.json", outcome.report)
+        say.head(f"{'All of it holds' if outcome.holds else 'NOT all of it holds'}, in {outcome.report['seconds']} s")
+        if data is not None:
+            say.line(f"topics, Parquet and report.json are in {folder}")
+    return outcome
+
+
+@contextmanager
+def _folder(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        data.mkdir(parents=True, exist_ok=True)
+        if any(data.iterdir()):
+            raise FileExistsError(f"{data} is not empty: the demo counts every row, so give a new folder")
+        yield data.resolve()
+        return
+    with tempfile.TemporaryDirectory(prefix="kohort-demo-") as name:
+        yield Path(name)
+
+
+class _Demo:
+    """The chapters; each leaves what the next needs."""
+
+    def __init__(self, folder: Path, processes: Processes, say: Say) -> None:
+        self._folder = folder
+        self._processes = processes
+        self._say = say
+        self._outcome = Outcome()
+        self._bootstrap = ""
+
+    def run(self, source: Path | None, *, quick: bool) -> Outcome:
+        tables = read_tables(source, flights_limit=QUICK_FLIGHTS if quick else None)
+        self._say.head("Flights from New York, 2013, and the weather of each hour")
+        self._say.line(f"{tables.flights.num_rows:,} flights, {tables.weather.num_rows:,} rows of weather")
+        self._start_broker()
+        self._load("weather", tables)
+        journal = GroupJournal(self._bootstrap, GROUP)
+        try:
+            group = GroupPart(self._bootstrap, "flights", self._processes, self._folder / "seen", journal)
+            self._load_under_a_kill(group, tables)
+            self._finish_group(group, tables)
+            entries = journal.read_all()
+        finally:
+            journal.close()
+        expected = expect_from(tables)
+        report = self._run_pipeline(expected)
+        self._verify(report, expected)
+        self._explain(group, entries)
+        self._say.checks(self._outcome.checks)
+        return self._outcome
+
+    def _start_broker(self) -> None:
+        self._bootstrap = self._processes.start_broker(self._folder / "broker", BROKER_SETTINGS)
+        self._say.line(f"broker: a kohort serve process of its own on {self._bootstrap}, data on disk")
+        with Admin(bootstrap_servers=self._bootstrap, client_id="demo") as admin:
+            admin.create_topics({"flights": PARTITIONS, "weather": PARTITIONS})
+
+    def _load(self, topic: str, tables: SourceTables, on_rows: Callable[[int], None] = lambda _: None) -> None:
+        table = tables.flights if topic == "flights" else tables.weather
+        with self._say.progress(f"loading {topic}", table.num_rows) as advance:
+
+            def rows(count: int) -> None:
+                advance(count)
+                on_rows(count)
+
+            acknowledged = load_table(self._bootstrap, topic, table, rows)
+        on_log = sum(end_offsets(self._bootstrap, topic).values())
+        self._outcome.checks.append(checks.check_loaded(topic, table.num_rows, acknowledged, on_log))
+
+    def _load_under_a_kill(self, group: GroupPart, tables: SourceTables) -> None:
+        """Load flights while three members consume them; a third of the way one is killed, later one is added."""
+        self._say.head(f"Three consumers of {GROUP}; one is killed and one is added while flights arrive")
+        group.start_members(3)
+        self._say.line("member-1, member-2 and member-3 share the 6 partitions")
+        third_loaded = threading.Event()
+        loaded = 0
+
+        def count(rows: int) -> None:
+            nonlocal loaded
+            loaded += rows
+            if loaded >= tables.flights.num_rows // 3:
+                third_loaded.set()
+
+        def happen() -> None:
+            third_loaded.wait()
+            killed = group.kill_one()
+            self._say.line(f"SIGKILL to {killed.name} (pid {killed.pid})")
+            group.wait_for_notice()
+            self._say.line(f"noticed after {killed.notice_ms / 1000:.1f} s (session timeout {SESSION_TIMEOUT_MS} ms)")
+            group.add_one()
+            self._say.line(f"{group.added} joined")
+
+        with ThreadPoolExecutor(1, "demo-happenings") as aside:
+            happening = aside.submit(happen)
+            try:
+                self._load("flights", tables, count)
+            finally:
+                third_loaded.set()
+            happening.result()
+
+    def _finish_group(self, group: GroupPart, tables: SourceTables) -> None:
+        group.wait_for_lag_0()
+        seen = group.seen()
+        rows = tables.flights.num_rows
+        shares = ", ".join(f"{name} {count:,}" for name, count in sorted(seen.by_member.items()))
+        self._say.line(f"seen: {shares}")
+        self._outcome.checks.append(checks.check_lag(GROUP, lag_of(self._bootstrap, GROUP, ["flights"])))
+        self._outcome.checks.append(checks.check_seen(seen, rows, GROUP))
+        self._outcome.report["seen"] = {"by_member": seen.by_member, "distinct": seen.distinct, "again": seen.again}
+        group.leave()
+
+    def _run_pipeline(self, expected: Expected) -> RunReport:
+        self._say.head(f"The Spark pipeline {PIPELINE_FILE.name}, as group {PIPELINE_GROUP}, once")
+        environ = os.environ | {"KOHORT_BROKERS": self._bootstrap, "KOHORT_OUT": str(self._folder / "out")}
+        pipeline = load_pipeline(PIPELINE_FILE, environ)
+        spark = session("kohort-demo")
+        try:
+            with self._say.progress("joining", expected.rows_in) as advance:
+
+                def entry_done(entry: Entry) -> None:
+                    advance(entry.rows_in.rows)
+
+                report = run_pipeline(pipeline, spark, once=True, on_entry=entry_done)
+        finally:
+            spark.stop()
+        self._outcome.report["pipeline"] = report.as_json()
+        self._say.line(f"{report.ledger.batches} micro-batches, {report.seconds:.1f} s without Spark's own start")
+        return report
+
+    def _verify(self, report: RunReport, expected: Expected) -> None:
+        into = self._outcome.checks
+        into += checks.check_ledger(report, expected)
+        into.append(checks.check_dead_letters(self._bootstrap, "flights-rejected", expected))
+        into.append(checks.check_lag(PIPELINE_GROUP, lag_of(self._bootstrap, PIPELINE_GROUP, ["flights", "weather"])))
+        check, found = checks.check_results(self._folder / "out" / "delays", expected)
+        into.append(check)
+        self._say.head("Results")
+        self._say.results(found)
+
+    def _explain(self, group: GroupPart, entries: list[JournalEntry]) -> None:
+        """Every rebalance with its cause; the kill must be among them, by name."""
+        sentences = [explain(rebalance).sentence for rebalance in rebalances(entries)]
+        self._outcome.sentences = sentences
+        self._say.rebalances(GROUP, sentences)
+        killed = group.killed
+        if killed is None:
+            return
+        told = [s for s in sentences if killed.name in s]
+        found = f"{killed.name} was noticed {killed.notice_ms / 1000:.1f} s after SIGKILL"
+        self._outcome.report["killed"] = {"name": killed.name, "pid": killed.pid, "notice_ms": killed.notice_ms}
+        self._outcome.checks.append(Check("each rebalance has its cause; the kill is told by name", bool(told), found))
