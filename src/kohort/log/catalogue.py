@@ -105,7 +105,10 @@ def _from_folders(storage: Storage, notes: list[str]) -> Catalogue:
     if found:
         names = ", ".join(sorted(found))
         notes.append(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options")
-    return Catalogue(topics=list(found.values()))
+    catalogue = Catalogue(topics=list(found.values()))
+    if found:
+        catalogue.save(storage)
+    return catalogue
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:

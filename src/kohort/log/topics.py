@@ -217,6 +217,7 @@ class Topics:
                 self._upkeep.forget(log.tp)
                 log.drop()
                 self._doom(log.folder, now_ms)
+            self._upkeep.write_checkpoints()
         except StorageError as error:
             raise _refused(name, error) from error
         self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id != topic.topic_id]

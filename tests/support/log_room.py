@@ -1,0 +1,98 @@
+"""A room for one log: its storage, its clock, batches to put in, and what can be read back."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from kohort.clock import ManualClock
+from kohort.config import BrokerConfig, parse_config
+from kohort.log.invariants import check_invariants
+from kohort.log.partition import Appended, PartitionLog
+from kohort.log.storage import MemoryStorage, Storage
+from kohort.log.topics import Topics
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+
+OPTIONS = {"segment.bytes": "1024", "index.interval.bytes": "100"}
+
+
+def batch(
+    values: Sequence[str] = ("v",), *, at_ms: int = -1, codec: Codec = Codec.NONE, **producer: int | bool
+) -> bytes:
+    """One batch, a record per value, all with the time ``at_ms``."""
+    records = [NewRecord(None, value.encode(), (), at_ms) for value in values]
+    return build_batch(records, codec=codec, **producer)  # type: ignore[arg-type]  # ids and flags by name
+
+
+class LogRoom:
+    """``orders-0`` with small segments, on a storage that outlives restarts."""
+
+    def __init__(self, storage: Storage | None = None, **options: str) -> None:
+        self.storage = storage if storage is not None else MemoryStorage()
+        self.clock = ManualClock()
+        self.config: BrokerConfig = parse_config(BrokerConfig, {})
+        self.restarts = 0
+        self.topics = self._open()
+        if "orders" not in self.topics:
+            self.topics.create("orders", 1, OPTIONS | {k.replace("_", "."): v for k, v in options.items()}, self.now_ms)
+
+    def _open(self) -> Topics:
+        return Topics(self.storage, self.config, random.Random(self.restarts), self.clock.now_ms())
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    @property
+    def log(self) -> PartitionLog:
+        log = self.topics.log("orders", 0)
+        assert log is not None
+        return log
+
+    def append(self, *values: str, at_ms: int | None = None, **producer: int | bool) -> Appended:
+        given = batch(values or ("v",), at_ms=self.now_ms if at_ms is None else at_ms, **producer)
+        return self.log.append(given, self.now_ms)
+
+    def fill(self, count: int) -> list[str]:
+        """``count`` batches of one record each, named by their offset."""
+        names = [f"record {self.log.log_end_offset + i} {'x' * 40}" for i in range(count)]
+        for name in names:
+            self.append(name)
+        return names
+
+    def crash(self) -> list[str]:
+        """The process is gone, and another starts; what it said at start."""
+        self.restarts += 1
+        self.topics = self._open()
+        return self.topics.recovery_notes
+
+    def restart(self) -> list[str]:
+        """A clean stop and a start; what it said at start."""
+        assert self.topics.close() == []
+        return self.crash()
+
+    def files(self, ending: str = "") -> list[str]:
+        return [name for name in self.storage.files("orders-0") if name.endswith(ending)]
+
+    def check(self) -> None:
+        for topic in self.topics:
+            for log in topic.partitions:
+                check_invariants(log)
+
+
+def values_from(log: PartitionLog, offset: int, **limits: int) -> list[str]:
+    """The values that reads hand out from ``offset`` to the end of the log."""
+    found: list[str] = []
+    while offset < log.log_end_offset:
+        data = b"".join(log.read(offset, limits.get("max_bytes", 1 << 20)))
+        assert data, f"nothing at {offset}, though the log ends at {log.log_end_offset}"
+        for at, header in split_batches(data):
+            found += [(r.value or b"").decode() for r in read_batch(data, at) if r.offset >= offset]
+            offset = header.next_offset
+    return found
+
+
+def offsets_in(buffers: Sequence[bytes | bytearray | memoryview]) -> list[int]:
+    """The base offsets of the batches in the answer to one read."""
+    return [header.base_offset for buffer in buffers for _, header in split_batches(buffer)]
