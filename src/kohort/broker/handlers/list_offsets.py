@@ -28,6 +28,7 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED: Final = 1
+FIRST_VERSION_WITH_EPOCHS: Final = 4
 
 
 def list_offsets(state: BrokerState, request: Request) -> Answer:
@@ -66,7 +67,10 @@ def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPar
         log, asked.timestamp, committed=request.message.isolation_level == READ_COMMITTED
     )
     return ListOffsetsPartitionResponse(
-        partition_index=asked.partition_index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+        partition_index=asked.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch if request.version >= FIRST_VERSION_WITH_EPOCHS else -1,
     )
 
 
