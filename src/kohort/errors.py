@@ -14,6 +14,7 @@ KohortError
 ├── ApiTimeout               an operation outlived ``default.api.timeout.ms``                 (retriable)
 ├── CommitFailed             the member was fenced out of its group before its commit
 ├── NoOffsetForPartition     nothing committed, and ``auto.offset.reset`` is none
+├── LogTruncated             the log lost what was read, and ``auto.offset.reset`` is none
 └── Wakeup                   poll() was interrupted from another thread
 """
 
@@ -296,6 +297,17 @@ class CommitFailed(KohortError):
 
 class NoOffsetForPartition(KohortError):
     """Nothing is committed for the partition and ``auto.offset.reset`` is ``none``."""
+
+
+class LogTruncated(KohortError):
+    """The log was cut off before the position: ``divergent_offset`` is the first that differs, None if not known."""
+
+    def __init__(self, partition: str, position: int, divergent_offset: int | None) -> None:
+        where = "an offset unknown" if divergent_offset is None else f"offset {divergent_offset}"
+        super().__init__(f"{partition}: read up to {position}, but the log was cut off at {where}; seek() somewhere")
+        self.partition = partition
+        self.position = position
+        self.divergent_offset = divergent_offset
 
 
 class Wakeup(KohortError):

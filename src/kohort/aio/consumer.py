@@ -1,61 +1,396 @@
-"""The blocking consumer: Kafka's verbs in Python's spelling, on the one I/O thread of the process."""
+"""The blocking consumer: Kafka's verbs in Python's spelling, on the one I/O thread of the process.
+
+The machine is shared with the I/O thread under one lock. What the user waits for is checked after every step of the
+engine; listeners run, and records are decoded, in the caller's thread and outside of the lock.
+"""
 
 from __future__ import annotations
 
 import re
+import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kohort.aio.driver import Driver
+from kohort.aio.io_thread import io_thread
+from kohort.aio.system import system_rng
+from kohort.aio.turns import Turns
+from kohort.client.commits import Offsets
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.decode import Fetched
+from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
+from kohort.client.positions import Position
+from kohort.client.promise import Promise
 from kohort.client.rebalance import RebalanceListener
+from kohort.client.subscription import Reset
+from kohort.config.client import ConsumerConfig, client_config
+from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
 
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], None]
+T = TypeVar("T")
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
+
+CLOSE_MS: Final = 30_000
+ARROW_BYTES: Final = 64 << 20
+"""How much ``poll_arrow`` takes at once, of what is buffered."""
+FOREVER_MS: Final = 3_600_000
 
 
 class Consumer:
-    """``Consumer(bootstrap_servers="...", group_id="...")``; every option by Kafka's name or with underscores."""
+    """``Consumer(bootstrap_servers="localhost:9092", group_id="g")``; options by Kafka's names, with underscores or in
+    a mapping.
 
-    def __init__(self, **config: Any) -> None:
-        raise NotImplementedError
+    One thread at a time may use it, but for ``wakeup``. Membership is kept up in the background; rebalances take
+    effect, and listeners run, inside ``poll``.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        self.config = client_config(ConsumerConfig, config, options)
+        self._machine = ConsumerMachine(self.config, system_rng())
+        self._lock = threading.RLock()
+        self._io = io_thread()
+        self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
+        self._turns = Turns(self._machine, self._driver, self._lock, self._io)
+        self._commit_callbacks: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
+        self._closed = False
+        self._io.close_at_exit(self)
+
+    # What to read
 
     def subscribe(
         self, topics: str | Iterable[str] | re.Pattern[str], listener: RebalanceListener | None = None
-    ) -> None: ...
+    ) -> None:
+        """Read topics, or every topic whose whole name matches a compiled pattern, as a member of the group.
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None: ...
-    def unsubscribe(self) -> None: ...
-    def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]: ...
-    def poll_arrow(self, timeout_ms: int = 0) -> pyarrow.Table: ...
+        Replaces an earlier subscription. The group assigns partitions while this consumer polls.
+        """
+        with self._use() as machine:
+            if isinstance(topics, re.Pattern):
+                machine.subscribe_pattern(topics)
+            else:
+                names = [topics] if isinstance(topics, str) else list(topics)
+                if not names:
+                    self._leave("the consumer unsubscribed from all topics")
+                    return
+                machine.subscribe(names)
+            self._turns.listener = listener
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, outside of group management. Replaces an earlier assignment."""
+        with self._use() as machine:
+            machine.subscription.assign(partitions)
+
+    def unsubscribe(self) -> None:
+        """Leave the group and read nothing."""
+        with self._use():
+            self._leave("the consumer unsubscribed from all topics")
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to, or matched by the pattern so far."""
+        with self._use() as machine:
+            return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer has now."""
+        with self._use() as machine:
+            return set(machine.subscription.assigned)
+
+    # Records
+
+    def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
+        """Records of the assigned partitions, at most ``max.poll.records``; none if the time passes without any.
+
+        Must be called again within ``max.poll.interval.ms``, or the group goes on without this member.
+        """
+        most = self.config.max_poll_records if max_records is None else max_records
+        if most < 1:
+            raise UsageError(f"poll: max_records={most}, expected at least 1")
+        with self._turns.polling():
+            self._run_commit_callbacks()
+            return self._turns.until(lambda: self._collect(most), timeout_ms) or []
+
+    def poll_arrow(
+        self,
+        timeout_ms: int = 0,
+        *,
+        schema: pyarrow.Schema | None = None,
+        columns: Iterable[str] | None = None,
+        max_bytes: int = ARROW_BYTES,
+    ) -> pyarrow.Table:
+        """Everything buffered, as an Arrow table: whole fetched batches, decoded without an object per record.
+
+        ``columns`` names what to decode (by default all but the headers), or ``schema`` says it with types. The table
+        is empty if the time passes without records. Needs ``kohort[arrow]``.
+        """
+        import pyarrow
+
+        from kohort.columns.decode import wanted_schema
+
+        fields = wanted_schema(schema, None if columns is None else list(columns))
+        with self._turns.polling():
+            self._run_commit_callbacks()
+            batches = self._turns.until(lambda: self._collect_arrow(fields, max_bytes), timeout_ms) or []
+        return pyarrow.Table.from_batches(batches, schema=fields)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records one by one, for as long as the consumer is open. Only those yielded count as read."""
+        while not self._closed:
+            with self._turns.polling():
+                self._run_commit_callbacks()
+                fetched = self._turns.until(self._next_fetched, FOREVER_MS)
+            for _ in range(self.config.max_poll_records):
+                with self._lock:
+                    records = [] if fetched is None else self._machine.hand_out(fetched, 1)
+                if not records:
+                    break
+                yield records[0]
+
+    def _collect(self, most: int) -> list[Record] | None:
+        out: list[Record] = []
+        while len(out) < most:
+            fetched = self._next_fetched(may_raise=not out)
+            if fetched is None:
+                break
+            with self._lock:
+                records = self._machine.hand_out(fetched, most - len(out))
+            if not out:
+                out = records
+            else:
+                out += records
+        return out or None
+
+    def _next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
+        """Decoded data with records left. Raises CorruptRecord where there are none before the damage."""
+        while True:
+            with self._lock:
+                fetched, is_new = self._machine.open_fetched()
+            if is_new:
+                self._driver.kick_soon()  # the next fetch leaves before these are decoded
+            if fetched is None:
+                return None
+            records = fetched.decode_records(check_crcs=self.config.check_crcs)
+            if fetched.at < len(records):
+                return fetched
+            if fetched.error is not None:
+                if may_raise:
+                    raise fetched.error
+                return None
+            with self._lock:
+                self._machine.hand_out(fetched, 0)  # control records and gaps only: step over them
+
+    def _collect_arrow(self, schema: pyarrow.Schema, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
+        with self._lock:
+            taken = self._machine.take_whole(max_bytes)
+        if not taken:
+            return None
+        self._driver.kick_soon()  # the next fetch leaves before these are decoded
+        batches: list[pyarrow.RecordBatch] = []
+        for i, fetched in enumerate(taken):
+            batches += fetched.decode_arrow(check_crcs=self.config.check_crcs, schema=schema)
+            if fetched.error is not None:
+                with self._lock:
+                    self._machine.return_corrupt(fetched, taken[i + 1 :])
+                if not batches:
+                    raise fetched.error
+                break
+        return batches or None
+
+    # Positions
+
+    def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
+        """The offset of the next record of ``partition``; waits for it to be found if need be."""
+
+        def find() -> int | None:
+            with self._lock:
+                state = self._machine.subscription.state(partition)
+                return state.position.offset if state.has_position and state.position is not None else None
+
+        with self._use():
+            found = self._turns.wait(find, self._timeout(timeout_ms))
+        if found is None:
+            raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
+        return found
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on reading ``partition`` at ``offset``."""
+        at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        with self._use() as machine:
+            machine.subscription.seek(TopicPartition(*partition), Position(at.offset, at.leader_epoch))
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go to the first offset there is; all assigned partitions where none is named."""
+        with self._use() as machine:
+            machine.subscription.seek_to(partitions, Reset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go behind the last record; all assigned partitions where none is named."""
+        with self._use() as machine:
+            machine.subscription.seek_to(partitions, Reset.LATEST)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return nothing of these partitions from ``poll`` until ``resume``; membership is not touched."""
+        with self._use() as machine:
+            machine.subscription.set_paused(partitions, paused=True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._use() as machine:
+            machine.subscription.set_paused(partitions, paused=False)
+
+    def paused(self) -> set[TopicPartition]:
+        with self._use() as machine:
+            return {p for p, state in machine.subscription.assigned.items() if state.paused}
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How far each partition is behind its end, as the last fetch told it; known after the first fetch."""
+        with self._use() as machine:
+            return machine.lag()
+
+    # Offsets
+
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout_ms: int | None = None
-    ) -> None: ...
+    ) -> None:
+        """Commit ``offsets``, or the positions of all assigned partitions, and wait until that is written.
+
+        Raises CommitFailed if the group has gone on without this member.
+        """
+        timeout = self._timeout(timeout_ms)
+        with self._use() as machine:
+            earlier = [promise for promise, _ in self._commit_callbacks]
+            promise = machine.commit(offsets, self._turns.now_ms() + timeout)
+            self._turns.settled(promise, timeout, "the commit was not answered in time")
+            for before in earlier:
+                self._turns.settled(before, timeout, "an earlier commit was not answered in time", check=False)
+            self._run_commit_callbacks()
+
     def commit_async(
         self,
         offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
         callback: CommitCallback | None = None,
-    ) -> None: ...
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]: ...
-    def position(self, partition: TopicPartition) -> int: ...
-    def seek(self, partition: TopicPartition, offset: int) -> None: ...
-    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None: ...
-    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None: ...
-    def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
-    def resume(self, partitions: Iterable[TopicPartition]) -> None: ...
-    def paused(self) -> set[TopicPartition]: ...
-    def assignment(self) -> set[TopicPartition]: ...
-    def subscription(self) -> set[str]: ...
-    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
-    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    ) -> None:
+        """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit."""
+        with self._use() as machine:
+            promise = machine.commit(offsets, None)
+            self._commit_callbacks.append((promise, callback))
+            self._run_commit_callbacks()
+
+    def committed(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What the group committed last; None where nothing."""
+        timeout = self._timeout(timeout_ms)
+        wanted = [TopicPartition(*p) for p in partitions]
+        with self._use() as machine:
+            promise = machine.committed(wanted, self._turns.now_ms() + timeout)
+            return self._turns.settled(promise, timeout, "the committed offsets were not read in time")
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition."""
+        return self._ends(partitions, EARLIEST, timeout_ms)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last record of each partition that can be read."""
+        return self._ends(partitions, LATEST, timeout_ms)
+
     def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, tuple[int, int] | None]: ...
-    def lag(self) -> dict[TopicPartition, int]: ...
-    def wakeup(self) -> None: ...
-    def close(self, *, timeout_ms: int = 30000) -> None: ...
-    def __iter__(self) -> Iterator[Record]: ...
-    def __enter__(self) -> Consumer: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None: ...
+        self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (milliseconds); None where there is none."""
+        for partition, timestamp in timestamps.items():
+            if timestamp < 0:
+                raise UsageError(f"offsets_for_times: {timestamp} ms for {TopicPartition(*partition)} is negative")
+        return self._list({TopicPartition(*p): t for p, t in timestamps.items()}, timeout_ms)
+
+    def _ends(
+        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None
+    ) -> dict[TopicPartition, int]:
+        listed = self._list({TopicPartition(*p): timestamp for p in partitions}, timeout_ms)
+        return {p: found.offset for p, found in listed.items() if found is not None}
+
+    def _list(
+        self, targets: dict[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        timeout = self._timeout(timeout_ms)
+        with self._use() as machine:
+            promise = machine.list_offsets(targets, self._turns.now_ms() + timeout)
+            return self._turns.settled(promise, timeout, "the offsets were not found in time")
+
+    # The end
+
+    def wakeup(self) -> None:
+        """Make a ``poll`` that waits, or the next one, raise Wakeup. Safe from any thread."""
+        self._turns.wakeup()
+
+    def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
+        """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing."""
+        if self._closed:
+            return
+        with self._turns.using():
+            self._closed = True
+            try:
+                self._finish(timeout_ms)
+            finally:
+                self._turns.closed = True
+                self._io.forget(self)
+                self._io.call(self._driver.close)
+
+    def _finish(self, timeout_ms: int) -> None:
+        machine, deadline_ms = self._machine, self._turns.now_ms() + timeout_ms
+        if self.config.enable_auto_commit:
+            with suppress(KohortError):  # what is not committed is read again: that is the promise of auto-commit
+                promise = machine.commit(None, deadline_ms)
+                self._turns.settled(promise, timeout_ms, "the last commit was not answered in time", check=False)
+        for before in [promise for promise, _ in self._commit_callbacks]:
+            with suppress(KohortError):
+                self._turns.settled(before, timeout_ms, "a commit was not answered in time", check=False)
+        self._run_commit_callbacks()
+        self._leave("the consumer is being closed", max(0, deadline_ms - self._turns.now_ms()))
+        with self._lock:
+            machine.stop_fetching()
+        self._driver.kick_soon()
+
+    def _leave(self, reason: str, timeout_ms: int | None = None) -> None:
+        with self._lock:
+            callback = self._machine.prepare_leave()
+        if callback is not None:
+            self._turns.tell(callback)
+        with self._lock:
+            promise = self._machine.leave(reason)
+        with suppress(ApiTimeout):
+            self._turns.settled(promise, self._timeout(timeout_ms), "nobody said goodbye", check=False)
+        self._turns.raise_listener_error()
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # Inside
+
+    @contextmanager
+    def _use(self) -> Iterator[ConsumerMachine]:
+        """The machine, held, for the one thread that may; the engine looks at what changed afterwards."""
+        with self._turns.using(), self._lock:
+            yield self._machine
+        self._driver.kick_soon()
+
+    def _timeout(self, timeout_ms: int | None) -> int:
+        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+
+    def _run_commit_callbacks(self) -> None:
+        """In the order of the commits, in the user's thread."""
+        while self._commit_callbacks and self._commit_callbacks[0][0].done:
+            promise, callback = self._commit_callbacks.popleft()
+            if callback is not None:
+                callback({} if promise.error is not None else promise.result(), promise.error)

@@ -1,0 +1,200 @@
+"""How the user's thread and the I/O thread take turns at one consumer.
+
+The user's thread waits on the machine's lock and is woken after each step of the engine; it runs what only it may run
+(listeners), and no second thread gets in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from kohort.aio.driver import Driver
+from kohort.aio.io_thread import IoThread
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.promise import Promise
+from kohort.client.rebalance import CallbackNeeded, RebalanceListener
+from kohort.errors import ApiTimeout, UsageError, Wakeup
+
+T = TypeVar("T")
+LONGEST_WAIT_S: Final = 1.0
+"""A waiting thread looks up this often even if nothing happens, so that Ctrl-C is heard on every platform."""
+
+
+class Turns:
+    """The waiting, the callbacks and the guard of one blocking consumer."""
+
+    def __init__(self, machine: ConsumerMachine, driver: Driver, lock: threading.RLock, io: IoThread) -> None:
+        self.listener: RebalanceListener | None = None
+        self.closed = False
+        self._machine = machine
+        self._driver = driver
+        self._lock = lock
+        self._io = io
+        self._step = threading.Condition(lock)
+        self._waiting = False
+        self._woken = False
+        self._user: threading.Thread | None = None
+        self._depth = 0
+        self._listener_error: Exception | None = None
+        driver.on_progress(self._on_progress)
+
+    def now_ms(self) -> int:
+        return self._driver.clock.now_ms()
+
+    def _on_progress(self) -> None:
+        if self._waiting:
+            with self._step:
+                self._step.notify_all()
+
+    def wakeup(self) -> None:
+        with self._step:
+            self._woken = True
+            self._step.notify_all()
+
+    # One thread at a time
+
+    @contextmanager
+    def using(self) -> Iterator[None]:
+        """Raises UsageError if another thread is in here, naming both."""
+        me = threading.current_thread()
+        with self._lock:
+            if self.closed:
+                raise UsageError("the consumer is closed")
+            if self._user not in (None, me):
+                assert self._user is not None
+                raise UsageError(
+                    f"a consumer is for one thread at a time: {me.name!r} called it while {self._user.name!r} uses it; "
+                    "give each thread a consumer of its own (only wakeup() is safe)"
+                )
+            self._io.check_thread()
+            self._user = me
+            self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if self._depth == 0:
+                self._user = None
+
+    @contextmanager
+    def polling(self) -> Iterator[None]:
+        """As ``using``, and the member counts as alive for as long."""
+        with self.using():
+            with self._lock:
+                self._machine.enter_poll(self.now_ms())
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._machine.leave_poll(self.now_ms())
+
+    # Waiting
+
+    def until(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
+        """What ``ready`` returns as soon as it is not None, with rebalances going on meanwhile; None when time is up.
+
+        ``ready`` is called without the lock. Raises Wakeup, and whatever went wrong in the background.
+        """
+        deadline_ms = self.now_ms() + timeout_ms
+        kicked = False
+        while True:
+            self._raise_if_woken()
+            self._rebalance()
+            value = ready()
+            if value is not None:
+                return value
+            with self._step:
+                now_ms = self.now_ms()
+                if now_ms >= deadline_ms:
+                    if not kicked:
+                        self._driver.kick_soon()
+                    return None
+                if not kicked:
+                    self._driver.kick_soon()
+                    kicked = True
+                if not (self._woken or self._machine.has_data or self._machine.needs_user):
+                    self._sleep(deadline_ms - now_ms)
+
+    def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
+        """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
+        deadline_ms = self.now_ms() + timeout_ms
+        with self._step:
+            self._driver.kick_soon()
+            while True:
+                value = ready()
+                if value is not None:
+                    return value
+                self._machine.raise_failure()
+                now_ms = self.now_ms()
+                if now_ms >= deadline_ms:
+                    return None
+                self._sleep(deadline_ms - now_ms)
+
+    def settled(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
+        """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
+        deadline_ms = self.now_ms() + timeout_ms
+        with self._step:
+            self._driver.kick_soon()
+            while not promise.done:
+                if check:
+                    self._machine.raise_failure()
+                now_ms = self.now_ms()
+                if now_ms >= deadline_ms:
+                    raise ApiTimeout(too_late)
+                self._sleep(deadline_ms - now_ms)
+        return promise.result()
+
+    def _sleep(self, most_ms: int) -> None:
+        self._waiting = True
+        try:
+            self._step.wait(min(most_ms / 1000, LONGEST_WAIT_S))
+        finally:
+            self._waiting = False
+
+    def _raise_if_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise Wakeup("poll() was interrupted by wakeup()")
+
+    # Listeners
+
+    def _rebalance(self) -> None:
+        """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
+        while True:
+            with self._lock:
+                callback = self._machine.advance(self.now_ms())
+            if callback is None:
+                break
+            self.tell(callback)
+            with self._lock:
+                self._machine.acknowledge(self.now_ms())
+        self.raise_listener_error()
+
+    def tell(self, callback: CallbackNeeded) -> None:
+        """Run the listener. Its first error is kept, for the rebalance has to go on."""
+        listener = self.listener
+        if listener is None:
+            return
+        partitions = list(callback.partitions)
+        method = {
+            "revoked": listener.on_partitions_revoked,
+            "assigned": listener.on_partitions_assigned,
+            "lost": listener.on_partitions_lost,
+        }[callback.kind]
+        with self._lock:
+            self._machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
+        try:
+            method(partitions)
+        except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
+            self._listener_error = self._listener_error or error
+        finally:
+            with self._lock:
+                self._machine.stay_in_poll()
+
+    def raise_listener_error(self) -> None:
+        if self._listener_error is not None:
+            error, self._listener_error = self._listener_error, None
+            raise error

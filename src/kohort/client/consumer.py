@@ -1,0 +1,292 @@
+"""The consumer as a machine: its sources put together, and what the faces ask of them.
+
+A face holds the guard while it calls in here, runs listeners and decodes outside of it, and waits in between. The
+methods say what a consumer does; how the user waits for it is the face's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from kohort.assignors.builtin import assignors_named, is_cooperative
+from kohort.client.commits import Commits, Offsets
+from kohort.client.committed import Committed, CommittedOffsets
+from kohort.client.decode import Fetched
+from kohort.client.engine import Engine
+from kohort.client.fetcher import Fetcher
+from kohort.client.find_coordinator import CoordinatorLookup
+from kohort.client.list_offsets import Listed, OffsetQueries
+from kohort.client.membership_classic import Membership
+from kohort.client.metadata import Metadata
+from kohort.client.promise import Promise
+from kohort.client.rebalance import CallbackNeeded, Rebalance
+from kohort.client.resets import Resets
+from kohort.client.source import RequestSource
+from kohort.client.subscription import SubscriptionState
+from kohort.client.validation import Validation
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, KohortError, UsageError
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+
+
+class Group(NamedTuple):
+    """What only a consumer with a ``group.id`` has."""
+
+    membership: Membership
+    rebalance: Rebalance
+    commits: Commits
+    committed: CommittedOffsets
+
+
+class ConsumerMachine:
+    """Everything a consumer is, but for sockets, threads and the clock."""
+
+    def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
+        self.config = config
+        self.metadata = Metadata(config, rng, allow_auto_create=config.allow_auto_create_topics)
+        self.metadata.want(())
+        self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
+        self.failures: deque[KohortError] = deque()
+        """Errors that the user has to hear of, oldest first."""
+        self._open: Fetched | None = None
+        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures.append)
+        self.queries = OffsetQueries(config, self.metadata, rng)
+        self._fetcher = Fetcher(
+            config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range
+        )
+        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures.append)
+        self._group: Group | None = None
+        sources: list[RequestSource] = []
+        if config.group_id is not None:
+            lookup = CoordinatorLookup(config.group_id, config, self.metadata, rng, self.failures.append)
+            self._group = self._join_together(lookup, rng)
+            sources += [self._group.membership, self._group.commits, self._group.committed, lookup]
+        sources += [self._resets, validation, self.queries, self._fetcher]
+        self.engine = Engine(config, sources, self.metadata, rng)
+
+    def _join_together(self, lookup: CoordinatorLookup, rng: Rng) -> Group:
+        config, subscription, metadata = self.config, self.subscription, self.metadata
+        assignors = assignors_named(config.partition_assignment_strategy)
+        membership = Membership(config, assignors, lookup, subscription, metadata, rng, self.failures.append)
+        commits = Commits(config, lookup, membership, subscription, metadata, rng)
+        committed = CommittedOffsets(
+            config, lookup, subscription, metadata, rng, self.failures.append, self._resets.no_offset
+        )
+        rebalance = Rebalance(
+            membership,
+            subscription,
+            metadata,
+            cooperative=is_cooperative(assignors),
+            commit_timeout_ms=config.max_poll_interval_ms,
+            commit_positions=commits.commit_positions if config.enable_auto_commit else None,
+        )
+        return Group(membership, rebalance, commits, committed)
+
+    @property
+    def group(self) -> Group:
+        """Raises UsageError for a consumer without a group."""
+        if self._group is None:
+            raise UsageError("this consumer has no group.id: it can be assigned partitions, but cannot join or commit")
+        return self._group
+
+    @property
+    def has_group(self) -> bool:
+        return self._group is not None
+
+    # What the user wants to read
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        self.group  # noqa: B018  # subscribing needs one
+        self.subscription.subscribe(topics)
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        self.group  # noqa: B018  # subscribing needs one
+        self.subscription.subscribe_pattern(pattern)
+
+    # Polling
+
+    def enter_poll(self, now_ms: int) -> None:
+        """The user polls: what was handed out before is done with."""
+        if self._group is not None:
+            self._group.membership.clocks.enter_poll()
+            self._group.commits.auto_commit(now_ms)
+
+    def stay_in_poll(self) -> None:
+        """The listener has returned; the user is in poll() still."""
+        if self._group is not None:
+            self._group.membership.clocks.enter_poll()
+
+    def leave_poll(self, now_ms: int) -> None:
+        if self._group is not None:
+            self._group.membership.clocks.leave_poll(now_ms)
+
+    def advance(self, now_ms: int) -> CallbackNeeded | None:
+        """Go on with whatever needs the user in poll(); returns what the listener has to be told first.
+
+        Raises what went wrong since the last call.
+        """
+        self.raise_failure()
+        self.subscription.match_pattern()
+        self._check_topics()
+        if self._group is None:
+            return None
+        self._group.rebalance.advance(now_ms)
+        return self._group.rebalance.callback
+
+    def acknowledge(self, now_ms: int) -> None:
+        """The listener has been told."""
+        if self._group is not None:
+            self._group.rebalance.acknowledge()
+            self._group.commits.restart_auto_commit(now_ms)
+
+    def raise_failure(self) -> None:
+        if self.failures:
+            if self._group is not None:
+                self._group.membership.resume_heartbeats()
+            raise self.failures.popleft()
+
+    def _check_topics(self) -> None:
+        for name, code in self.metadata.errors().items():
+            if name in self.subscription.topics and not code.retriable:
+                self.metadata.request_refresh()
+                raise ApiError(code, f"topic {name!r}")
+
+    # Records
+
+    @property
+    def needs_user(self) -> bool:
+        """Whether ``advance`` would do something now, or raise."""
+        return bool(self.failures) or (self._group is not None and self._group.rebalance.is_due)
+
+    @property
+    def has_data(self) -> bool:
+        return self._open is not None or self._fetcher.has_ready()
+
+    def open_fetched(self) -> tuple[Fetched | None, bool]:
+        """The data to hand out from now, if any, and whether it is newly taken: then the next fetch may leave."""
+        fetched = self._open
+        if fetched is not None and self._may_hand_out(fetched):
+            return fetched, False
+        if fetched is not None and not self._is_gone(fetched):
+            self._fetcher.give_back(fetched)  # paused with records left
+        self._open = self._fetcher.take()
+        return self._open, self._open is not None
+
+    def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
+        """Up to ``most`` decoded records; the position moves behind them. None if the partition went meanwhile."""
+        if fetched is not self._open or not self._may_hand_out(fetched):
+            return []
+        records = fetched.records
+        assert records is not None, "decode before handing out"
+        out = records[fetched.at : fetched.at + most]
+        fetched.at += len(out)
+        if fetched.at < len(records):
+            fetched.state.advance(out[-1].offset + 1, out[-1].leader_epoch)
+        elif fetched.error is None:
+            fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
+            self._open = None
+        elif out:
+            fetched.state.advance(out[-1].offset + 1, out[-1].leader_epoch)
+        return out
+
+    def step_back(self, fetched: Fetched) -> None:
+        """The record handed out last was not used after all."""
+        if self._open is None and not fetched.is_stale:
+            self._open = fetched
+        if fetched is self._open and fetched.records is not None and fetched.at > 0:
+            fetched.at -= 1
+            fetched.state.advance(fetched.records[fetched.at].offset, fetched.records[fetched.at].leader_epoch)
+
+    def take_whole(self, most_bytes: int) -> list[Fetched]:
+        """What is buffered, whole, up to ``most_bytes`` but at least one; positions move behind all of it."""
+        taken: list[Fetched] = []
+        size = 0
+        while size < most_bytes:
+            fetched, _ = self.open_fetched()
+            if fetched is None or (fetched.error is not None and taken):
+                break
+            if fetched.error is not None:
+                raise fetched.error
+            position = fetched.state.position
+            assert position is not None
+            if fetched.at:
+                fetched.start_offset, fetched.records, fetched.at = position.offset, None, 0
+            fetched.taken_at = position
+            fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
+            self._open = None
+            taken.append(fetched)
+            size += fetched.size
+        return taken
+
+    def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
+        """``corrupt`` could be decoded up to its error only: stand there, and keep what was taken behind it."""
+        for fetched in reversed(list(behind)):
+            if not self._is_gone(fetched) and fetched.taken_at is not None:
+                fetched.state.position = fetched.taken_at
+                self._fetcher.give_back(fetched)
+        if not self._is_gone(corrupt) and corrupt.taken_at is not None and corrupt.error is not None:
+            corrupt.records, corrupt.at = [], 0
+            offset = max(corrupt.error.offset, corrupt.start_offset)
+            corrupt.state.advance(offset, corrupt.taken_at.offset_epoch)
+            self._open = corrupt
+
+    def _is_gone(self, fetched: Fetched) -> bool:
+        return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state
+
+    def _may_hand_out(self, fetched: Fetched) -> bool:
+        return fetched.state.fetchable and not self._is_gone(fetched)
+
+    # Offsets
+
+    def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None, deadline_ms: int | None
+    ) -> Promise[Offsets]:
+        """Commit ``offsets``, or where the consumer stands everywhere."""
+        commits = self.group.commits
+        if offsets is None:
+            return commits.commit_positions(self.subscription.assigned, deadline_ms)
+        for partition, offset in offsets.items():
+            if offset.offset < 0:
+                raise UsageError(f"commit: offset {offset.offset} of {partition} is negative")
+        return commits.commit(offsets, deadline_ms)
+
+    def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
+        return self.group.committed.committed(partitions, deadline_ms)
+
+    def list_offsets(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
+        return self.queries.ask(targets, deadline_ms)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets lie between each position and the end that can be read; only where both are known."""
+        read_committed = self.config.isolation_level == "read_committed"
+        found: dict[TopicPartition, int] = {}
+        for partition, state in self.subscription.assigned.items():
+            end = state.visible_end(read_committed)
+            if state.position is not None and end is not None:
+                found[partition] = max(0, end - state.position.offset)
+        return found
+
+    # Goodbye
+
+    def prepare_leave(self) -> CallbackNeeded | None:
+        """What the listener has to hear before the member leaves."""
+        return None if self._group is None else self._group.rebalance.leave()
+
+    def leave(self, reason: str) -> Promise[None]:
+        """Leave the group and forget the subscription; settled when the coordinator has answered."""
+        promise: Promise[None] = Promise()
+        if self._group is not None and self.subscription.mode.is_group:
+            promise = self._group.membership.leave(reason)
+        else:
+            promise.resolve(None)
+        self.subscription.unsubscribe()
+        self._open = None
+        return promise
+
+    def stop_fetching(self) -> None:
+        """No more fetches; brokers may forget the sessions."""
+        self._fetcher.close()

@@ -1,0 +1,95 @@
+"""Which node coordinates the group: asked for when somebody needs it, and again when it proves wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kohort.client.backoff import Backoff
+from kohort.client.metadata import Metadata
+from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ClientConfig
+from kohort.errors import ApiError, KohortError, error_code
+from kohort.model import Node
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.schema import Message
+
+COORDINATOR_LANE: Final = "coordinator"
+GROUP_KEY: Final = 0
+BATCHED_FROM: Final = 4
+
+
+class CoordinatorLookup:
+    """The source that finds the coordinator of one group."""
+
+    def __init__(
+        self,
+        group_id: str,
+        config: ClientConfig,
+        metadata: Metadata,
+        rng: Rng,
+        raise_later: Callable[[KohortError], None],
+    ) -> None:
+        self.node_id: int | None = None
+        self._group_id = group_id
+        self._config = config
+        self._metadata = metadata
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._raise_later = raise_later
+        self._wanted = False
+        self._in_flight = False
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    def require(self) -> int | None:
+        """The coordinator's node id; if it is not known, it will be asked for."""
+        if self.node_id is None:
+            self._wanted = True
+        return self.node_id
+
+    def mark_unknown(self) -> None:
+        """The node said that it is not the coordinator, or it does not answer."""
+        self.node_id = None
+
+    def poll(self, now_ms: int) -> Poll:
+        if not self._wanted or self._in_flight or self.node_id is not None:
+            return Poll()
+        if now_ms < self._retry_at_ms:
+            return Poll(wake_at_ms=self._retry_at_ms)
+        self._in_flight = True
+        request = FindCoordinatorRequest(key=self._group_id, key_type=GROUP_KEY)
+        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape)])
+
+    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, FindCoordinatorResponse)
+        self._in_flight = False
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code:
+            code = error_code(found.error_code)
+            if not code.retriable:
+                self._wanted = False
+                self._raise_later(ApiError(code, f"looking for the coordinator of group {self._group_id!r}"))
+            self._try_later(now_ms)
+            return
+        self._metadata.learn_node(Node(found.node_id, found.host, found.port))
+        self.node_id = found.node_id
+        self._wanted = False
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    def on_failure(self, _sent: Unsent, _error: KohortError, now_ms: int) -> None:
+        self._in_flight = False
+        self._try_later(now_ms)
+
+    def _try_later(self, now_ms: int) -> None:
+        self._failures += 1
+        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+
+def _shape(request: Message, version: int) -> Message:
+    """From version 4 several keys are asked at once (KIP-699)."""
+    assert isinstance(request, FindCoordinatorRequest)
+    if version < BATCHED_FROM:
+        return request if version > 0 else FindCoordinatorRequest(key=request.key)
+    return FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=[request.key])

@@ -1,0 +1,457 @@
+"""Membership of a classic group, on the wire: join, sync, heartbeat, leave, and what each error means (facts 5.2).
+
+    UNJOINED ──join()──▶ PREPARING_REBALANCE ──JoinGroup──▶ COMPLETING_REBALANCE ──SyncGroup──▶ STABLE
+        ▲                        ▲ retries                        │ heartbeats run                 │ heartbeats run
+        └── the generation is lost (unknown member, poll expired, left) ◀──────────────────────────┘
+
+When to join, and what the user is told before and after, is ``rebalance.py``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple
+
+from kohort.assignors.spec import Assignor
+from kohort.client.backoff import Backoff
+from kohort.client.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
+from kohort.client.group_leader import GroupLeader
+from kohort.client.heartbeats import HeartbeatClocks
+from kohort.client.metadata import Metadata
+from kohort.client.promise import Promise
+from kohort.client.source import Poll, Unsent
+from kohort.client.subscription import SubscriptionState
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, build_subscription, parse_assignment
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kohort.wire.schema import Message
+
+REASON_MAX: Final = 255
+JOIN_GRACE_MS: Final = 5000
+"""A JoinGroup is parked for up to the rebalance timeout; the answer gets this much longer."""
+LEAVE_BY_LIST_FROM: Final = 3
+
+COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class MemberState(Enum):
+    """Where the member stands."""
+
+    UNJOINED = auto()
+    PREPARING_REBALANCE = auto()
+    COMPLETING_REBALANCE = auto()
+    STABLE = auto()
+
+
+class Generation(NamedTuple):
+    """Who this member is, in which round of the group."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    protocol_name: str | None = None
+
+    @property
+    def is_member(self) -> bool:
+        return self.generation_id >= 0 and bool(self.member_id)
+
+
+NO_GENERATION: Final = Generation()
+
+
+class Membership:
+    """The source that keeps this consumer in its group."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[Assignor],
+        lookup: CoordinatorLookup,
+        subscription: SubscriptionState,
+        metadata: Metadata,
+        rng: Rng,
+        raise_later: Callable[[KohortError], None],
+    ) -> None:
+        assert config.group_id is not None
+        self.state = MemberState.UNJOINED
+        self.generation = NO_GENERATION
+        self.rejoin_reason: str | None = None
+        """Why a rejoin is needed; None while it is not."""
+        self.new_assignment: list[TopicPartition] | None = None
+        """The answer of SyncGroup, until the rebalance takes it."""
+        self.adopted: tuple[list[TopicPartition], int] = ([], -1)
+        """The last assignment that was taken, and its generation: what sticky strategies are told."""
+        self.clocks = HeartbeatClocks(config, rng)
+        self.leader = GroupLeader({a.name: a for a in assignors}, metadata, subscription)
+        self._config = config
+        self._group_id: str = config.group_id
+        self._assignors = assignors
+        self._cooperative = all(a.cooperative for a in assignors)
+        self._lookup = lookup
+        self._subscription = subscription
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._raise_later = raise_later
+        self._join_reason = ""
+        self._leads = False
+        self._in_flight: Unsent | None = None
+        self._beating: Unsent | None = None
+        self._beats_held = False
+        self._leaves: list[tuple[LeaveGroupRequest, Promise[None]]] = []
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    # What the rebalance asks of it
+
+    def request_rejoin(self, reason: str) -> None:
+        """A rebalance is needed, at the user's next poll."""
+        if self.rejoin_reason is None:
+            self.rejoin_reason = reason
+
+    def join(self) -> None:
+        """Send JoinGroup, and go on until there is an assignment or the generation is lost."""
+        self._join_reason = self.rejoin_reason or ""
+        self.rejoin_reason = None
+        self.new_assignment = None
+        self.state = MemberState.PREPARING_REBALANCE
+        self._failures = self._retry_at_ms = 0
+
+    def take_assignment(self) -> list[TopicPartition] | None:
+        taken, self.new_assignment = self.new_assignment, None
+        return taken
+
+    def adopt(self, partitions: list[TopicPartition]) -> None:
+        """The user has been told: this is what the member owns."""
+        self.adopted = (partitions, self.generation.generation_id)
+
+    def leave(self, reason: str, *, static_too: bool = False) -> Promise[None]:
+        """Say goodbye if there is anyone to say it to, and forget the generation. Static members stay, to return."""
+        promise: Promise[None] = Promise()
+        is_static = self._config.group_instance_id is not None
+        known = bool(self.generation.member_id) and self._lookup.node_id is not None
+        if known and self.state is not MemberState.UNJOINED and (static_too or not is_static):
+            identity = MemberIdentity(
+                member_id=self.generation.member_id,
+                group_instance_id=self._config.group_instance_id,
+                reason=reason[:REASON_MAX],
+            )
+            self._leaves.append((LeaveGroupRequest(group_id=self._group_id, members=[identity]), promise))
+        else:
+            promise.resolve(None)
+        self._lose_generation(reason, keep_member_id=False)
+        return promise
+
+    def is_current(self, generation: Generation) -> bool:
+        return self.generation == generation
+
+    def reset_after_commit_error(self, reason: str, *, keep_member_id: bool) -> None:
+        """A commit was refused because the member is not of its generation any more."""
+        self._lose_generation(reason, keep_member_id=keep_member_id)
+
+    # The source
+
+    def poll(self, now_ms: int) -> Poll:
+        unsent = self._poll_leaves()
+        if self.state is MemberState.UNJOINED:
+            return Poll(unsent)
+        wakes: list[int] = []
+        if self.state is MemberState.PREPARING_REBALANCE:
+            self._poll_join(unsent, wakes, now_ms)
+        if self.state is MemberState.COMPLETING_REBALANCE:
+            self._poll_sync(unsent, wakes, now_ms)
+        if self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
+            self._poll_heartbeat(unsent, wakes, now_ms)
+            unsent += self._poll_leaves()
+        return Poll(unsent, min(wakes, default=None))
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        match response:
+            case JoinGroupResponse():
+                if self._ends(sent) and self.state is MemberState.PREPARING_REBALANCE:
+                    self._on_join(sent.context, response, now_ms)
+            case SyncGroupResponse():
+                if self._ends(sent) and self.state is MemberState.COMPLETING_REBALANCE:
+                    self._on_sync(sent.context, response, now_ms)
+            case HeartbeatResponse():
+                self._beating = None
+                self._on_heartbeat(sent.context, response, now_ms)
+            case LeaveGroupResponse():
+                sent.context.resolve(None)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        match sent.request:
+            case LeaveGroupRequest():
+                sent.context.resolve(None)
+            case HeartbeatRequest():
+                self._beating = None
+                self._lookup.mark_unknown()
+                self.clocks.failed(now_ms)
+            case _:
+                if not self._ends(sent) or self.state not in JOINING:
+                    return
+                if error.retriable:
+                    self._lookup.mark_unknown()
+                    self._join_again(now_ms, backoff=True)
+                else:
+                    self._fail(error)
+
+    def _ends(self, sent: Unsent) -> bool:
+        """Whether this is the join or sync that is waited for; an older one means nothing any more."""
+        if self._in_flight is not sent:
+            return False
+        self._in_flight = None
+        return True
+
+    def _unsent(self, node_id: int, request: Message, timeout_ms: int) -> Unsent:
+        return Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=self.generation)
+
+    # Join
+
+    def _poll_join(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
+        if self._in_flight is not None:
+            return
+        if now_ms < self._retry_at_ms:
+            wakes.append(self._retry_at_ms)
+            return
+        node_id = self._lookup.require()
+        if node_id is None:
+            return
+        config = self._config
+        request = JoinGroupRequest(
+            group_id=self._group_id,
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.max_poll_interval_ms,
+            member_id=self.generation.member_id,
+            group_instance_id=config.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                JoinGroupRequestProtocol(name=a.name, metadata=build_subscription(self._said_to(a)))
+                for a in self._assignors
+            ],
+            reason=self._join_reason[:REASON_MAX] or None,
+        )
+        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
+        self._in_flight = self._unsent(node_id, request, timeout_ms)
+        unsent.append(self._in_flight)
+
+    def _said_to(self, assignor: Assignor) -> Subscription:
+        """What this member tells the leader. Eager members own nothing any more when they join."""
+        partitions, generation_id = self.adopted
+        return Subscription(
+            topics=list(self._subscription.topics),
+            user_data=assignor.user_data(partitions, generation_id),
+            owned_partitions=list(self._subscription.assigned) if self._cooperative else [],
+            generation_id=generation_id if self.generation.is_member else -1,
+            rack_id=self._config.client_rack or None,
+        )
+
+    def _on_join(self, asked: Generation, response: JoinGroupResponse, now_ms: int) -> None:
+        code = error_code(response.error_code)
+        if code is ErrorCode.NONE:
+            self._joined(response, now_ms)
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.generation = Generation(member_id=response.member_id)
+            self._join_again(now_ms, backoff=False)
+        elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            self._join_again(now_ms, backoff=True)
+        elif code in COORDINATOR_MOVED:
+            self._lookup.mark_unknown()
+            self._join_again(now_ms, backoff=True)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._join_again(now_ms, backoff=False)
+        elif code is ErrorCode.UNKNOWN_MEMBER_ID:
+            if self.generation == asked:
+                self._lose_generation("the coordinator did not know the member when it joined", keep_member_id=False)
+            else:
+                self._join_again(now_ms, backoff=False)
+        else:
+            self._fail(ApiError(code, f"joining group {self._group_id!r}"))
+
+    def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
+        if response.protocol_type not in (None, PROTOCOL_TYPE):
+            text = f"group {self._group_id!r} has protocol type {response.protocol_type!r}"
+            self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
+            return
+        self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
+        self.leader.resign()
+        self._leads = response.leader == response.member_id
+        if self._leads:
+            name, skip = response.protocol_name or "", response.skip_assignment
+            try:
+                self.leader.elect(name, response.members, skip_assignment=skip, now_ms=now_ms)
+            except (ApiError, ProtocolError) as error:
+                self._fail(error)
+                return
+        self.state = MemberState.COMPLETING_REBALANCE
+        self._beats_held = False
+        self._failures = 0
+        self.clocks.start(now_ms)
+
+    # Sync
+
+    def _poll_sync(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
+        if self._in_flight is not None:
+            return
+        assignments = self.leader.assignments(now_ms) if self._leads else []
+        if assignments is None:
+            wakes.append(self.leader.wake_at_ms)
+            return
+        node_id = self._lookup.require()
+        if node_id is None:
+            self._join_again(now_ms, backoff=False)
+            return
+        generation = self.generation
+        request = SyncGroupRequest(
+            group_id=self._group_id,
+            generation_id=generation.generation_id,
+            member_id=generation.member_id,
+            group_instance_id=self._config.group_instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=generation.protocol_name,
+            assignments=assignments,
+        )
+        self._in_flight = self._unsent(node_id, request, self._config.request_timeout_ms)
+        unsent.append(self._in_flight)
+
+    def _on_sync(self, asked: Generation, response: SyncGroupResponse, now_ms: int) -> None:
+        code = error_code(response.error_code)
+        if code is ErrorCode.NONE:
+            self._synced(asked, response)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._join_reason = "the group began another rebalance before this one was complete"
+            self._join_again(now_ms, backoff=False)
+        elif code in COORDINATOR_MOVED:
+            self._lookup.mark_unknown()
+            self._join_again(now_ms, backoff=True)
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            keep = code is ErrorCode.ILLEGAL_GENERATION
+            self._lose_generation(f"SyncGroup was answered {code.name}", keep_member_id=keep)
+        else:
+            self._fail(ApiError(code, f"syncing with group {self._group_id!r}"))
+
+    def _synced(self, asked: Generation, response: SyncGroupResponse) -> None:
+        type_fits = response.protocol_type in (None, PROTOCOL_TYPE)
+        if not type_fits or response.protocol_name not in (None, asked.protocol_name):
+            text = f"SyncGroup names {response.protocol_type!r} and {response.protocol_name!r}"
+            self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
+            return
+        try:
+            self.new_assignment = parse_assignment(bytes(response.assignment)).partitions
+        except ProtocolError as error:
+            self._fail(error)
+            return
+        self.state = MemberState.STABLE
+
+    # Heartbeat
+
+    def _poll_heartbeat(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
+        clocks = self.clocks
+        if clocks.poll_expired(now_ms):
+            limit = self._config.max_poll_interval_ms
+            self.leave(f"consumer poll timeout has expired: more than max.poll.interval.ms ({limit}) between polls")
+            return
+        if clocks.session_expired(now_ms):
+            self._lookup.mark_unknown()
+            clocks.renew_session(now_ms)
+        node_id = self._lookup.require()
+        may_beat = node_id is not None and self._beating is None and not self._beats_held
+        if may_beat and clocks.beat_at_ms <= now_ms:
+            assert node_id is not None
+            request = HeartbeatRequest(
+                group_id=self._group_id,
+                generation_id=self.generation.generation_id,
+                member_id=self.generation.member_id,
+                group_instance_id=self._config.group_instance_id,
+            )
+            self._beating = self._unsent(node_id, request, self._config.request_timeout_ms)
+            unsent.append(self._beating)
+            clocks.sent(now_ms)
+            may_beat = False
+        wakes.append(clocks.wake_at_ms(may_beat=may_beat))
+
+    def _on_heartbeat(self, asked: Generation, response: HeartbeatResponse, now_ms: int) -> None:
+        code = error_code(response.error_code)
+        current = self.generation == asked and self.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
+        if code is ErrorCode.NONE:
+            self.clocks.received(now_ms)
+        elif code in COORDINATOR_MOVED:
+            self._lookup.mark_unknown()
+            self.clocks.failed(now_ms)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.clocks.received(now_ms)
+            if current and self.state is MemberState.STABLE:
+                self.request_rejoin("group is already rebalancing")
+        elif not current:
+            return
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            keep = code is ErrorCode.ILLEGAL_GENERATION
+            self._lose_generation(f"a heartbeat was answered {code.name}", keep_member_id=keep)
+        else:
+            self._beats_held = True
+            self._raise_later(ApiError(code, f"a heartbeat to group {self._group_id!r}"))
+
+    def resume_heartbeats(self) -> None:
+        """The user has seen the error that held them."""
+        self._beats_held = False
+
+    # Leave, and what ends a generation
+
+    def _poll_leaves(self) -> list[Unsent]:
+        node_id = self._lookup.node_id
+        leaves, self._leaves = self._leaves, []
+        if node_id is None:
+            for _, promise in leaves:
+                promise.resolve(None)
+            return []
+        timeout_ms = self._config.request_timeout_ms
+        return [
+            Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=promise, shape=_leave_shape)
+            for request, promise in leaves
+        ]
+
+    def _join_again(self, now_ms: int, *, backoff: bool) -> None:
+        """Repeat the join with what is known; the user need not hear of it."""
+        self.state = MemberState.PREPARING_REBALANCE
+        if backoff:
+            self._failures += 1
+            self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+    def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
+        """Not of the group any more, or not of its present generation: rejoin at the user's next poll."""
+        self.state = MemberState.UNJOINED
+        self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
+        self.new_assignment = None
+        self._in_flight = None
+        self.leader.resign()
+        self.rejoin_reason = reason
+
+    def _fail(self, error: KohortError) -> None:
+        """The user has to know; another poll may try again."""
+        self.state = MemberState.UNJOINED
+        self.leader.resign()
+        self.request_rejoin(self._join_reason or "the last join failed")
+        self._raise_later(error)
+
+
+JOINING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+
+
+def _leave_shape(request: Message, version: int) -> Message:
+    """Before version 3 a member leaves alone (KIP-345)."""
+    assert isinstance(request, LeaveGroupRequest)
+    if version >= LEAVE_BY_LIST_FROM:
+        return request
+    return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)
