@@ -234,7 +234,12 @@ class Stage:
         return code
 
     def leave(
-        self, *members: str | MemberIdentity, version: int = 5, reason: str | None = None, group: str = GROUP, **who: Any
+        self,
+        *members: str | MemberIdentity,
+        version: int = 5,
+        reason: str | None = None,
+        group: str = GROUP,
+        **who: Any,
     ) -> int:
         entries = [MemberIdentity(member_id=m, reason=reason) if isinstance(m, str) else m for m in members]
         if version < 3:

@@ -1,0 +1,125 @@
+"""LeaveGroup: one or many, by member id or by instance id."""
+
+import pytest
+
+from kohort.coordinator.journal import MemberRemoved, RoundOpened
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import LeaveGroupResponse, MemberIdentity, MemberResponse
+
+
+def answered(*codes: tuple[str, str | None, ErrorCode]) -> LeaveGroupResponse:
+    return LeaveGroupResponse(
+        members=[MemberResponse(member_id=m, group_instance_id=i, error_code=c) for m, i, c in codes]
+    )
+
+
+def test_the_others_rebalance_when_a_member_leaves(stage):
+    (a, b), generation = stage.stable(2)
+
+    ticket = stage.leave(a, reason="the consumer is being closed")
+
+    assert stage.answer(ticket) == answered((a, None, ErrorCode.NONE))
+    assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    (opened,) = [e for e in stage.entries(RoundOpened) if e.trigger.event == "member_left"]
+    assert (opened.trigger.who.member_id, opened.trigger.reason) == (a, "the consumer is being closed")
+
+
+def test_the_group_is_empty_and_written_so_when_the_last_member_leaves(stage):
+    (a,), generation = stage.stable(1)
+
+    stage.leave(a)
+
+    last = stage.records()[-1].value
+    assert (last.generation, last.members, last.protocol, last.leader) == (generation + 1, [], None, None)
+
+
+def test_the_open_round_completes_when_the_member_it_waits_for_leaves(stage):
+    (a, b), generation = stage.stable(2)
+    rejoin = stage.join(a)
+
+    stage.leave(b)
+
+    assert stage.answer(rejoin).generation_id == generation + 1
+
+
+def test_a_parked_join_of_whoever_leaves_is_answered(stage):
+    (a, _), _ = stage.stable(2)
+    rejoin = stage.join(a)
+
+    stage.leave(a, connection=2)
+
+    assert (stage.answer(rejoin).error_code, stage.answer(rejoin).member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
+
+
+def test_a_parked_sync_of_whoever_leaves_is_answered(stage):
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    waiting = stage.sync(b, generation + 1)
+
+    stage.leave(b, connection=2)
+
+    assert stage.answer(waiting).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_up_to_v2_the_error_stands_at_the_top(stage, version):
+    (a,), _ = stage.stable(1)
+
+    assert stage.answer(stage.leave("stranger", version=version)) == LeaveGroupResponse(
+        error_code=ErrorCode.UNKNOWN_MEMBER_ID
+    )
+    assert stage.answer(stage.leave(a, version=version)) == LeaveGroupResponse()
+
+
+def test_nobody_leaves_a_group_without_a_name(stage):
+    assert stage.answer(stage.leave("m", group="")) == LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+
+
+def test_nobody_is_known_in_a_group_that_is_not_there(stage):
+    assert stage.answer(stage.leave("m", group="nobody")) == answered(("m", None, ErrorCode.UNKNOWN_MEMBER_ID))
+
+
+def test_of_a_batch_each_entry_is_answered_for_itself_and_echoed(stage):
+    static = stage.answer(stage.join(instance_id="i-1")).member_id
+    stage.sync(static, 1, {static: b""}, instance_id="i-1")
+    pending = stage.answer(stage.join()).member_id
+
+    ticket = stage.leave(
+        MemberIdentity(member_id="", group_instance_id="i-2"),
+        MemberIdentity(member_id="other", group_instance_id="i-1"),
+        MemberIdentity(member_id="stranger"),
+        MemberIdentity(member_id=""),
+        MemberIdentity(member_id=pending, group_instance_id="ignored"),
+        MemberIdentity(member_id="", group_instance_id="i-1"),
+        client_id="admin",
+    )
+
+    assert stage.answer(ticket) == answered(
+        ("", "i-2", ErrorCode.UNKNOWN_MEMBER_ID),
+        ("other", "i-1", ErrorCode.FENCED_INSTANCE_ID),
+        ("stranger", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("", None, ErrorCode.UNKNOWN_MEMBER_ID),
+        (pending, "ignored", ErrorCode.NONE),
+        ("", "i-1", ErrorCode.NONE),
+    )
+    gone = {e.who.member_id: (e.why, e.by and e.by.client_id) for e in stage.entries(MemberRemoved)}
+    assert gone == {pending: ("pending_left", None), static: ("left", "admin")}
+
+
+def test_a_pending_member_that_leaves_a_stable_group_has_the_others_rebalance_all_the_same(stage):
+    (a,), generation = stage.stable(1)
+    pending = stage.answer(stage.join()).member_id
+
+    assert stage.answer(stage.leave(pending)).members[0].error_code == ErrorCode.NONE
+
+    assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.answer(stage.join(pending)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_batch_in_which_nobody_is_known_changes_nothing(stage):
+    (a,), generation = stage.stable(1)
+
+    stage.leave("x", "y")
+
+    assert stage.heartbeat(a, generation) == ErrorCode.NONE

@@ -1,0 +1,27 @@
+"""The states of a classic group: every pair of them."""
+
+from itertools import product
+
+import pytest
+
+from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.states import State, may_follow
+
+E, P, C, S, D = State.EMPTY, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE, State.DEAD
+LEGAL = {(E, P), (S, P), (C, P), (P, E), (P, C), (C, S)} | {(s, D) for s in State}
+
+
+@pytest.mark.parametrize(("previous", "state"), product(State, State), ids=lambda s: s.value)
+def test_a_group_moves_only_along_the_table(previous, state):
+    this = Round(previous, 0, 0)
+    assert may_follow(state, previous) == ((previous, state) in LEGAL)
+    if (previous, state) in LEGAL:
+        this.move_to(state, 5)
+        assert (this.state, this.state_since_ms) == (state, 5)
+    else:
+        with pytest.raises(AssertionError):
+            this.move_to(state, 5)
+
+
+def test_the_names_are_those_on_the_wire():
+    assert [s.value for s in State] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]

@@ -1,0 +1,190 @@
+"""Static members: they keep their place when they come back in time (KIP-345, KIP-814)."""
+
+import pytest
+from coordinator_stage import RANGE, Stage, assignment
+
+from kohort.coordinator.journal import MemberRemoved, RoundOpened, StaticReplaced
+from kohort.errors import ApiError, ErrorCode
+
+A, B = assignment(("t", 0)), assignment(("t", 1))
+
+
+@pytest.fixture
+def group(stage):
+    """A stable group of two static members, ia (the leader) and ib; their ids and the generation."""
+    return static_pair(stage)
+
+
+def static_pair(stage, **options):
+    first = stage.answer(stage.join(instance_id="ia", **options))
+    other = stage.join(instance_id="ib", **options)
+    again = stage.join(first.member_id, instance_id="ia", **options)
+    a, b = stage.answer(again).member_id, stage.answer(other).member_id
+    generation = stage.answer(again).generation_id
+    stage.sync(a, generation, {a: A, b: B}, instance_id="ia")
+    stage.sync(b, generation, instance_id="ib")
+    stage.journal.clear()
+    return a, b, generation
+
+
+def test_a_static_member_joins_in_one_step_under_an_id_made_of_its_instance_id(stage):
+    answer = stage.answer(stage.join(instance_id="ia"))
+
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
+    assert answer.member_id.startswith("ia-")
+
+
+class TestAReturnToAStableGroup:
+    def test_of_a_follower_moves_nothing(self, stage, group):
+        a, b, generation = group
+
+        answer = stage.answer(stage.join(instance_id="ib"))
+
+        assert answer.member_id not in (a, b)
+        assert (answer.generation_id, answer.leader, answer.skip_assignment, answer.members) == (
+            generation,
+            a,
+            False,
+            [],
+        )
+        assert stage.answer(stage.sync(answer.member_id, generation, instance_id="ib")).assignment == B
+        assert stage.heartbeat(a, generation, instance_id="ia") == ErrorCode.NONE
+        assert stage.entries(RoundOpened) == []
+        (entry,) = stage.entries(StaticReplaced)
+        assert (entry.who.member_id, entry.old_member_id) == (answer.member_id, b)
+
+    def test_is_written_before_it_is_told(self, stage, group):
+        answer = stage.answer(stage.join(instance_id="ib"))
+
+        last = stage.records()[-1].value
+        assert {m.group_instance_id: (m.member_id, m.assignment) for m in last.members} == {
+            "ia": (group[0], A),
+            "ib": (answer.member_id, B),
+        }
+
+    def test_of_the_leader_from_v9_leads_on_and_skips_the_assignment(self, stage, group):
+        answer = stage.answer(stage.join(instance_id="ia"))
+
+        assert (answer.leader, answer.skip_assignment, len(answer.members)) == (answer.member_id, True, 2)
+
+    def test_of_the_leader_up_to_v8_is_told_its_old_id_as_leaders_so_that_it_follows(self, stage, group):
+        answer = stage.answer(stage.join(instance_id="ia", version=8))
+
+        assert (answer.leader, answer.skip_assignment, answer.members) == (group[0], False, [])
+
+    def test_gives_it_another_id_each_time(self, stage, group):
+        ids = {stage.answer(stage.join(instance_id="ib")).member_id for _ in range(3)}
+
+        assert len(ids) == 3
+
+    def test_fences_its_former_self(self, stage, group):
+        _, b, generation = group
+        stage.join(instance_id="ib")
+
+        assert stage.heartbeat(b, generation, instance_id="ib") == ErrorCode.FENCED_INSTANCE_ID
+        assert stage.heartbeat(b, generation) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert stage.answer(stage.join(b, instance_id="ib")).error_code == ErrorCode.FENCED_INSTANCE_ID
+        assert stage.answer(stage.sync(b, generation, instance_id="ib")).error_code == ErrorCode.FENCED_INSTANCE_ID
+
+    def test_that_cannot_be_written_is_refused_and_the_old_self_lives_on(self, stage, group):
+        _, b, generation = group
+        stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+        answer = stage.answer(stage.join(instance_id="ib"))
+
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert stage.heartbeat(b, generation, instance_id="ib") == ErrorCode.NONE
+
+    def test_with_protocols_that_change_the_vote_rebalances(self, stage):
+        both = (("x", b"1"), ("y", b"1"))
+        a, _, generation = _pair_of_protocols(stage, both)
+
+        parked = stage.join(instance_id="ib", protocols=(("y", b"2"),))
+
+        assert stage.answer(parked) is None
+        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert stage.entries(RoundOpened)[-1].trigger.event == "static_replaced"
+
+    def test_is_taken_in_though_the_group_is_full(self):
+        stage = Stage(group_max_size=2)
+        static_pair(stage)
+
+        assert stage.answer(stage.join(instance_id="ib")).error_code == ErrorCode.NONE
+        assert stage.answer(stage.join(instance_id="ic")).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def _pair_of_protocols(stage, protocols):
+    first = stage.answer(stage.join(instance_id="ia", protocols=protocols)).member_id
+    other = stage.join(instance_id="ib", protocols=protocols)
+    generation = stage.answer(stage.join(first, instance_id="ia", protocols=protocols)).generation_id
+    b = stage.answer(other).member_id
+    stage.sync(first, generation, {}, protocol_name="x")
+    stage.sync(b, generation, protocol_name="x")
+    return first, b, generation
+
+
+class TestAReturnWhileTheGroupRebalances:
+    def test_fences_the_parked_join_of_its_former_self_and_takes_its_place(self, stage, group):
+        a, b, generation = group
+        old = stage.join(b, instance_id="ib", protocols=(*RANGE, ("s", b"")))
+
+        new = stage.join(instance_id="ib")
+        assert stage.answer(old).error_code == ErrorCode.FENCED_INSTANCE_ID
+        stage.join(a, instance_id="ia")
+
+        assert stage.answer(new).generation_id == generation + 1
+
+    def test_fences_the_parked_sync_of_its_former_self_and_begins_anew(self, stage, group):
+        a, b, generation = group
+        stage.join(a, instance_id="ia")
+        stage.join(b, instance_id="ib")
+        old = stage.sync(b, generation + 1, instance_id="ib")
+
+        new = stage.join(instance_id="ib")
+
+        assert stage.answer(old).error_code == ErrorCode.FENCED_INSTANCE_ID
+        assert stage.answer(new) is None
+        assert stage.heartbeat(a, generation + 1) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class TestAStaticMemberThatDoesNotRejoin:
+    def test_stays_and_is_given_partitions_all_the_same(self, stage):
+        a, b, generation = static_pair(stage, rebalance_ms=5000, session_ms=30_000)
+        rejoin = stage.join(a, instance_id="ia", rebalance_ms=5000, session_ms=30_000)
+
+        stage.advance(5000)
+
+        answer = stage.answer(rejoin)
+        assert (answer.generation_id, {m.member_id for m in answer.members}) == (generation + 1, {a, b})
+
+    def test_is_removed_by_its_session_timeout(self, stage):
+        a, b, generation = static_pair(stage, session_ms=10_000)
+        for _ in range(3):
+            stage.advance(5000)
+            stage.heartbeat(a, generation)
+
+        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        (removed,) = stage.entries(MemberRemoved)
+        assert (removed.who.member_id, removed.who.instance_id, removed.why) == (b, "ib", "session_expired")
+
+    def test_is_waited_for_once_more_when_nobody_came_at_all(self, stage):
+        _, _, _ = static_pair(stage, rebalance_ms=5000, session_ms=120_000)
+        dynamic = stage.answer(stage.join()).member_id
+        stage.leave(dynamic)
+
+        stage.advance(20_000)
+
+        rejoin = stage.join(instance_id="ia", rebalance_ms=5000)
+        stage.advance(5000)
+        assert len(stage.answer(rejoin).members) == 2
+
+
+def test_static_members_are_still_known_after_a_restart(stage, group):
+    a, b, generation = group
+
+    stage.restart()
+
+    assert stage.heartbeat(a, generation, instance_id="ia") == ErrorCode.NONE
+    assert stage.heartbeat(b, generation, instance_id="ia") == ErrorCode.FENCED_INSTANCE_ID
+    answer = stage.answer(stage.join(instance_id="ib"))
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, generation)

@@ -1,0 +1,206 @@
+"""SyncGroup: the leader's assignment is written before anyone hears of it."""
+
+import pytest
+from coordinator_stage import GROUP, RANGE, assignment
+
+from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundOpened, RoundSettled
+from kohort.coordinator.records import GroupWritten
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import SyncGroupResponse
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+
+MINE, YOURS = assignment(("t", 0), ("t", 1)), assignment(("t", 2), ("t", 3))
+
+
+@pytest.fixture
+def joined(stage):
+    """Two members of generation n that have not synced; the leader first."""
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    stage.journal.clear()
+    return a, b, generation + 1
+
+
+def given(blob: bytes) -> SyncGroupResponse:
+    return SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=blob)
+
+
+class TestWhatIsRefused:
+    @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+    def test_from_v5_protocol_type_and_name_are_mandatory(self, stage, joined, missing):
+        a, _, generation = joined
+
+        answer = stage.answer(stage.sync(a, generation, **{missing: None}))
+
+        assert answer == SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+
+    def test_before_v5_they_are_not(self, stage, joined):
+        a, _, generation = joined
+
+        ticket = stage.sync(a, generation, {a: MINE}, version=4, protocol_type=None, protocol_name=None)
+
+        assert stage.answer(ticket).assignment == MINE
+
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [
+            ({"group": ""}, ErrorCode.INVALID_GROUP_ID),
+            ({"group": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"generation": 1}, ErrorCode.ILLEGAL_GENERATION),
+            ({"generation": 99}, ErrorCode.ILLEGAL_GENERATION),
+            ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+            ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ],
+    )
+    def test_whoever_is_not_who_it_says(self, stage, joined, change, code):
+        a, _, generation = joined
+
+        ticket = stage.sync(**({"member_id": a, "generation": generation} | change))
+
+        assert stage.answer(ticket) == SyncGroupResponse(error_code=code)
+
+    def test_whoever_syncs_while_others_are_joining(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+
+        assert stage.answer(stage.sync(b, generation)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_whoever_syncs_with_an_empty_group(self, stage):
+        (a,), generation = stage.stable(1)
+        stage.leave(a)
+
+        assert stage.answer(stage.sync(a, generation)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class TestTheLeadersAssignment:
+    def test_goes_to_the_followers_that_wait_and_to_those_that_ask_later(self, stage):
+        (a, b, c), generation = stage.stable(3)
+        for member in (a, b, c):
+            stage.join(member)
+        early = stage.sync(b, generation + 1)
+        assert stage.answer(early) is None
+
+        leader = stage.sync(a, generation + 1, {a: MINE, b: YOURS})
+        late = stage.sync(c, generation + 1)
+
+        assert [stage.answer(t) for t in (early, leader, late)] == [given(YOURS), given(MINE), given(b"")]
+
+    def test_is_written_whole_before_it_is_told(self, stage, joined):
+        a, b, generation = joined
+
+        stage.sync(a, generation, {a: MINE, b: YOURS, "made-up": b"x"})
+
+        def member(member_id: str, blob: bytes) -> MemberMetadata:
+            return MemberMetadata(
+                member_id=member_id,
+                client_id="app",
+                client_host="/127.0.0.1",
+                rebalance_timeout=60_000,
+                session_timeout=10_000,
+                subscription=RANGE[0][1],
+                assignment=blob,
+            )
+
+        written = GroupMetadataValue(
+            protocol_type="consumer",
+            generation=generation,
+            protocol="range",
+            leader=a,
+            current_state_timestamp=stage.now,
+            members=[member(a, MINE), member(b, YOURS)],
+        )
+        assert stage.records()[-1] == GroupWritten(GROUP, written)
+
+    def test_counts_only_from_the_leader(self, stage, joined):
+        a, b, generation = joined
+        follower = stage.sync(b, generation, {a: b"", b: MINE})
+
+        stage.sync(a, generation, {a: MINE, b: YOURS})
+
+        assert stage.answer(follower) == given(YOURS)
+
+    def test_need_not_be_readable(self, stage, joined):
+        a, _, generation = joined
+
+        assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == given(b"\xff")
+        assert stage.entries(AssignmentWritten)[-1].partitions is None
+
+    def test_is_given_again_to_whoever_asks_again(self, stage, joined):
+        a, _, generation = joined
+        stage.sync(a, generation, {a: MINE})
+
+        assert stage.answer(stage.sync(a, generation)) == given(MINE)
+
+
+def test_a_sync_that_replaces_a_parked_one_has_the_older_answered(stage, joined):
+    a, b, generation = joined
+    older = stage.sync(b, generation)
+
+    newer = stage.sync(b, generation, connection=2)
+    stage.sync(a, generation, {b: YOURS})
+
+    assert stage.answer(older).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.answer(newer) == given(YOURS)
+
+
+class TestWhoeverDoesNotSync:
+    def test_is_removed_after_the_rebalance_timeout_and_the_others_begin_anew(self, stage):
+        (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
+        for member in (a, b):
+            stage.join(member, rebalance_ms=5000, session_ms=30_000)
+        stage.sync(a, generation + 1, {a: MINE, b: YOURS})
+
+        stage.advance(5000)
+
+        assert stage.heartbeat(a, generation + 1) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert stage.heartbeat(b, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert [(e.who.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
+        assert not stage.entries(RoundOpened)[-1].trigger.leader_lost
+
+    def test_and_leads_is_replaced_by_the_first_who_waits(self, stage):
+        (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
+        for member in (a, b):
+            stage.join(member, rebalance_ms=5000, session_ms=30_000)
+        waiting = stage.sync(b, generation + 1)
+
+        stage.advance(5000)
+
+        assert stage.answer(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        assert stage.entries(RoundOpened)[-1].trigger.leader_lost
+        assert stage.answer(stage.join(b)).leader == b
+        assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_is_waited_for_no_longer_when_all_have_synced(self, stage):
+        (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
+
+        stage.advance(20_000)
+
+        assert [stage.heartbeat(m, generation) for m in (a, b)] == [ErrorCode.NONE] * 2
+
+
+class TestTheJournal:
+    def test_has_what_was_assigned_what_moved_and_when_the_last_member_had_it(self, stage, joined):
+        a, b, generation = joined
+        stage.advance(40)
+        stage.sync(a, generation, {a: MINE, b: YOURS})
+        stage.advance(7)
+        stage.sync(b, generation)
+
+        written, settled = stage.journal
+        assert isinstance(written, AssignmentWritten)
+        assert (written.generation, written.took_ms) == (generation, 40)
+        assert written.partitions == {a: {"t": (0, 1)}, b: {"t": (2, 3)}}
+        assert set(written.moves) == {Move("t", 1, b, a), Move("t", 2, None, b), Move("t", 3, None, b)}
+        assert isinstance(settled, RoundSettled)
+        assert (settled.generation, settled.last.member_id, settled.took_ms) == (generation, b, 7)
+
+    def test_settles_with_the_leader_when_all_others_were_waiting(self, stage, joined):
+        a, b, generation = joined
+        stage.sync(b, generation)
+        stage.sync(a, generation, {a: MINE, b: YOURS})
+
+        (settled,) = stage.entries(RoundSettled)
+        assert (settled.last.member_id, settled.took_ms) == (a, 0)

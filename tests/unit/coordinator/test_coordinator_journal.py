@@ -1,0 +1,85 @@
+"""Journal entries to JSON and back."""
+
+import json
+
+import pytest
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    Change,
+    Move,
+    RoundDropped,
+    RoundOpened,
+    Trigger,
+    Vitals,
+    Who,
+    from_json,
+    to_json,
+)
+
+WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
+OPENED = RoundOpened(
+    at_ms=5,
+    group="g",
+    trigger=Trigger(
+        event="session_expired",
+        who=WHO,
+        reason="über\nlong",
+        vitals=Vitals(session_timeout_ms=1, rebalance_timeout_ms=2, last_seen_ms=0, connection_closed_at_ms=4),
+        change=Change(was_leader=True, topics_added=("t",), partitions_changed={"t": (1, 2)}),
+        others=(Who("app-2"),),
+    ),
+    from_generation=0,
+    members=(WHO,),
+    timeout_ms=0,
+)
+WRITTEN = AssignmentWritten(
+    at_ms=5,
+    group="g",
+    generation=2,
+    took_ms=0,
+    partitions={"app-1": {"t": (0, 1)}},
+    moves=(Move("t", 0, None, "app-1"),),
+)
+
+
+@pytest.mark.parametrize("entry", [OPENED, WRITTEN, RoundDropped(at_ms=1, group="", error="X", generation=-1)])
+def test_an_entry_survives_the_way_through_text(entry):
+    assert from_json(json.loads(json.dumps(to_json(entry)))) == entry
+
+
+def test_what_has_its_default_value_is_left_out():
+    assert to_json(RoundDropped(at_ms=1, group="g", error="X", generation=3)) == {
+        "schema": "kohort/journal/1",
+        "kind": "round_dropped",
+        "at_ms": 1,
+        "group": "g",
+        "error": "X",
+        "generation": 3,
+    }
+    assert (
+        "others" not in to_json(RoundOpened(**{**_fields(OPENED), "trigger": Trigger(event="member_left")}))["trigger"]
+    )
+
+
+def _fields(entry):
+    return {name: getattr(entry, name) for name in ("at_ms", "group", "from_generation", "members", "timeout_ms")}
+
+
+def test_a_field_of_a_newer_journal_is_ignored():
+    assert from_json(to_json(WRITTEN) | {"invented": 1}) == WRITTEN
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"kind": "invented"},
+        {"kind": "round_dropped"},
+        {"kind": "round_dropped", "at_ms": "soon", "group": "g", "error": "X", "generation": 1},
+        {"kind": "assignment_written", "at_ms": 1, "group": "g", "generation": 1, "took_ms": 1, "partitions": [1]},
+    ],
+)
+def test_what_is_no_entry_is_a_value_error(data):
+    with pytest.raises(ValueError, match="journal entry"):
+        from_json(data)

@@ -1,0 +1,109 @@
+"""The bytes of __consumer_offsets."""
+
+import pytest
+
+from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
+from kohort.errors import CorruptLog
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+
+TOPIC_ID = bytes(range(16))
+
+
+def test_an_offset_is_written_in_version_4_with_the_topics_id_as_a_tagged_field():
+    value = OffsetCommitValue(offset=7, leader_epoch=3, metadata="m", commit_timestamp=1000, topic_id=TOPIC_ID)
+
+    key, data = build_record(OffsetCommitted("g", "t", 5, value))
+
+    assert key == bytes.fromhex("0001 0001 67 0001 74 00000005")
+    assert data == bytes.fromhex("0004 0000000000000007 00000003 02 6d 00000000000003e8 01 00 10") + TOPIC_ID
+    assert parse_record(key, data) == OffsetCommitted("g", "t", 5, value)
+
+
+def test_an_offset_that_expires_is_written_in_version_1():
+    value = OffsetCommitValue(offset=7, metadata="", commit_timestamp=1000, expire_timestamp=2000)
+
+    key, data = build_record(OffsetCommitted("g", "t", 5, value))
+
+    assert data == bytes.fromhex("0001 0000000000000007 0000 00000000000003e8 00000000000007d0")
+    assert parse_record(key, data) == OffsetCommitted("g", "t", 5, value)
+
+
+def test_a_generation_is_written_in_version_3():
+    member = MemberMetadata(
+        member_id="m",
+        group_instance_id="i",
+        client_id="c",
+        client_host="/h",
+        rebalance_timeout=2,
+        session_timeout=1,
+        subscription=b"S",
+        assignment=b"A",
+    )
+    value = GroupMetadataValue(
+        protocol_type="consumer",
+        generation=4,
+        protocol="range",
+        leader="m",
+        current_state_timestamp=9,
+        members=[member],
+    )
+
+    key, data = build_record(GroupWritten("g", value))
+
+    assert key == bytes.fromhex("0002 0001 67")
+    assert data == (
+        bytes.fromhex("0003 0008") + b"consumer" + bytes.fromhex("00000004 0005") + b"range"
+        + bytes.fromhex("0001 6d 0000000000000009 00000001")
+        + bytes.fromhex("0001 6d 0001 69 0001 63 0002 2f68 00000002 00000001 00000001 53 00000001 41")
+    )  # fmt: skip
+    assert parse_record(key, data) == GroupWritten("g", value)
+
+
+@pytest.mark.parametrize("record", [OffsetCommitted("g", "t", 0, None), GroupWritten("g", None)])
+def test_a_tombstone_has_no_value(record):
+    key, data = build_record(record)
+
+    assert data is None
+    assert parse_record(key, data) == record
+
+
+def test_offsets_of_all_older_versions_are_read():
+    key = bytes.fromhex("0001 0001 67 0001 74 00000005")
+    body = {
+        0: "0000000000000007 0001 6d 00000000000003e8",
+        1: "0000000000000007 0001 6d 00000000000003e8 00000000000007d0",
+        2: "0000000000000007 0001 6d 00000000000003e8",
+        3: "0000000000000007 00000002 0001 6d 00000000000003e8",
+    }
+
+    read = {v: parse_record(key, v.to_bytes(2, "big") + bytes.fromhex(b)).value for v, b in body.items()}
+
+    assert {v: (x.offset, x.metadata, x.commit_timestamp) for v, x in read.items()} == dict.fromkeys(
+        body, (7, "m", 1000)
+    )
+    assert (read[1].expire_timestamp, read[3].leader_epoch) == (2000, 2)
+
+
+def test_the_oldest_key_of_an_offset_is_read_too():
+    key = bytes.fromhex("0000 0001 67 0001 74 00000005")
+
+    assert parse_record(key, None) == OffsetCommitted("g", "t", 5, None)
+
+
+def test_records_of_other_kinds_of_groups_are_skipped():
+    assert parse_record(bytes.fromhex("0003 0001 67"), b"\x00\x00\x01") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("", None),
+        ("0002", None),
+        ("0002 0001 67", ""),
+        ("0002 0001 67", "0005"),
+        ("0001 0001 67 0001 74 00000005", "0004 00"),
+    ],
+)
+def test_bytes_that_are_no_record_are_a_corrupt_log(key, value):
+    with pytest.raises(CorruptLog, match="__consumer_offsets"):
+        parse_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
