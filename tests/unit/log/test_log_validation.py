@@ -1,0 +1,140 @@
+"""Which batches a log refuses, and with which of Kafka's codes (facts 6.3 and 6.4)."""
+
+import struct
+
+import pytest
+from log_room import LogRoom, batch
+
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.record_batch import check_crc, parse_batch_header
+
+
+@pytest.fixture
+def room():
+    room = LogRoom()
+    yield room
+    assert room.log.log_end_offset == 0
+    room.check()
+
+
+def refused(room, given, *, from_client=True):
+    with pytest.raises(ApiError) as error:
+        room.log.append(given, room.now_ms, from_client=from_client)
+    return error.value.code
+
+
+def forged(given, at, layout, *values):
+    """``given`` with other fields, under a CRC that fits them."""
+    from crc32c import crc32c
+
+    data = bytearray(given)
+    struct.pack_into(layout, data, at, *values)
+    struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
+    return bytes(data)
+
+
+def test_exactly_one_batch_is_expected(room):
+    assert refused(room, b"") is ErrorCode.INVALID_RECORD
+    assert refused(room, batch() + batch()) is ErrorCode.INVALID_RECORD
+    assert refused(room, batch() + b"x") is ErrorCode.INVALID_RECORD
+
+
+def test_a_batch_must_be_whole(room):
+    whole = batch(["some value"])
+    for size in range(1, len(whole)):
+        assert refused(room, whole[:size]) is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_old_formats_are_refused(room):
+    for magic in (0, 1, 3):
+        given = bytearray(batch())
+        given[16] = magic
+        assert refused(room, bytes(given)) is ErrorCode.INVALID_RECORD
+
+
+def test_a_wrong_crc_is_found_in_every_byte(room):
+    whole = batch(["some value"])
+    for at in range(17, len(whole)):
+        given = bytearray(whole)
+        given[at] ^= 0x40
+        assert refused(room, bytes(given)) in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TXN_STATE)
+
+
+@pytest.mark.parametrize(
+    ("at", "layout", "value", "code"),
+    [
+        (0, ">q", 5, ErrorCode.INVALID_RECORD),
+        (57, ">i", 0, ErrorCode.INVALID_RECORD),
+        (57, ">i", -1, ErrorCode.INVALID_RECORD),
+        (57, ">i", 9, ErrorCode.INVALID_RECORD),
+        (23, ">i", -1, ErrorCode.INVALID_RECORD),
+        (23, ">i", 5, ErrorCode.INVALID_RECORD),
+        (21, ">h", 0x20, ErrorCode.INVALID_RECORD),
+        (21, ">h", 0x07, ErrorCode.INVALID_RECORD),
+        (21, ">h", 0x08, ErrorCode.INVALID_TIMESTAMP),
+        (21, ">h", 0x10, ErrorCode.INVALID_TXN_STATE),
+        (43, ">q", 1, ErrorCode.INVALID_RECORD),
+        (8, ">i", 48, ErrorCode.CORRUPT_MESSAGE),
+        (8, ">i", -1, ErrorCode.CORRUPT_MESSAGE),
+    ],
+)
+def test_a_header_that_contradicts_itself_is_refused(room, at, layout, value, code):
+    assert refused(room, forged(batch(["a", "b"], at_ms=1), at, layout, value)) is code
+
+
+def test_a_batch_may_be_as_large_as_the_topic_allows():
+    room = LogRoom(max_message_bytes="200")
+    most = "x" * (200 - len(batch([""])))
+    while len(batch([most])) > 200:
+        most = most[1:]
+    room.append(most)
+
+    assert refused(room, batch([most + "y"])) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_batch_must_fit_into_a_segment():
+    room = LogRoom()
+
+    assert refused(room, batch(["x" * 1024])) is ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+def test_times_far_off_are_refused():
+    room = LogRoom(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="2000")
+
+    assert refused(room, batch(at_ms=room.now_ms - 1001)) is ErrorCode.INVALID_TIMESTAMP
+    assert refused(room, batch(at_ms=room.now_ms + 2001)) is ErrorCode.INVALID_TIMESTAMP
+    room.append(at_ms=room.now_ms - 1000)
+    room.append(at_ms=room.now_ms + 2000)
+    room.append(at_ms=-1)
+    assert room.log.log_end_offset == 3
+
+
+def test_an_hour_ahead_is_the_most_by_default(room):
+    assert refused(room, batch(at_ms=room.now_ms + 3_600_001)) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_where_the_broker_sets_the_time_the_producers_does_not_matter():
+    room = LogRoom(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="1")
+
+    room.append(at_ms=room.now_ms + 10**9)
+
+    stored = bytes(room.log.read(0, 1)[0])
+    check_crc(stored, 0, parse_batch_header(stored))
+    assert parse_batch_header(stored).max_timestamp == room.now_ms
+
+
+def test_the_broker_itself_may_write_control_batches_but_no_larger_ones():
+    room = LogRoom(max_message_bytes="200")
+    room.log.append(batch(is_control=True), room.now_ms, from_client=False)
+
+    assert room.log.log_end_offset == 1
+    assert refused(room, batch(["x" * 500]), from_client=False) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_view_into_a_frame_is_as_good_as_bytes():
+    room = LogRoom()
+    frame = b"head" + batch(["inside"]) + b"tail"
+
+    room.log.append(memoryview(frame)[4:-4], room.now_ms)
+
+    assert bytes(room.log.read(0, 1)[0])[16:] == batch(["inside"])[16:]
