@@ -141,11 +141,10 @@ class Engine:
         self._refused[lane.node_id] = f"{connection.address} ({reason})"
         if lane.node_id >= 0:
             self.metadata.request_refresh()
-        movable = [p for p in orphans if p.unsent.node_id == ANY_NODE and p.correlation_id < 0]
         fixed = [p for p in orphans if p.unsent.node_id != ANY_NODE or p.correlation_id >= 0]
-        for pending in movable:
+        self._anywhere += [p for p in orphans if p.unsent.node_id == ANY_NODE and p.correlation_id < 0]
+        for pending in self._anywhere:
             pending.tried |= {lane.node_id}
-        self._anywhere += movable
         who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
         self._fail(fixed, ConnectionFailed(f"{who}: {reason}"), now_ms)
 

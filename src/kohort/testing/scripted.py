@@ -1,0 +1,111 @@
+"""A broker that answers as it is told: for tests of clients, where a real one would not misbehave.
+
+It speaks the wire protocol, so that the client's bytes are really read and answered; what it answers is a function per
+request. Requests without one are answered with the response's defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Received, Send
+from kohort.errors import ErrorCode
+from kohort.wire.apis import API_VERSIONS, APIS, api_of
+from kohort.wire.codec import decode
+from kohort.wire.frames import FrameReader
+from kohort.wire.headers import RequestHeader, build_response, parse_request_header
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.schema import Message
+
+SILENCE: Final = object()
+"""Answer nothing."""
+HANG_UP: Final = object()
+"""Close the connection instead of answering."""
+Answer = Message | bytes | object
+"""A response, raw bytes to send in its place, SILENCE or HANG_UP."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """A request as it arrived."""
+
+    header: RequestHeader
+    request: Any
+    connection: int
+
+
+@dataclass(slots=True)
+class _Peer:
+    reader: FrameReader = field(default_factory=lambda: FrameReader(100 * 1024 * 1024))
+
+
+class ScriptedBroker:
+    """Answers per request class; keeps what it has seen."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.wake_at_ms: int | None = None
+        self.ranges: dict[int, tuple[int, int]] = {key: (api.low, api.high) for key, api in APIS.items()}
+        """The versions it claims and speaks, by API key; what is missing it does not know."""
+        self._answers: dict[type[Message], Callable[[Any, int], Answer]] = {}
+        self._peers: dict[int, _Peer] = {}
+
+    def on(self, request: type[Message], answer: Callable[[Any, int], Answer]) -> None:
+        """Answer requests of this class by ``answer(request, version)``."""
+        self._answers[request] = answer
+
+    def requests(self, kind: type[Message]) -> list[Any]:
+        """The requests of one class, in the order of their arrival."""
+        return [seen.request for seen in self.seen if isinstance(seen.request, kind)]
+
+    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+        """Take one event, as a broker does."""
+        del now_ms
+        out: list[Output] = []
+        match given:
+            case Connected(number):
+                self._peers[number] = _Peer()
+            case Disconnected(number):
+                self._peers.pop(number, None)
+            case Received(number, data):
+                peer = self._peers.get(number)
+                for frame in peer.reader.feed(data) if peer is not None else ():
+                    out += self._serve(number, frame)
+        return out
+
+    def _serve(self, number: int, frame: bytes) -> list[Output]:
+        header, at = parse_request_header(frame)
+        low, high = self.ranges.get(header.api_key, (0, -1))
+        if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
+            self.seen.append(Seen(header, ApiVersionsRequest(), number))
+            return [Send(number, build_response(header.correlation_id, self._refusal(), 0))]
+        api = APIS[header.api_key]
+        request = decode(api.request, header.api_version, frame, at)[0]
+        self.seen.append(Seen(header, request, number))
+        answer = self._answer(request, header.api_version)
+        if answer is SILENCE:
+            return []
+        if answer is HANG_UP:
+            return [Close(number, "as scripted")]
+        if isinstance(answer, bytes):
+            return [Send(number, [answer])]
+        assert isinstance(answer, Message)
+        return [Send(number, build_response(header.correlation_id, answer, header.api_version))]
+
+    def _answer(self, request: Message, version: int) -> Answer:
+        scripted = self._answers.get(type(request))
+        if scripted is not None:
+            return scripted(request, version)
+        if isinstance(request, ApiVersionsRequest):
+            return ApiVersionsResponse(api_keys=self._keys())
+        return api_of(request).response()
+
+    def _keys(self) -> list[ApiVersion]:
+        return [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.ranges.items()]
+
+    def _refusal(self) -> ApiVersionsResponse:
+        """What a broker says to a version of ApiVersions that it does not speak: version 0, its own range only."""
+        own = [key for key in self._keys() if key.api_key == API_VERSIONS]
+        return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)

@@ -1,0 +1,365 @@
+"""The engine against a scripted broker: handshake, versions, loss, time, and who gets to hear of it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.client.engine import Engine
+from kohort.client.metadata import Metadata
+from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.clock import ManualClock
+from kohort.config.client import AdminConfig
+from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError, UnsupportedVersion
+from kohort.model import Node
+from kohort.testing.loop import Loop
+from kohort.testing.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort.wire.messages.produce import ProduceRequest
+
+ONE = ("one", 9092)
+TWO = ("two", 9092)
+FIRST_CONNECTION = 1
+
+
+class Asker:
+    """A source that sends what it is given and keeps what came of it."""
+
+    def __init__(self) -> None:
+        self.outbox: list[Unsent] = []
+        self.answers: list[tuple[Unsent, object]] = []
+
+    def ask(self, request: object, node_id: int = ANY_NODE, *, timeout_ms: int = 30_000, **options: object) -> Unsent:
+        unsent = Unsent(node_id, request, timeout_ms, **options)
+        self.outbox.append(unsent)
+        return unsent
+
+    def poll(self, _now_ms: int) -> Poll:
+        unsent, self.outbox = self.outbox, []
+        return Poll(unsent)
+
+    def on_response(self, sent: Unsent, response: object, _now_ms: int) -> None:
+        self.answers.append((sent, response))
+
+    def on_failure(self, sent: Unsent, error: KohortError, _now_ms: int) -> None:
+        self.answers.append((sent, error))
+
+    def answer_to(self, unsent: Unsent) -> object:
+        found = [answer for sent, answer in self.answers if sent is unsent]
+        assert len(found) == 1, f"answered {len(found)} times"
+        return found[0]
+
+    def has_answer(self, unsent: Unsent) -> bool:
+        return any(sent is unsent for sent, _ in self.answers)
+
+
+class World:
+    def __init__(self, **options: object) -> None:
+        options.setdefault("bootstrap_servers", ["one:9092", "two:9092"])
+        self.clock = ManualClock()
+        self.loop = Loop(self.clock)
+        self.one, self.two = ScriptedBroker(), ScriptedBroker()
+        self.loop.serve(ONE, self.one)
+        self.loop.serve(TWO, self.two)
+        config = AdminConfig(**options)
+        rng = random.Random(7)
+        self.metadata = Metadata(config, rng)
+        self.asker = Asker()
+        self.engine = Engine(config, [self.asker], self.metadata, rng)
+        self.loop.add(self.engine)
+        self.metadata.learn_node(Node(1, *ONE))
+        self.metadata.learn_node(Node(2, *TWO))
+
+    def answer_to(self, unsent: Unsent, limit_ms: int = 60_000) -> object:
+        self.loop.run_until(lambda: self.asker.has_answer(unsent), limit_ms)
+        return self.asker.answer_to(unsent)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def heartbeat() -> HeartbeatRequest:
+    return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+
+
+def test_a_connection_begins_with_the_highest_version_of_api_versions_and_then_uses_the_highest_both_speak(world):
+    world.one.ranges[12] = (0, 3)
+
+    answer = world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert answer == HeartbeatResponse()
+    assert [(s.header.api_key, s.header.api_version) for s in world.one.seen] == [(18, 4), (12, 3)]
+    hello = world.one.requests(ApiVersionsRequest)[0]
+    assert hello.client_software_name == "kohort"
+
+
+def test_a_broker_that_does_not_know_that_version_is_asked_again_at_one_it_knows(world):
+    world.one.ranges[18] = (0, 2)
+
+    answer = world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert answer == HeartbeatResponse()
+    assert [s.header.api_version for s in world.one.seen if s.header.api_key == 18] == [4, 2]
+
+
+def test_a_source_can_cap_the_version_and_shape_the_request_for_it(world):
+    world.one.on(FindCoordinatorRequest, lambda request, version: FindCoordinatorResponse(node_id=version))
+
+    def shape(request, version):
+        return FindCoordinatorRequest(key=request.key + f" at {version}")
+
+    unsent = world.asker.ask(FindCoordinatorRequest(key="g"), 1, max_version=3, shape=shape)
+
+    assert world.answer_to(unsent) == FindCoordinatorResponse(node_id=3)
+    assert unsent.version == 3
+    assert world.one.requests(FindCoordinatorRequest)[0].key == "g at 3"
+
+
+def test_an_api_that_the_broker_lacks_fails_that_request_alone(world):
+    del world.one.ranges[12]
+    lacking, fine = world.asker.ask(heartbeat(), 1), world.asker.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 1)
+
+    error = world.answer_to(lacking)
+
+    assert isinstance(error, UnsupportedVersion)
+    assert str(error) == "the broker at one:9092 does not serve Heartbeat"
+    assert isinstance(world.answer_to(fine), FindCoordinatorResponse)
+
+
+def test_versions_that_do_not_meet_are_an_error_that_names_both_sides(world):
+    world.one.ranges[12] = (7, 9)
+
+    error = world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert isinstance(error, UnsupportedVersion)
+    assert str(error) == "the broker at one:9092 serves Heartbeat 7 to 9, this client needs 0 to 4"
+
+
+def test_a_lost_connection_fails_what_was_under_way_and_the_next_request_connects_again(world):
+    world.one.on(HeartbeatRequest, lambda *_: HANG_UP)
+    first = world.answer_to(world.asker.ask(heartbeat(), 1))
+    world.one.on(HeartbeatRequest, lambda *_: HeartbeatResponse())
+
+    second = world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert isinstance(first, ConnectionFailed)
+    assert first.retriable
+    assert str(first) == "node 1 at one:9092: the broker closed the connection"
+    assert second == HeartbeatResponse()
+    assert world.metadata.refresh_pending or world.one.requests(MetadataRequest) or world.two.requests(MetadataRequest)
+
+
+def test_reconnecting_waits_longer_after_each_failure_up_to_the_longest_wait():
+    world = World(reconnect_backoff_ms=100, reconnect_backoff_max_ms=800)
+    world.loop.stop(ONE)
+    waits = []
+    for _ in range(6):
+        before = world.clock.now_ms()
+        assert isinstance(world.answer_to(world.asker.ask(heartbeat(), 1)), ConnectionFailed)
+        waits.append(world.clock.now_ms() - before)
+
+    assert waits[0] == 0
+    for wait, ideal in zip(waits[1:], [100, 200, 400, 800, 800], strict=True):
+        assert 0.8 * ideal <= wait <= 1.2 * ideal + 1
+
+
+def test_a_request_that_outlives_its_time_fails_and_the_stuck_connection_is_left(world):
+    world.one.on(HeartbeatRequest, lambda *_: SILENCE)
+    stuck = world.asker.ask(heartbeat(), 1, timeout_ms=500)
+    behind = world.asker.ask(heartbeat(), 1)
+    start = world.clock.now_ms()
+
+    error = world.answer_to(stuck)
+
+    assert isinstance(error, ApiTimeout)
+    assert str(error) == "Heartbeat waited 500 ms for one:9092"
+    assert world.clock.now_ms() == start + 500
+    assert isinstance(world.answer_to(behind), ConnectionFailed)
+    assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links]
+
+
+def test_requests_to_any_node_try_the_addresses_in_turn(world):
+    world.loop.stop(ONE)
+
+    answer = world.answer_to(world.asker.ask(FindCoordinatorRequest(coordinator_keys=["g"])))
+
+    assert isinstance(answer, FindCoordinatorResponse)
+    assert world.loop.opened == [ONE, TWO]
+
+
+def test_when_no_address_answers_the_error_names_them_all(world):
+    world.loop.stop(ONE)
+    world.loop.stop(TWO)
+
+    error = world.answer_to(world.asker.ask(heartbeat()))
+
+    assert isinstance(error, ConnectionFailed)
+    assert str(error) == ("no broker could be reached: one:9092 (Connection refused); two:9092 (Connection refused)")
+
+
+def test_a_node_that_metadata_does_not_know_fails_at_once_and_metadata_is_asked(world):
+    error = world.answer_to(world.asker.ask(heartbeat(), 9))
+
+    assert isinstance(error, ConnectionFailed)
+    assert str(error) == "node 9 is not in the cluster's metadata"
+
+
+def test_the_bootstrap_connection_becomes_the_connection_of_the_node_at_its_address(world):
+    world.one.on(
+        MetadataRequest,
+        lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)]),
+    )
+    world.metadata.want(["t"])
+    world.loop.settle()
+
+    world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert world.loop.opened == [ONE]
+
+
+def test_each_lane_of_a_node_has_its_own_connection(world):
+    world.answer_to(world.asker.ask(heartbeat(), 1))
+    world.answer_to(world.asker.ask(heartbeat(), 1, lane="coordinator"))
+
+    assert world.loop.opened == [ONE, ONE]
+
+
+def test_requests_of_one_connection_are_answered_in_their_order(world):
+    unsent = [world.asker.ask(FindCoordinatorRequest(coordinator_keys=[f"g{n}"]), 1) for n in range(20)]
+    world.loop.settle()
+
+    assert [sent for sent, _ in world.asker.answers] == unsent
+
+
+def test_a_response_that_cannot_be_read_is_a_protocol_error_naming_the_api_and_ends_the_connection(world):
+    def garbage(_request, _version):
+        correlation_id = world.one.seen[-1].header.correlation_id
+        body = correlation_id.to_bytes(4, "big") + b"\x00" + b"\x00\x00\x00\x00\x00\x23\x99\x99"
+        return len(body).to_bytes(4, "big") + body
+
+    world.one.on(HeartbeatRequest, garbage)
+    first = world.asker.ask(heartbeat(), 1)
+    second = world.asker.ask(heartbeat(), 1)
+
+    error = world.answer_to(first)
+
+    assert isinstance(error, ProtocolError)
+    assert str(error).startswith("Heartbeat v4 response from one:9092: ")
+    assert isinstance(world.answer_to(second), ConnectionFailed)
+    assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links]
+
+
+def test_a_response_out_of_order_ends_the_connection(world):
+    def stranger(_request, _version):
+        return (9).to_bytes(4, "big") + (77).to_bytes(4, "big") + bytes(5)
+
+    world.one.on(HeartbeatRequest, stranger)
+
+    error = world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert isinstance(error, ProtocolError)
+    assert "correlation id 77" in str(error)
+
+
+def test_answers_before_a_broken_frame_still_count(world):
+    answers = iter([HeartbeatResponse(), b"\xff\xff\xff\xff"])
+    world.one.on(HeartbeatRequest, lambda *_: next(answers))
+
+    good, bad = world.asker.ask(heartbeat(), 1), world.asker.ask(heartbeat(), 1)
+
+    assert world.answer_to(good) == HeartbeatResponse()
+    assert isinstance(world.answer_to(bad), ProtocolError)
+
+
+def test_a_broker_that_asks_for_a_pause_gets_it(world):
+    answers = iter([HeartbeatResponse(throttle_time_ms=300), HeartbeatResponse()])
+    world.one.on(HeartbeatRequest, lambda *_: next(answers))
+    world.answer_to(world.asker.ask(heartbeat(), 1))
+    start = world.clock.now_ms()
+
+    world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert world.clock.now_ms() - start == 300
+
+
+def test_a_request_that_waits_its_turn_past_its_time_fails(world):
+    world.one.on(HeartbeatRequest, lambda *_: HeartbeatResponse(throttle_time_ms=10_000))
+    world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    error = world.answer_to(world.asker.ask(heartbeat(), 1, timeout_ms=1000))
+
+    assert isinstance(error, ApiTimeout)
+
+
+def test_an_idle_connection_is_closed():
+    world = World(connections_max_idle_ms=5000)
+    world.answer_to(world.asker.ask(heartbeat(), 1))
+    assert len(world.loop.links) == 1
+
+    world.loop.run(5001)
+
+    assert world.loop.links == []
+    assert world.answer_to(world.asker.ask(heartbeat(), 1)) == HeartbeatResponse()
+
+
+def test_a_connection_that_never_answers_the_handshake_is_given_up():
+    world = World(socket_connection_setup_timeout_ms=2000)
+    world.one.on(ApiVersionsRequest, lambda *_: SILENCE)
+    start = world.clock.now_ms()
+
+    error = world.answer_to(world.asker.ask(heartbeat(), 1))
+
+    assert isinstance(error, ConnectionFailed)
+    assert "did not stand in time" in str(error)
+    assert world.clock.now_ms() - start == 2000
+
+
+def test_a_request_without_answer_is_done_once_it_is_written(world):
+    unsent = world.asker.ask(ProduceRequest(acks=0), 1, expect_response=False)
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+
+    world.answer_to(unsent)
+
+    assert len(world.one.requests(ProduceRequest)) == 1
+
+
+def test_closing_fails_what_is_under_way_and_closes_every_connection(world):
+    world.one.on(HeartbeatRequest, lambda *_: SILENCE)
+    unsent = world.asker.ask(heartbeat(), 1)
+    world.loop.settle()
+
+    world.loop.close(world.engine)
+
+    assert str(world.asker.answer_to(unsent)) == "the client was closed"
+    assert world.loop.links == []
+
+
+def test_every_request_is_answered_once_whatever_is_cut_when(world):
+    rng = random.Random(3)
+    unsent = []
+    for _ in range(200):
+        unsent.append(world.asker.ask(heartbeat(), rng.choice([1, 2, ANY_NODE]), timeout_ms=2000))
+        match rng.randrange(0, 8):
+            case 0:
+                world.loop.cut(rng.choice([ONE, TWO]))
+            case 1:
+                world.loop.stop(rng.choice([ONE, TWO]))
+            case 2:
+                world.loop.start(ONE)
+                world.loop.start(TWO)
+            case 3:
+                world.loop.holding_answers = True
+            case 4:
+                world.loop.release_answers()
+        world.loop.run(rng.randrange(1, 300))
+    world.loop.run(10_000)
+
+    for one in unsent:
+        world.asker.answer_to(one)
+    assert world.engine.idle or world.metadata.refresh_pending

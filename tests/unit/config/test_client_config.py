@@ -1,0 +1,113 @@
+"""The clients' options: names, defaults, and combinations that are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.config.client import (
+    AdminConfig,
+    ConsumerConfig,
+    ProducerConfig,
+    client_config,
+    duration_ms,
+    parse_address,
+)
+from kohort.errors import ConfigError
+
+WHERE = {"bootstrap_servers": "localhost:9092"}
+
+
+def test_options_may_be_written_with_dots_or_with_underscores():
+    config = client_config(ProducerConfig, {"bootstrap.servers": "a:1, b:2", "linger.ms": "7"}, {"batch_size": 10})
+
+    assert config.bootstrap == [("a", 1), ("b", 2)]
+    assert (config.linger_ms, config.batch_size) == (7, 10)
+
+
+def test_an_unknown_option_names_the_nearest_known_one():
+    with pytest.raises(ConfigError, match=r"unknown option 'linger.msec'; did you mean linger.ms\?"):
+        client_config(ProducerConfig, None, {**WHERE, "linger.msec": 1})
+
+
+@pytest.mark.parametrize("servers", ["", [], None])
+def test_without_a_server_nothing_can_be_reached(servers):
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
+        client_config(AdminConfig, None, {"bootstrap_servers": servers} if servers is not None else {})
+
+
+@pytest.mark.parametrize("text", ["localhost", "localhost:", ":9092", "localhost:0", "a:b", "::1:9092", "a:70000"])
+def test_an_address_that_is_none_says_what_is_expected(text):
+    with pytest.raises(ConfigError, match="expected HOST:PORT"):
+        parse_address(text)
+
+
+def test_an_ipv6_address_stands_in_brackets():
+    assert parse_address("[::1]:9092") == ("::1", 9092)
+
+
+def test_a_server_named_twice_is_a_mistake():
+    with pytest.raises(ConfigError, match="twice"):
+        client_config(AdminConfig, None, {"bootstrap_servers": "a:1,a:1"})
+
+
+def test_a_producer_is_idempotent_with_kafka_s_defaults():
+    config = client_config(ProducerConfig, None, WHERE)
+
+    assert config.enable_idempotence is True
+    assert (config.acks_on_the_wire, config.linger_ms, config.batch_size) == (-1, 5, 16384)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"acks": "1"}, {"acks": "0"}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}],
+)
+def test_idempotence_ends_where_an_option_excludes_it_and_asking_for_both_is_refused(options):
+    assert client_config(ProducerConfig, None, {**WHERE, **options}).enable_idempotence is False
+    with pytest.raises(ConfigError, match=r"enable\.idempotence=true needs"):
+        client_config(ProducerConfig, None, {**WHERE, **options, "enable_idempotence": True})
+
+
+def test_a_delivery_timeout_below_one_request_is_refused():
+    with pytest.raises(ConfigError, match=r"delivery\.timeout\.ms=1000 must be at least"):
+        client_config(ProducerConfig, None, {**WHERE, "delivery_timeout_ms": 1000})
+
+
+def test_a_consumer_without_a_group_does_not_commit():
+    config = client_config(ConsumerConfig, None, WHERE)
+
+    assert config.enable_auto_commit is False
+    assert client_config(ConsumerConfig, None, {**WHERE, "group_id": "g"}).enable_auto_commit is True
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"group_id": ""},
+        {"group_instance_id": ""},
+        {"enable_auto_commit": True},
+        {"heartbeat_interval_ms": 45000},
+        {"partition_assignment_strategy": []},
+        {"partition_assignment_strategy": "fair"},
+        {"auto_offset_reset": "newest"},
+        {"group_protocol": "consumer"},
+        {"security_protocol": "SSL"},
+    ],
+)
+def test_combinations_that_cannot_work_are_refused(options):
+    with pytest.raises(ConfigError):
+        client_config(ConsumerConfig, None, {**WHERE, **options})
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("by_duration:PT1H30M", 5_400_000),
+        ("by_duration:P1D", 86_400_000),
+        ("by_duration:PT0.5S", 500),
+        ("by_duration:P", None),
+        ("by_duration:-PT1S", None),
+        ("PT1S", None),
+    ],
+)
+def test_a_reset_by_duration_is_read_as_iso_8601(policy, expected):
+    assert duration_ms(policy) == expected
