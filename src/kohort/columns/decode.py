@@ -1,31 +1,31 @@
-"""Record batches to Arrow: exactly the columns asked for, in exactly the schema asked for, without an object per record.
+"""Record batches to Arrow: the columns asked for, in just the schema asked for, without an object per record.
 
-Two walks of the kernels: one checks everything and measures, one fills buffers of just that size from Arrow's own pool
-(fresh numpy arrays would cost three times as much, in page faults). Headers take a third walk, on request only.
+One walk of the kernels checks everything and notes where keys and values lie; each column of them is then gathered into
+buffers of just its size. All buffers come from Arrow's own pool (fresh numpy arrays would cost three times as much, in
+page faults). Headers take a second walk, on request only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as is_type
 
 from kohort.columns import kernels, scan
 from kohort.columns.batches import Place
-from kohort.columns.problems import Problem, corrupt
+from kohort.columns.problems import PROBLEMS, Problem
 from kohort.columns.schema import check_schema, column_of, is_text, is_wide, record_schema
 from kohort.columns.table import SectionTable, section_tables
-from kohort.errors import UsageError
+from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 INT32_MAX: Final = (1 << 31) - 1
-INT64_MAX: Final = (1 << 63) - 1
 CHUNK_BYTES: Final = 64 << 20
-UNITS: Final = {"s": (1, 1000), "ms": (1, 1), "us": (1000, 1), "ns": (1_000_000, 1)}
-"""Milliseconds to each unit: times, divided by."""
 
 
 def decode_batches(
@@ -101,125 +101,103 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def record_batch(table: SectionTable, schema: pa.Schema) -> pa.RecordBatch:
-    """Measure, fill, and wrap what was filled."""
-    totals = table.measured().tolist()
-    rows = totals[kernels.ALL_ROWS]
-    if rows == 0:
-        return empty(schema)
-    columns = Columns(table, totals)
-    fields = {column_of(field.name): field for field in schema}
-    columns.fill({name: field for name, field in fields.items() if name in FILLED})
-    arrays = [BUILDERS[column_of(field.name)](columns, field) for field in schema]
+    """Walk the table, and build each column from what the walk noted."""
+    fields = [(column_of(field.name), field) for field in schema]
+    columns = Columns(table, {array for name, _ in fields for array in NOTED[name]})
+    arrays = [BUILDERS[name](columns, field) for name, field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class Columns:
-    """The columns of one RecordBatch under construction."""
+    """The columns of one RecordBatch under construction, from the places that ``walk`` noted."""
 
-    def __init__(self, table: SectionTable, totals: list[int]) -> None:
+    def __init__(self, table: SectionTable, arrays: set[int]) -> None:
         self.table = table
         self.place = table.place
-        self.totals = totals
-        self.rows = totals[kernels.ALL_ROWS]
-        self.filled: dict[str, pa.Array] = {}
+        self.noted = {array: pa.allocate_buffer(8 * table.room) for array in arrays}
+        self.found = table.walked({array: buffer.address for array, buffer in self.noted.items()})
+        self.rows = self.found[kernels.ROOM]
 
-    def fill(self, fields: dict[str, pa.Field]) -> None:
-        """One walk for offset, timestamp, key and value, as far as they are asked for."""
-        if not fields:
-            return
-        plan = np.zeros(kernels.PLAN_FIELDS, np.int64)
-        plan[kernels.ROW_ROOM] = self.rows
-        finish: dict[str, Callable[[], pa.Array]] = {}
-        for name, field in fields.items():
-            finish[name] = PLANNERS[name](self, field, plan)
-        self.walked(kernels.fill, plan)
-        self.filled = {name: build() for name, build in finish.items()}
+    def corrupt(self, problem: str) -> CorruptRecord:
+        """The error for content that one of the records here has, at the offset where they begin."""
+        return self.place.corrupt(problem, int(self.table.rows[0, scan.BASE_OFFSET]))
 
-    def walked(self, kernel: Callable[..., int], plan: Any) -> None:
-        """Run a filling kernel. It finds what was measured, unless the buffer changed under it."""
-        if kernel(*self.table.span, plan.ctypes.data) != self.rows:
-            raise corrupt(Problem.CHANGED, 0, int(self.table.rows[0, scan.BASE_OFFSET]), self.place)
+    def offset(self, field: pa.Field) -> pa.Array:
+        return pa.Array.from_buffers(field.type, self.rows, [None, self.noted[kernels.OFFSETS]], 0)
 
-    def offset(self, field: pa.Field, plan: Any) -> Callable[[], pa.Array]:
-        data = pa.allocate_buffer(8 * self.rows)
-        plan[kernels.OFFSETS] = data.address
-        return lambda: pa.Array.from_buffers(field.type, self.rows, [None, data])
+    def timestamp(self, field: pa.Field) -> pa.Array:
+        """Timestamps in the unit asked for; a record without one gets NULL, or -1 ms where NULL is not allowed."""
+        data = self.noted[kernels.TIMES]
+        if not is_type.is_timestamp(field.type):
+            times = pa.Array.from_buffers(pa.int64(), self.rows, [None, data], 0)
+        else:
+            times = pa.Array.from_buffers(pa.timestamp("ms", field.type.tz), self.rows, [None, data], 0)
+        if self.found[kernels.TIME_NONE] and field.nullable:
+            is_none = np.frombuffer(data, np.int64, self.rows) == kernels.NO_TIMESTAMP
+            times = pc.if_else(pa.array(is_none), pa.scalar(None, times.type), times)
+        try:
+            return times if times.type == field.type else pc.cast(times, field.type, safe=field.type.unit != "s")
+        except pa.ArrowInvalid as error:
+            raise self.corrupt(f"a timestamp does not fit {field.type}: {error}") from None
 
-    def timestamp(self, field: pa.Field, plan: Any) -> Callable[[], pa.Array]:
-        unit = field.type.unit if pa.types.is_timestamp(field.type) else "ms"
-        times, over = UNITS[unit]
-        self.check_times(times, field)
-        data = pa.allocate_buffer(8 * self.rows)
-        nulls = self.totals[kernels.TIME_NONE] if field.nullable else 0
-        bits = bitmap(self.rows) if nulls else None
-        plan[kernels.TIMES], plan[kernels.TIME_TIMES], plan[kernels.TIME_OVER] = data.address, times, over
-        plan[kernels.TIME_BITS] = bits.address if bits else 0
-        return lambda: pa.Array.from_buffers(field.type, self.rows, [bits, data], nulls)
+    def key(self, field: pa.Field) -> pa.Array:
+        places, lengths = self.noted[kernels.KEY_AT].address, self.noted[kernels.KEY_LENGTH].address
+        size, nulls = self.found[kernels.KEY_BYTES], self.found[kernels.KEY_NULLS]
+        return self.blobs(field, places, lengths, self.rows, size, nulls)
 
-    def check_times(self, times: int, field: pa.Field) -> None:
-        """A timestamp in the unit asked for must fit 64 bits; -1, for none, always does."""
-        if self.totals[kernels.TIME_NONE] == self.rows:
-            return
-        low, high = self.totals[kernels.TIME_MIN] * times, self.totals[kernels.TIME_MAX] * times
-        if low < -INT64_MAX or high > INT64_MAX:
-            problem = f"a timestamp between {low // times} and {high // times} ms does not fit {field.type}"
-            raise self.place.corrupt(problem, int(self.table.rows[0, scan.BASE_OFFSET]))
+    def value(self, field: pa.Field) -> pa.Array:
+        places, lengths = self.noted[kernels.VALUE_AT].address, self.noted[kernels.VALUE_LENGTH].address
+        size, nulls = self.found[kernels.VALUE_BYTES], self.found[kernels.VALUE_NULLS]
+        return self.blobs(field, places, lengths, self.rows, size, nulls)
 
-    def key(self, field: pa.Field, plan: Any) -> Callable[[], pa.Array]:
-        nulls, size = self.totals[kernels.KEY_NULLS], self.totals[kernels.KEY_BYTES]
-        return self.blobs(field, plan[kernels.KEYS : kernels.VALUES], self.rows, nulls, size)
-
-    def value(self, field: pa.Field, plan: Any) -> Callable[[], pa.Array]:
-        nulls, size = self.totals[kernels.VALUE_NULLS], self.totals[kernels.VALUE_BYTES]
-        return self.blobs(field, plan[kernels.VALUES : kernels.ROW_ROOM], self.rows, nulls, size)
-
-    def blobs(self, field: pa.Field, plan: Any, rows: int, nulls: int, size: int) -> Callable[[], pa.Array]:
-        """A column of byte strings; all of them null needs no walk and no memory to speak of."""
+    def blobs(self, field: pa.Field, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
+        """A column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
         if nulls and not field.nullable:
             raise UsageError(f"column {field.name!r} may not be null, but {nulls} of the {rows} records here have none")
-        if nulls == rows and rows:
-            return lambda: pa.nulls(rows, field.type)
+        if nulls == rows:
+            return pa.nulls(rows, field.type)
         wide = is_wide(field.type)
-        check_room(size, field, wide=wide)
+        check_room(size, field)
         starts, data = pa.allocate_buffer((rows + 1) * (8 if wide else 4)), pa.allocate_buffer(size)
         bits = bitmap(rows) if nulls else None
-        np.frombuffer(starts, np.int64 if wide else np.int32)[0] = 0
-        plan[kernels.STARTS], plan[kernels.IS_WIDE], plan[kernels.DATA] = starts.address, int(wide), data.address
-        plan[kernels.BITS], plan[kernels.ROOM] = bits.address if bits else 0, size
-        return lambda: self.checked_text(pa.Array.from_buffers(field.type, rows, [bits, starts, data], nulls), field)
-
-    def checked_text(self, array: pa.Array, field: pa.Field) -> pa.Array:
-        """The array itself, once its bytes are known to be UTF-8 where its type promises that."""
+        kernels.gather(places, lengths, rows, starts.address, int(wide), data.address, bits.address if bits else 0)
+        array = pa.Array.from_buffers(field.type, rows, [bits, starts, data], nulls)
         if is_text(field.type):
-            try:
-                array.validate(full=True)
-            except pa.ArrowInvalid:
-                at = int(self.table.rows[0, scan.BASE_OFFSET])
-                raise self.place.corrupt(f"a {field.name} is not UTF-8 text; ask for binary", at) from None
+            self.check_text(array, field)
         return array
+
+    def check_text(self, array: pa.Array, field: pa.Field) -> None:
+        """Raise CorruptRecord where bytes that are to be text are not UTF-8."""
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:
+            raise self.corrupt(f"the {field.name} of a record or header is not UTF-8 text") from None
 
     def headers(self, field: pa.Field) -> pa.Array:
         """The headers of each record: a list, empty where there are none, never NULL (Spark is slow with those)."""
-        count = self.totals[kernels.HEADERS]
-        check_room(count, field, wide=False)
-        plan = np.zeros(kernels.HEADER_PLAN_FIELDS, np.int64)
-        lists = pa.allocate_buffer(4 * (self.rows + 1))
-        np.frombuffer(lists, np.int32)[0] = 0
-        plan[kernels.LISTS], plan[kernels.LIST_ROOM], plan[kernels.ITEM_ROOM] = lists.address, self.rows, count
-        key, value = field.type.value_type.field(0), field.type.value_type.field(1)
-        names_plan = plan[kernels.NAMES : kernels.CONTENTS]
-        names = self.blobs(key, names_plan, count, 0, self.totals[kernels.HEADER_KEY_BYTES])
-        nulls, size = self.totals[kernels.HEADER_VALUE_NULLS], self.totals[kernels.HEADER_VALUE_BYTES]
-        contents = self.blobs(value, plan[kernels.CONTENTS : kernels.LIST_ROOM], count, nulls, size)
-        self.walked(kernels.fill_headers, plan)
-        pairs = pa.StructArray.from_arrays([names(), contents()], fields=[key, value])
-        return pa.Array.from_buffers(field.type, self.rows, [None, lists], 0, children=[pairs])
+        room = self.found[kernels.HEADERS]
+        check_room(room, field)
+        starts, items = pa.allocate_buffer(4 * (self.rows + 1)), np.empty((4, room), np.int64)
+        plan = np.zeros(kernels.PLAN_FIELDS, np.int64)
+        for array in NOTED["headers"]:
+            plan[array] = self.noted[array].address
+        if kernels.walk_headers(plan.ctypes.data, self.rows, starts.address, items.ctypes.data, room) != room:
+            raise self.corrupt(PROBLEMS[Problem.CHANGED])
+        pair = field.type.value_type
+        columns = [self.header_column(pair.field(i), items[2 * i], items[2 * i + 1]) for i in range(2)]
+        pairs = pa.StructArray.from_arrays(columns, fields=[pair.field(0), pair.field(1)])
+        return pa.Array.from_buffers(field.type, self.rows, [None, starts], 0, children=[pairs])
+
+    def header_column(self, field: pa.Field, places: Any, lengths: Any) -> pa.Array:
+        """The names, or the values, of all headers."""
+        size, nulls = int(lengths.clip(0).sum()), int((lengths < 0).sum())
+        return self.blobs(field, places.ctypes.data, lengths.ctypes.data, len(lengths), size, nulls)
 
     def timestamp_type(self, field: pa.Field) -> pa.Array:
-        rows, kinds = self.table.rows[:, scan.ROWS], self.table.rows[:, scan.TIME_TYPE]
+        kinds = self.table.rows[:, scan.TIME_TYPE]
         if (kinds == kinds[0]).all():
             return pa.repeat(pa.scalar(int(kinds[0]), field.type), self.rows)
-        return pa.array(np.repeat(kinds, rows)).cast(field.type)
+        return pa.array(np.repeat(kinds, self.table.rows[:, scan.ROWS])).cast(field.type)
 
     def topic(self, field: pa.Field) -> pa.Array:
         return pa.repeat(pa.scalar(self.place.topic), self.rows).cast(field.type)
@@ -228,9 +206,9 @@ class Columns:
         return pa.repeat(pa.scalar(self.place.partition, field.type), self.rows)
 
 
-def check_room(size: int, field: pa.Field, *, wide: bool) -> None:
-    """Raise UsageError where the bytes of a column are more than its 32-bit offsets can count."""
-    if size > INT32_MAX and not wide:
+def check_room(size: int, field: pa.Field) -> None:
+    """Raise UsageError where a column holds more bytes than its offsets can count."""
+    if size > INT32_MAX and not is_wide(field.type):
         raise UsageError(
             f"column {field.name!r} would hold {size} bytes, more than {field.type} can count; "
             f"ask for large_binary or large_string, or decode in chunks"
@@ -244,18 +222,24 @@ def bitmap(rows: int) -> pa.Buffer:
     return bits
 
 
-PLANNERS: Final = {
-    "offset": Columns.offset,
-    "timestamp": Columns.timestamp,
-    "key": Columns.key,
-    "value": Columns.value,
+NOTED: Final[dict[str, tuple[int, ...]]] = {
+    "topic": (),
+    "partition": (),
+    "offset": (kernels.OFFSETS,),
+    "timestamp": (kernels.TIMES,),
+    "timestamp_type": (),
+    "key": (kernels.KEY_AT, kernels.KEY_LENGTH),
+    "value": (kernels.VALUE_AT, kernels.VALUE_LENGTH),
+    "headers": (kernels.HEADERS_AT, kernels.HEADERS_END),
 }
-FILLED: Final = frozenset(PLANNERS)
-BUILDERS: Final[dict[str, Callable[[Columns, pa.Field], pa.Array]]] = {
-    name: (lambda columns, field, name=name: columns.filled[name]) for name in PLANNERS
-} | {
-    "headers": Columns.headers,
+"""What a walk has to note for each column."""
+BUILDERS: Final = {
     "topic": Columns.topic,
     "partition": Columns.partition,
+    "offset": Columns.offset,
+    "timestamp": Columns.timestamp,
     "timestamp_type": Columns.timestamp_type,
+    "key": Columns.key,
+    "value": Columns.value,
+    "headers": Columns.headers,
 }

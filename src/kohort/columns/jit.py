@@ -8,7 +8,7 @@ costs a fraction of a microsecond. The Python side keeps the buffers alive.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numba
 from llvmlite import ir
@@ -17,6 +17,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 F = TypeVar("F", bound=Callable[..., Any])
+OPTIONS: Final = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 
 
 def kernel(function: F) -> F:
@@ -25,11 +26,17 @@ def kernel(function: F) -> F:
     The machine code is kept on disk where numba finds a place to write: beside this file, in NUMBA_CACHE_DIR, or in the
     user's cache folder. A read-only install without a home has none; then it is compiled anew in each process.
     """
-    options = {"nogil": True, "error_model": "numpy", "boundscheck": False}
     try:
-        compiled: F = numba.njit(cache=True, **options)(function)
+        compiled: F = numba.njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)(function)
     except RuntimeError:
-        compiled = numba.njit(**options)(function)
+        compiled = numba.njit(**OPTIONS, no_cfunc_wrapper=True)(function)
+    return compiled
+
+
+def part(function: F) -> F:
+    """A function that only kernels call: never cached by itself, and without the wrappers for callers in Python, which
+    would be most of what it costs to compile."""
+    compiled: F = numba.njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     return compiled
 
 

@@ -10,6 +10,7 @@ from kohort.columns.batches import INT64_MAX, Place, Section
 from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
+from kohort.wire.varints import LONGEST
 
 INT64_MIN = -(1 << 63)
 
@@ -47,7 +48,7 @@ def read_record(data: bytes, at: int, end: int, section: Section, place: Place) 
     header = section.header
     if at >= end:
         raise Broken(Problem.TRUNCATED)
-    timestamp_delta, at = varlong(data, at + 1, end)
+    timestamp_delta, at = varint(data, at + 1, end)
     offset_delta, at = varint(data, at, end)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise Broken(Problem.OFFSET_DELTA)
@@ -121,29 +122,18 @@ def headers_at(data: Buffer, at: int, end: int) -> list[Header]:
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 32 bits, and where it ends."""
+    """A zig-zag varint of at most 64 bits, all of it before ``end``, and where it ends."""
     if at < end and (byte := data[at]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
-    return wide(data, at, end, 5, 0xFFFF_FFFF)
-
-
-def varlong(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 64 bits, and where it ends."""
-    if at < end and (byte := data[at]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    return wide(data, at, end, 10, 0xFFFF_FFFF_FFFF_FFFF)
-
-
-def wide(data: bytes, at: int, end: int, most: int, largest: int) -> tuple[int, int]:
     value = 0
-    for place in range(most):
+    for shift in range(0, LONGEST, 7):
         if at >= end:
             raise Broken(Problem.TRUNCATED)
         byte = data[at]
         at += 1
-        value |= (byte & 0x7F) << (7 * place)
+        value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if value > largest:
+            if value > 0xFFFF_FFFF_FFFF_FFFF:
                 break
             return (value >> 1) ^ -(value & 1), at
     raise Broken(Problem.VARINT)

@@ -5,7 +5,7 @@ It takes what is plainly sound; whatever is not, it leaves to the walk in ``batc
 
 from __future__ import annotations
 
-from kohort.columns.jit import kernel, load8, store64
+from kohort.columns.jit import kernel, load8, part, store64
 
 # Columns of the section table: one row of int64 per batch. The records lie at ADDRESS, decompressed, LENGTH bytes of
 # them; ROWS is filled in by ``measure``: how many are wanted.
@@ -16,7 +16,7 @@ SECTION_FIELDS = 13
 INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
-@kernel
+@part
 def big_endian(at: int, size: int) -> int:
     """A signed big-endian number of ``size`` bytes."""
     value = load8(at)
@@ -27,7 +27,7 @@ def big_endian(at: int, size: int) -> int:
     return value
 
 
-@kernel
+@part
 def is_sound(batch: int, size: int) -> bool:
     """Whether a batch header is one that the fast way may take: format 2, sane offsets and count."""
     base_offset, last_delta = big_endian(batch, 8), big_endian(batch + 23, 4)
@@ -60,7 +60,7 @@ def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> i
     return rows
 
 
-@kernel
+@part
 def write_section(section: int, batch: int, size: int, position: int, start: int) -> None:
     """One row of the section table, from a batch header."""
     attributes = big_endian(batch + 21, 2)

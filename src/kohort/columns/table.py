@@ -15,13 +15,16 @@ import numpy as np
 
 from kohort.columns import scan
 from kohort.columns.batches import INT64_MAX, Place, Section, checked, section_of, sections
-from kohort.columns.kernels import TIME_MAX, TIME_MIN, TOTAL_FIELDS, measure
+from kohort.columns.kernels import BAD_RECORD, BAD_SECTION, PLAN_FIELDS, ROOM, walk
 from kohort.columns.problems import Problem, corrupt
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import CRC_STARTS_AT, parse_batch_header
 
 CRC_AT: Final = 17
 NO_LIMIT: Final = INT64_MAX
+
+
+SMALLEST_RECORD: Final = 7
 
 
 @dataclass(slots=True)
@@ -33,21 +36,25 @@ class SectionTable:
     keep: list[Buffer] = field(default_factory=list)
 
     @property
-    def span(self) -> tuple[int, int, int, int]:
-        """What every kernel takes first: the table, its rows, the wanted offsets."""
-        stop = NO_LIMIT if self.place.end_offset is None else self.place.end_offset
-        return self.rows.ctypes.data, len(self.rows), self.place.start_offset, stop
+    def room(self) -> int:
+        """How many records there can be: what the batches claim, but no more than their bytes can hold."""
+        return int(np.minimum(self.rows[:, scan.COUNT], self.rows[:, scan.LENGTH] // SMALLEST_RECORD).sum())
 
-    def measured(self) -> Any:
-        """The totals of the wanted records. Raises CorruptRecord if any record, wanted or not, breaks a rule."""
-        totals = np.zeros(2 * TOTAL_FIELDS, np.int64)
-        totals[TIME_MIN], totals[TIME_MAX] = INT64_MAX, -INT64_MAX - 1
-        at = totals.ctypes.data
-        problem = measure(*self.span, at, at + 8 * TOTAL_FIELDS)
-        if problem:
-            section, record = totals[:2].tolist()
-            raise corrupt(Problem(problem), record, int(self.rows[section, scan.BASE_OFFSET]), self.place)
-        return totals[:TOTAL_FIELDS]
+    def walked(self, arrays: dict[int, int]) -> list[int]:
+        """Check all records and note the wanted ones in ``arrays`` (which: the address of ``room`` int64). The plan as
+        ``walk`` left it, with the number of records in place of the room. Raises CorruptRecord."""
+        plan = np.zeros(PLAN_FIELDS, np.int64)
+        for array, address in arrays.items():
+            plan[array] = address
+        plan[ROOM] = self.room
+        stop = NO_LIMIT if self.place.end_offset is None else self.place.end_offset
+        count = walk(self.rows.ctypes.data, len(self.rows), self.place.start_offset, stop, plan.ctypes.data)
+        found: list[int] = plan.tolist()
+        if count < 0:
+            base_offset = int(self.rows[found[BAD_SECTION], scan.BASE_OFFSET])
+            raise corrupt(Problem(-count), found[BAD_RECORD], base_offset, self.place)
+        found[ROOM] = count
+        return found
 
 
 def section_tables(
