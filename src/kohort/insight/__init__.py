@@ -1,1 +1,1 @@
-"""What the journal tells: causes with their evidence."""
+"""Reads the journal of group events: which rebalances there were, why, and who held them up."""

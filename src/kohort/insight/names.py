@@ -1,0 +1,65 @@
+"""How people are told of members, times and numbers. What came from clients is untrusted: only what prints is shown."""
+
+from __future__ import annotations
+
+import re
+
+from kohort.coordinator.journal import Who
+
+_UUID_TAIL = re.compile(r"-?([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+LONGEST_ID = 60
+LONGEST_REASON = 255
+
+
+def printable(text: str, limit: int = LONGEST_REASON) -> str:
+    """``text`` without what moves a cursor or breaks a line, cut at ``limit`` characters."""
+    shown = "".join(c if c.isprintable() else "?" for c in text[:limit])
+    return shown + "…" if len(text) > limit else shown
+
+
+def short_id(member_id: str) -> str:
+    """The id with only the head of its UUID."""
+    return printable(
+        _UUID_TAIL.sub(lambda m: ("-" if m.group(0)[0] == "-" else "") + m.group(1), member_id), LONGEST_ID
+    )
+
+
+def name_of(who: Who) -> str:
+    """Client id and the head of the member id, in one word; a static member by its instance id."""
+    if not who.member_id:
+        return printable(who.client_id, LONGEST_ID) or "an unknown client"
+    short = short_id(who.member_id)
+    if who.instance_id is not None or not who.client_id or short.startswith(printable(who.client_id, LONGEST_ID)):
+        return short
+    return f"{printable(who.client_id, LONGEST_ID)}/{short}"
+
+
+def name_and_place(who: Who) -> str:
+    """The name, and where the member runs."""
+    place = printable(who.client_host, LONGEST_ID)
+    details = [f"client {printable(who.client_id, LONGEST_ID)}"] if who.client_id else []
+    if who.instance_id is not None:
+        details.insert(0, f"static {printable(who.instance_id, LONGEST_ID)}")
+    if not details and not place:
+        return name_of(who)
+    return f"{name_of(who)} ({', '.join(details)}{' at ' if details and place else ''}{place})"
+
+
+def seconds(ms: int) -> str:
+    """A time as people read it: milliseconds below a tenth of a second, then tenths, then minutes."""
+    if abs(ms) < 100:
+        return f"{ms} ms"
+    if abs(ms) < 120_000:
+        return f"{ms / 1000:.1f} s"
+    minutes, rest = divmod(round(ms / 1000), 60)
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def limit(ms: int) -> str:
+    """A configured time: without the tenths if they are zero."""
+    return f"{ms // 1000} s" if ms % 1000 == 0 and ms < 120_000 else seconds(ms)
+
+
+def count(number: int, thing: str) -> str:
+    """``1 member``, ``2 members``, ``no members``."""
+    return f"{number or 'no'} {thing}{'' if number == 1 else 's'}"

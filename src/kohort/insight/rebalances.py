@@ -1,0 +1,229 @@
+"""From journal entries to rebalances: what began each, how long its phases took, who came when, what moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    GroupLoaded,
+    GroupUnloaded,
+    JournalEntry,
+    MemberArrived,
+    MemberRemoved,
+    Move,
+    RequestFenced,
+    RoundClosed,
+    RoundDropped,
+    RoundOpened,
+    RoundSettled,
+    Trigger,
+    Who,
+)
+
+End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
+REMEMBERED_MS = 600_000
+"""How far back a stale request or a removal still says something about a member that joins."""
+
+
+@dataclass(slots=True)
+class Rebalance:
+    """One round of a group, from what opened it to the last member's assignment.
+
+    ``end`` is how far it came: ``open`` and ``assigning`` are still under way, ``superseded`` gave way to another round
+    before anyone was assigned anything, ``dropped`` could not be written, ``interrupted`` lost its coordinator.
+    """
+
+    group: str
+    from_generation: int
+    trigger: Trigger
+    opened_at_ms: int
+    initial: bool
+    timeout_ms: int
+    members_before: tuple[Who, ...]
+    generation: int | None = None
+    members_after: tuple[Who, ...] = ()
+    leader: str | None = None
+    protocol: str | None = None
+    closed_at_ms: int | None = None
+    assigned_at_ms: int | None = None
+    settled_at_ms: int | None = None
+    end: End = "open"
+    arrivals: list[MemberArrived] = field(default_factory=list)
+    removed: list[MemberRemoved] = field(default_factory=list)
+    moves: tuple[Move, ...] = ()
+    last_to_sync: Who | None = None
+    error: str | None = None
+    parent: int | None = None
+    """The generation whose rebalance this one completes, as the second half of a cooperative one."""
+    returned: MemberRemoved | RequestFenced | None = None
+    """Why the member that joins had to: it was removed, or refused, a while before."""
+    fenced: list[RequestFenced] = field(default_factory=list)
+    """Stale requests since, until the next rebalance."""
+
+    @property
+    def join_ms(self) -> int | None:
+        """From opening to the last JoinGroup, or to the end of waiting for it."""
+        return None if self.closed_at_ms is None else self.closed_at_ms - self.opened_at_ms
+
+    @property
+    def assign_ms(self) -> int | None:
+        """From the answers to JoinGroup to the leader's assignment on the log."""
+        if self.closed_at_ms is None or self.assigned_at_ms is None:
+            return None
+        return self.assigned_at_ms - self.closed_at_ms
+
+    @property
+    def sync_ms(self) -> int | None:
+        """From the assignment on the log to the last member that has its own."""
+        if self.assigned_at_ms is None or self.settled_at_ms is None:
+            return None
+        return self.settled_at_ms - self.assigned_at_ms
+
+    @property
+    def took_ms(self) -> int | None:
+        """From opening to the last thing known to have happened."""
+        last = self.settled_at_ms or self.assigned_at_ms or self.closed_at_ms
+        return None if last is None else last - self.opened_at_ms
+
+    @property
+    def phases_ms(self) -> dict[str, int]:
+        """The phases that are over, in order."""
+        phases = {"join": self.join_ms, "assign": self.assign_ms, "sync": self.sync_ms}
+        return {name: ms for name, ms in phases.items() if ms is not None}
+
+    @property
+    def held_up(self) -> tuple[Who, int] | None:
+        """Who came last, and how long everyone else had been waiting for it; None if there was nobody to wait."""
+        if len(self.arrivals) < 2:
+            return None
+        by_time = sorted(self.arrivals, key=lambda a: a.after_ms)
+        last, before = by_time[-1], by_time[-2]
+        return (last.who, last.after_ms - before.after_ms) if last.after_ms > before.after_ms else None
+
+    @property
+    def not_rejoined(self) -> list[MemberRemoved]:
+        """Members that the round waited for in vain."""
+        return [r for r in self.removed if r.why == "join_timeout"]
+
+
+@dataclass(slots=True)
+class _History:
+    """What is known of one group while its entries are read in order."""
+
+    rebalances: list[Rebalance] = field(default_factory=list)
+    removed: list[MemberRemoved] = field(default_factory=list)
+    fenced: list[RequestFenced] = field(default_factory=list)
+
+    @property
+    def latest(self) -> Rebalance | None:
+        return self.rebalances[-1] if self.rebalances else None
+
+    @property
+    def under_way(self) -> Rebalance | None:
+        latest = self.latest
+        return latest if latest is not None and latest.end in ("open", "assigning") else None
+
+
+def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
+    """Every rebalance that ``entries``, in the order of the journal, tell of; of all their groups, by opening time.
+
+    A journal that begins in the middle of a round, since older entries have expired, begins with the next one.
+    """
+    histories: dict[str, _History] = {}
+    for entry in entries:
+        _take(histories.setdefault(entry.group, _History()), entry)
+    found = [r for history in histories.values() for r in history.rebalances]
+    return sorted(found, key=lambda r: r.opened_at_ms)
+
+
+def _take(history: _History, entry: JournalEntry) -> None:
+    if isinstance(entry, RoundOpened):
+        _open(history, entry)
+        return
+    if isinstance(entry, RequestFenced):
+        history.fenced.append(entry)
+        if history.latest is not None:
+            history.latest.fenced.append(entry)
+        return
+    if isinstance(entry, MemberRemoved):
+        history.removed.append(entry)
+    latest, under_way = history.latest, history.under_way
+    if under_way is not None:
+        _go_on(under_way, entry)
+    elif isinstance(entry, RoundSettled) and latest is not None and latest.generation == entry.generation:
+        latest.settled_at_ms, latest.last_to_sync = entry.at_ms, entry.last
+
+
+def _open(history: _History, entry: RoundOpened) -> None:
+    under_way = history.under_way
+    if under_way is not None:
+        under_way.end = "superseded"
+    at_once = [r for r in history.removed if r.at_ms == entry.at_ms]
+    history.rebalances.append(
+        Rebalance(
+            group=entry.group,
+            from_generation=entry.from_generation,
+            trigger=entry.trigger,
+            opened_at_ms=entry.at_ms,
+            initial=entry.initial,
+            timeout_ms=entry.timeout_ms,
+            members_before=(*entry.members, *(r.who for r in at_once if r.vitals is not None)),
+            removed=at_once,
+            parent=_parent(history.rebalances, entry),
+            returned=_returned(history, entry),
+        )
+    )
+
+
+def _go_on(this: Rebalance, entry: JournalEntry) -> None:
+    if isinstance(entry, MemberArrived):
+        this.arrivals.append(entry)
+    elif isinstance(entry, MemberRemoved):
+        this.removed.append(entry)
+    elif isinstance(entry, RoundClosed):
+        this.closed_at_ms = entry.at_ms
+        this.generation, this.members_after = entry.generation, entry.members
+        this.leader, this.protocol = entry.leader, entry.protocol
+        this.end = "assigning" if entry.members else "empty"
+    elif isinstance(entry, AssignmentWritten):
+        this.assigned_at_ms, this.moves, this.end = entry.at_ms, entry.moves, "stable"
+    elif isinstance(entry, RoundDropped):
+        this.end, this.error = "dropped", entry.error
+    elif isinstance(entry, (GroupLoaded, GroupUnloaded)):
+        this.end = "interrupted"
+
+
+def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
+    """Members that give up partitions join again so that others can have them: the second half of one rebalance."""
+    change = entry.trigger.change
+    if change is None or not change.owned_changed or change.topics_added or change.topics_removed:
+        return None
+    if change.protocols_before != change.protocols_after or change.partitions_changed or not earlier:
+        return None
+    before = earlier[-1]
+    if before.generation != entry.from_generation or not any(m.after is None for m in before.moves):
+        return None
+    return before.generation
+
+
+def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestFenced | None:
+    """The latest removal or refusal of the client that now joins as a new member."""
+    who = entry.trigger.who
+    if entry.trigger.event != "member_joined" or who is None or not who.client_id:
+        return None
+    known = {m.member_id for m in entry.members}
+    candidates: list[MemberRemoved | RequestFenced] = [
+        *(r for r in history.removed if r.why in ("session_expired", "join_timeout", "sync_timeout")),
+        *history.fenced,
+    ]
+    same = [
+        c
+        for c in candidates
+        if (c.who.client_id, c.who.client_host) == (who.client_id, who.client_host)
+        and c.who.member_id not in known
+        and entry.at_ms - c.at_ms <= REMEMBERED_MS
+    ]
+    return max(same, key=lambda c: c.at_ms, default=None)
