@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kohort.coordinator.journal import Change, TriggerEvent, Vitals
+from kohort.coordinator.journal import Change, MemberRemoved, RequestFenced, TriggerEvent, Vitals, Who
 from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds
 from kohort.insight.rebalances import Rebalance
 
@@ -34,8 +34,8 @@ class Finding:
 
 ADVICE: Final[dict[str, str]] = {
     "MAX_POLL_EXCEEDED": "raise max.poll.interval.ms, lower max.poll.records, or process off the poll loop",
-    "SESSION_TIMEOUT.process_died": "find out why the process ended; a process that closes its consumer is not waited for",
-    "SESSION_TIMEOUT.frozen": "look for long pauses (collector, swap, a suspended process), or raise session.timeout.ms",
+    "SESSION_TIMEOUT.process_died": "find out why the process ended; one that closes its consumer is not waited for",
+    "SESSION_TIMEOUT.frozen": "look for long pauses (collector, swap, suspension), or raise session.timeout.ms",
     "SESSION_TIMEOUT.starved": "its heartbeats came ever later: give it CPU, or raise session.timeout.ms",
     "SESSION_TIMEOUT.unreachable": "look at the host and the network between it and the broker",
     "STATIC_EXPIRED": "its partitions had no owner all the while: raise session.timeout.ms above its restart time",
@@ -74,7 +74,7 @@ def _joined(this: Rebalance) -> Finding:
     if this.returned is not None:
         before = this.returned
         ago = seconds(this.opened_at_ms - before.at_ms)
-        what = getattr(before, "why", None) or getattr(before, "error", "")
+        what = before.why if isinstance(before, MemberRemoved) else before.error
         clause = f"{_who(this)} joined anew, {ago} after {name_of(before.who)} was out of the group ({what})"
         return Finding("CLIENT_RESET", "high", clause, (*evidence, Evidence("removed_before", what, before.at_ms)))
     if this.initial:
@@ -163,13 +163,8 @@ def _left(this: Rebalance) -> Finding:
             f"{_who(this)} left while its connection stayed open, after {seconds(idle_ms)} without commit progress"
             f" (its limit is {limit(vitals.rebalance_timeout_ms)})"
         )
-        at_ms = vitals.last_progress_ms
-        return Finding(
-            "MAX_POLL_EXCEEDED",
-            "medium",
-            clause,
-            (*evidence, Evidence("last_commit_progress", seconds(idle_ms), at_ms)),
-        )
+        progress = Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms)
+        return Finding("MAX_POLL_EXCEEDED", "medium", clause, (*evidence, progress))
     reason = f' ("{printable(this.trigger.reason)}")' if this.trigger.reason else ""
     return Finding("MEMBER_LEFT", "proof", f"{_who(this)}{others} left the group{reason}", evidence)
 
@@ -186,32 +181,37 @@ def _expired(this: Rebalance) -> Finding:
     vitals, who = this.trigger.vitals, this.trigger.who
     assert vitals is not None
     assert who is not None
-    silent_ms = this.opened_at_ms - vitals.last_seen_ms
+    return find_silence(who, vitals, this.opened_at_ms, this.fenced)
+
+
+def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, fenced: Iterable[RequestFenced]) -> Finding:
+    """Why a member fell silent until its session ended: gone, frozen, short of time, or out of reach."""
+    silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
-    back = next((f for f in this.fenced if f.who.member_id == who.member_id), None)
-    timeout = f"session timeout {limit(vitals.session_timeout_ms)}"
+    back = next((f for f in fenced if f.who.member_id == who.member_id), None)
+    detail = f"session timeout {limit(vitals.session_timeout_ms)}; "
     evidence = [
         Evidence("last_request", f"{seconds(silent_ms)} before it was expired", vitals.last_seen_ms),
         Evidence("session_timeout", limit(vitals.session_timeout_ms)),
         Evidence("longest_gap", seconds(vitals.longest_gap_ms)),
     ]
+    confidence: Confidence = "high"
     if closed_at_ms is not None:
-        ago = seconds(this.opened_at_ms - closed_at_ms)
+        ago = seconds(expired_at_ms - closed_at_ms)
         evidence.append(Evidence("connection_closed", f"{ago} before", closed_at_ms))
-        cause, detail = "SESSION_TIMEOUT.process_died", f"{timeout}; its connection had closed {ago} before"
+        cause, detail = "process_died", f"{detail}its connection had closed {ago} before"
     elif back is not None:
-        late = seconds(back.at_ms - this.opened_at_ms)
+        late = seconds(back.at_ms - expired_at_ms)
         evidence.append(Evidence("came_back", f"sent {back.api} {late} later: {back.error}", back.at_ms))
-        cause, detail = "SESSION_TIMEOUT.frozen", f"{timeout}; its connection stayed open and it came back {late} later"
+        cause, detail = "frozen", f"{detail}its connection stayed open and it came back {late} later"
     elif vitals.longest_gap_ms * 2 > vitals.session_timeout_ms:
-        gap = seconds(vitals.longest_gap_ms)
-        cause, detail = "SESSION_TIMEOUT.starved", f"{timeout}; it had been silent for {gap} before"
+        cause, detail = "starved", f"{detail}it had been silent for {seconds(vitals.longest_gap_ms)} before"
+        confidence = "medium"
     else:
-        cause, detail = "SESSION_TIMEOUT.unreachable", f"{timeout}; its connection is open as far as is known"
-    if who.instance_id is not None:
-        cause = "STATIC_EXPIRED"
-    clause = f"{_who(this)} stopped heartbeating and was expired after {seconds(silent_ms)} ({detail})"
-    confidence: Confidence = "medium" if cause.endswith(("starved", "unreachable")) else "high"
+        cause, detail = "unreachable", f"{detail}its connection is open as far as is known"
+        confidence = "medium"
+    cause = f"SESSION_TIMEOUT.{cause}" if who.instance_id is None else "STATIC_EXPIRED"
+    clause = f"member {name_and_place(who)} stopped heartbeating and was expired after {seconds(silent_ms)} ({detail})"
     return Finding(cause, confidence, clause, tuple(evidence))
 
 

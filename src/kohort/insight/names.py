@@ -6,7 +6,7 @@ import re
 
 from kohort.coordinator.journal import Who
 
-_UUID_TAIL = re.compile(r"-?([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_UUID_TAIL = re.compile(r"(^|-)([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 LONGEST_ID = 60
 LONGEST_REASON = 255
 
@@ -19,9 +19,7 @@ def printable(text: str, limit: int = LONGEST_REASON) -> str:
 
 def short_id(member_id: str) -> str:
     """The id with only the head of its UUID."""
-    return printable(
-        _UUID_TAIL.sub(lambda m: ("-" if m.group(0)[0] == "-" else "") + m.group(1), member_id), LONGEST_ID
-    )
+    return printable(_UUID_TAIL.sub(r"\1\2", member_id), LONGEST_ID)
 
 
 def name_of(who: Who) -> str:

@@ -104,6 +104,20 @@ class Rebalance:
         return (last.who, last.after_ms - before.after_ms) if last.after_ms > before.after_ms else None
 
     @property
+    def released_by(self) -> tuple[MemberRemoved, int] | None:
+        """The removal that ended the wait, and how long everyone else had been waiting by then."""
+        if self.closed_at_ms is None or not self.arrivals:
+            return None
+        last_ms = self.opened_at_ms + max(a.after_ms for a in self.arrivals)
+        ended = [r for r in self.removed if r.at_ms == self.closed_at_ms > last_ms and r.why != "join_timeout"]
+        return (ended[-1], self.closed_at_ms - last_ms) if ended else None
+
+    @property
+    def also_expired(self) -> list[MemberRemoved]:
+        """Members, other than the one that triggered it, whose sessions ended while the round was open."""
+        return [r for r in self.removed if r.why == "session_expired" and r.who != self.trigger.who]
+
+    @property
     def not_rejoined(self) -> list[MemberRemoved]:
         """Members that the round waited for in vain."""
         return [r for r in self.removed if r.why == "join_timeout"]

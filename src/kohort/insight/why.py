@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohort.coordinator.journal import Who
-from kohort.insight.causes import ADVICE, Confidence, Evidence, find_cause
+from kohort.coordinator.journal import MemberRemoved, Vitals, Who
+from kohort.insight.causes import ADVICE, Confidence, Evidence, find_cause, find_silence
 from kohort.insight.names import count, limit, name_of, seconds
 from kohort.insight.rebalances import Rebalance
 
@@ -25,7 +25,8 @@ def explain(rebalance: Rebalance) -> Explanation:
     """The cause of ``rebalance``, the time it took and whom it waited for."""
     finding = find_cause(rebalance)
     evidence = [*finding.evidence, *_facts_of_the_round(rebalance)]
-    sentence = f"{_head(rebalance)}: {finding.clause}; {_tail(rebalance)}."
+    clauses = [finding.clause, *(_meanwhile(rebalance, r, r.vitals) for r in rebalance.also_expired if r.vitals)]
+    sentence = f"{_head(rebalance)}: {'; '.join(clauses)}; {_tail(rebalance)}."
     advice = ADVICE.get(finding.cause)
     if advice is None and rebalance.not_rejoined:
         advice = ADVICE["JOIN_TIMEOUT"]
@@ -39,6 +40,11 @@ def _head(this: Rebalance) -> str:
     members = f"{count(len(this.members_after), 'member')}{' left' if not this.members_after else ''}"
     moved = f", {count(len(this.moves), 'partition')} moved" if this.assigned_at_ms is not None else ""
     return f"Generation {this.generation} ({members}{moved})"
+
+
+def _meanwhile(this: Rebalance, removed: MemberRemoved, vitals: Vitals) -> str:
+    """Another member that was lost while the round was open."""
+    return f"meanwhile {find_silence(removed.who, vitals, removed.at_ms, this.fenced).clause}"
 
 
 def _tail(this: Rebalance) -> str:
@@ -65,9 +71,11 @@ def _waiting(this: Rebalance) -> str:
         return f", of which {seconds(this.join_ms or 0)} waiting for {names}, which did not rejoin"
     if this.initial:
         return f", of which {seconds(this.join_ms or 0)} waiting for more members to come"
-    held_up = this.held_up
-    if held_up is not None:
-        who, waited_ms = held_up
+    if this.released_by is not None:
+        by, waited_ms = this.released_by
+        return f", of which {seconds(waited_ms)} waiting for {name_of(by.who)} until it was out ({by.why})"
+    if this.held_up is not None:
+        who, waited_ms = this.held_up
         return f", of which {seconds(waited_ms)} waiting for {name_of(who)}"
     return ""
 

@@ -111,7 +111,7 @@ class TestTheRebalanceTimeout:
         assert a not in [m.member_id for m in answer.members]
 
     def test_leaves_the_group_empty_when_nobody_came(self, stage):
-        (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
+        (a, _), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         stage.leave(a)
 
         stage.advance(5000)
