@@ -1,0 +1,226 @@
+"""Groups as raw members see them: through frames, parked requests, restarts, and the journal topic."""
+
+import json
+
+import pytest
+from broker_house import House
+from group_member import RawMember, committed
+
+from kohort.errors import ErrorCode, StorageError
+from kohort.model import TopicPartition
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_admin import (
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+)
+from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.topics import DeleteTopicsRequest
+from kohort.wire.record_batch import read_batch, split_batches
+
+
+def two_members(house: House) -> tuple[RawMember, RawMember]:
+    """A group of two in its first common generation: ann reads a-0, ben reads a-1."""
+    ann, ben = (RawMember(house.connect(), "g", ["a"]) for _ in range(2))
+    ann.wire.create("a", 2)
+    ann.start_join()
+    house.advance(0)  # an empty group waits for others, here for no time at all
+    ann.end_join()
+    ann.sync({ann.member_id: {"a": [0, 1]}})
+    ben.start_join()
+    assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    ann.join()
+    ben.end_join()
+    ben.wire.send(ben.sync_request(), 5)
+    ann.sync({ann.member_id: {"a": [0]}, ben.member_id: {"a": [1]}})
+    assert ben.wire.take().error_code == 0
+    return ann, ben
+
+
+def test_a_group_forms_rebalances_and_each_member_learns_its_share(house):
+    ann, ben = two_members(house)
+
+    assert (ann.generation, ben.generation, ann.leader, ben.leader) == (2, 2, True, False)
+    assert ann.assigned() == [TopicPartition("a", 0)]
+    assert ben.assigned() == [TopicPartition("a", 1)]
+    assert set(ann.members) == {ann.member_id, ben.member_id}
+
+
+def test_a_parked_join_blocks_later_requests_of_its_connection_only(house):
+    ann, _ = two_members(house)
+    cal = RawMember(house.connect(), "g", ["a"])
+    cal.start_join()
+    cal.wire.send(HeartbeatRequest(group_id="g", member_id=cal.member_id, generation_id=0), 4)
+    assert cal.wire.take() is None
+
+    assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_offsets_are_committed_and_fetched(house):
+    ann, ben = two_members(house)
+
+    assert (ann.commit("a", 0, 17), ben.commit("a", 1, 4)) == (0, 0)
+
+    assert committed(ann.wire, "g", "a", [0, 1]) == {0: 17, 1: 4}
+    assert committed(ann.wire, "other", "a", [0]) == {0: -1}
+
+
+def test_a_commit_of_a_stale_generation_is_refused(house):
+    ann, _ = two_members(house)
+
+    assert ann.commit("a", 0, 17, generation=1) == ErrorCode.ILLEGAL_GENERATION
+    assert committed(ann.wire, "g", "a", [0]) == {0: -1}
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_restarted_broker_goes_on_with_the_group(house, cleanly):
+    ann, ben = two_members(house)
+    ann.commit("a", 0, 17)
+
+    house.restart(cleanly=cleanly)
+    ann.wire, ben.wire = house.connect(), house.connect()
+
+    assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)
+    assert ann.assigned() == [TopicPartition("a", 0)]
+    assert committed(ann.wire, "g", "a", [0, 1]) == {0: 17, 1: -1}
+    assert ann.commit("a", 0, 18) == 0
+
+
+def test_a_member_that_falls_silent_is_expired_and_the_other_told(house):
+    ann, ben = two_members(house)
+    for _ in range(4):
+        house.advance(2_600)
+        ann.heartbeat()
+
+    assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    ann.join()
+    assert set(ann.members) == {ann.member_id}
+    assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_lost_connection_is_no_lost_member(house):
+    ann, ben = two_members(house)
+
+    ben.wire.leave()
+    house.advance(5_000)
+    ben.wire = house.connect()
+
+    assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)
+
+
+def test_groups_are_listed_described_and_deleted(house):
+    ann, ben = two_members(house)
+    peer = house.connect()
+
+    (listed,) = peer.ask(ListGroupsRequest(), 5).groups
+    (described,) = peer.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
+    refused = peer.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code
+    ann.leave()
+    ben.leave()
+    deleted = peer.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code
+
+    assert (listed.group_id, listed.group_state, listed.group_type) == ("g", "Stable", "classic")
+    assert {(m.member_id, m.client_id, m.client_host) for m in described.members} == {
+        (ann.member_id, "tester", "/127.0.0.1"),
+        (ben.member_id, "tester", "/127.0.0.1"),
+    }
+    assert (refused, deleted) == (ErrorCode.NON_EMPTY_GROUP, 0)
+    assert peer.ask(ListGroupsRequest(), 5).groups == []
+
+
+def test_offsets_of_a_deleted_topic_are_forgotten(house):
+    ann, _ = two_members(house)
+    ann.commit("a", 0, 17)
+
+    house.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
+
+    assert committed(ann.wire, "g", "a", [0]) == {0: -1}
+
+
+def test_an_answer_is_not_given_before_its_records_are_on_the_log(house, monkeypatch):
+    ann, _ = two_members(house)
+    (offsets_topic,) = [t for t in house.broker.state.topics if t.name == "__consumer_offsets"]
+
+    def refuse(*_args, **_options):
+        raise StorageError("the disk is full")
+
+    for log in offsets_topic.partitions:
+        monkeypatch.setattr(log, "append", refuse)
+    code = ann.commit("a", 0, 99)
+    monkeypatch.undo()
+
+    assert code != 0
+    assert committed(ann.wire, "g", "a", [0]) == {0: -1}
+
+
+def test_groups_are_placed_by_the_number_of_partitions_that_the_topic_has(house):
+    ann, _ = two_members(house)
+    ann.commit("a", 0, 17)
+    house.config = House(offsets_topic_num_partitions=7).config
+
+    house.restart()
+
+    assert committed(house.connect(), "g", "a", [0]) == {0: 17}
+
+
+def test_other_kinds_of_coordinator_are_refused(peer):
+    transaction = peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 6).coordinators[0]
+    share = peer.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"]), 6).coordinators[0]
+
+    assert (transaction.error_code, transaction.node_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+    assert "transactional.id" in transaction.error_message
+    assert share.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_every_version_finds_the_coordinator(peer):
+    for version in range(4):
+        answer = peer.ask(FindCoordinatorRequest(key="g"), version)
+        assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "127.0.0.1", 9092)
+    for version in range(4, 7):
+        (only,) = peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), version).coordinators
+        assert (only.key, only.node_id) == ("g", 1)
+
+
+# ---------------------------------------------------------------- the journal
+
+
+def journal(house: House) -> list[dict]:
+    answer = house.connect().fetch("__kohort_journal")
+    data = b"".join(bytes(p.records) for t in answer.responses for p in t.partitions)
+    return [json.loads(r.value) for at, _ in split_batches(data) for r in read_batch(data, at)]
+
+
+def test_the_journal_tells_what_happened_to_the_group_in_order(house):
+    two_members(house)
+
+    kinds = [entry["kind"] for entry in journal(house)]
+
+    assert kinds.count("round_opened") == 2
+    assert kinds.count("assignment_written") == 2
+    assert kinds.index("round_opened") < kinds.index("round_closed") < kinds.index("assignment_written")
+    assert {entry["group"] for entry in journal(house)} == {"g"}
+
+
+def test_the_journal_tells_of_an_expired_member_and_survives_a_restart(house):
+    ann, ben = two_members(house)
+    for _ in range(4):
+        house.advance(2_600)
+        ann.heartbeat()
+    house.restart(cleanly=False)
+
+    removed = [entry for entry in journal(house) if entry["kind"] == "member_removed"]
+
+    assert [(entry["who"]["member_id"], entry["why"]) for entry in removed] == [(ben.member_id, "session_expired")]
+
+
+def test_a_journal_that_cannot_be_written_holds_no_group_up(house, monkeypatch):
+    ann, _ = two_members(house)
+    (topic,) = [t for t in house.broker.state.topics if t.name == "__kohort_journal"]
+
+    def refuse(*_args, **_options):
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(topic.partitions[0], "append", refuse)
+    assert ann.leave() == 0
+
+    assert any("journal entries are lost: the disk is full" in note for note in house.broker.take_notes())

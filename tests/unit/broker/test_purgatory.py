@@ -1,0 +1,74 @@
+"""Waiting requests: woken by their own partitions, by time, and forgotten with their connection."""
+
+from kohort.broker.purgatory import Parked, Purgatory
+from kohort.broker.request import ReplyTo
+
+A0, A1 = (b"a" * 16, 0), (b"a" * 16, 1)
+
+
+def parked(connection: int, *keys, missing: int = 1) -> Parked:
+    return Parked(ReplyTo(connection, 1, 1, 12), list(keys), missing, None)
+
+
+def woken(purgatory: Purgatory, now_ms: int = 0) -> list[int]:
+    return [p.reply_to.connection for p in purgatory.take_ready(now_ms)]
+
+
+def test_bytes_on_any_of_its_partitions_count():
+    purgatory = Purgatory()
+    purgatory.park(parked(1, A0, A1, missing=100), 1000)
+
+    purgatory.appended(A0, 60)
+    assert woken(purgatory) == []
+    purgatory.appended(A1, 40)
+
+    assert woken(purgatory) == [1]
+    assert len(purgatory) == 0
+    assert purgatory.wake_at_ms is None
+
+
+def test_time_wakes_in_the_order_of_deadlines():
+    purgatory = Purgatory()
+    purgatory.park(parked(1, A0), 200)
+    purgatory.park(parked(2, A0), 100)
+    assert purgatory.wake_at_ms == 100
+
+    assert woken(purgatory, 99) == []
+    assert woken(purgatory, 200) == [2, 1]
+
+
+def test_a_change_of_a_partition_wakes_all_that_wait_on_it():
+    purgatory = Purgatory()
+    purgatory.park(parked(1, A0, missing=10**9), 200)
+    purgatory.park(parked(2, A1), 200)
+
+    purgatory.changed([A0])
+
+    assert woken(purgatory) == [1]
+
+
+def test_what_waits_for_a_lost_connection_is_forgotten_woken_or_not():
+    purgatory = Purgatory()
+    purgatory.park(parked(1, A0), 200)
+    purgatory.park(parked(2, A0), 200)
+    purgatory.forget(1)
+    purgatory.appended(A0, 5)
+    purgatory.forget(2)
+
+    assert woken(purgatory, 500) == []
+    assert len(purgatory) == 0
+
+
+def test_an_append_looks_only_at_what_waits_on_its_own_partition():
+    purgatory = Purgatory()
+    others = [parked(n, (b"b" * 16, n), missing=5) for n in range(1000)]
+    for other in others:
+        purgatory.park(other, 1000)
+
+    purgatory.appended(A0, 100)
+
+    assert all(other.missing_bytes == 5 for other in others)
+    assert len(purgatory._by_partition) == 1000
+    for n in range(1000):
+        purgatory.forget(n)
+    assert purgatory._by_partition == {}
