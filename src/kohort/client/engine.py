@@ -348,6 +348,8 @@ class Engine:
         times = [] if self.wake_at_ms is None else [self.wake_at_ms]
         times += [p.deadline_ms for p in self._anywhere]
         needed = set(self._candidates()) if self._anywhere else set()
+        if any(self._is_connecting(node_id) for node_id in needed):
+            needed = set()  # its end, either way, is an event of its own
         for lane in self._lanes.values():
             times += [p.deadline_ms for p in lane.waiting]
             if lane.connection is not None:

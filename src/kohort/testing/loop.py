@@ -122,7 +122,8 @@ class Loop:
             wakes = [engine.wake_at_ms for engine in self._engines]
             wakes += [broker.wake_at_ms for broker in self._brokers.values()]
             next_ms = min([limit, *(at_ms for at_ms in wakes if at_ms is not None)])
-            self.clock.advance(max(1, next_ms - now_ms))
+            assert next_ms > now_ms, "a machine asks to be woken again at once: it would never rest"
+            self.clock.advance(next_ms - now_ms)
             self.settle()
 
     def _drain(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -38,7 +39,7 @@ def test_records_without_key_stick_to_a_partition_until_a_batch_is_full():
 
     runs = [chosen[at : at + 10] for at in range(0, 40, 10)]
     assert all(len(set(run)) == 1 for run in runs)
-    assert all(before[0] != after[0] for before, after in zip(runs, runs[1:], strict=False))
+    assert all(before[0] != after[0] for before, after in itertools.pairwise(runs))
 
 
 def test_a_topic_that_shrank_is_no_trap():

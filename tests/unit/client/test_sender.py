@@ -1,0 +1,480 @@
+"""The sender against a scripted broker: order, sequences, retries, and what a record's owner hears in the end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.client.producer import ProducerMachine, record_metadata
+from kohort.clock import ManualClock
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ApiTimeout, ErrorCode
+from kohort.model import TopicPartition
+from kohort.testing.loop import Loop
+from kohort.testing.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kohort.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.record_batch import parse_batch_header, read_batch
+
+ONE, TWO = ("one", 9092), ("two", 9092)
+ORDERS = TopicPartition("orders", 0)
+
+
+class World:
+    """One producer, two nodes of which the first leads everything, and a log of what the first wrote."""
+
+    def __init__(self, partitions: int = 1, **options: object) -> None:
+        self.clock = ManualClock()
+        self.loop = Loop(self.clock)
+        self.one, self.two = ScriptedBroker(), ScriptedBroker()
+        self.loop.serve(ONE, self.one)
+        self.loop.serve(TWO, self.two)
+        self.leader = 1
+        self.leader_epoch = 1
+        self.partitions = partitions
+        self.ids = iter(range(500, 600))
+        for broker in (self.one, self.two):
+            broker.on(MetadataRequest, self.metadata)
+            broker.on(InitProducerIdRequest, lambda *_: InitProducerIdResponse(producer_id=next(self.ids)))
+        self.codes: list[ErrorCode] = []
+        """Error codes for the next produced batches, before all is well again."""
+        self.offsets: dict[int, int] = {}
+        for broker in (self.one, self.two):
+            broker.on(ProduceRequest, self.produce)
+        config = ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=options.pop("linger_ms", 0), **options)
+        self.machine = ProducerMachine(config, random.Random(5))
+        self.loop.add(self.machine.engine)
+        self.machine.metadata.want(["orders"])
+        self.loop.settle()
+
+    def metadata(self, request, _version):
+        partitions = [
+            MetadataResponsePartition(partition_index=n, leader_id=self.leader, leader_epoch=self.leader_epoch)
+            for n in range(self.partitions)
+        ]
+        topics = [MetadataResponseTopic(name=t.name, topic_id=b"o" * 16, partitions=partitions) for t in request.topics]
+        brokers = [
+            MetadataResponseBroker(node_id=1, host="one", port=9092),
+            MetadataResponseBroker(node_id=2, host="two", port=9092),
+        ]
+        return MetadataResponse(brokers=brokers, topics=topics)
+
+    def produce(self, request, _version):
+        return answer(request, self.partition_answer)
+
+    def partition_answer(self, partition, header):
+        code = self.codes.pop(0) if self.codes else ErrorCode.NONE
+        if code:
+            return PartitionProduceResponse(index=partition, error_code=code)
+        base = self.offsets.get(partition, 0)
+        self.offsets[partition] = base + header.record_count
+        return PartitionProduceResponse(index=partition, base_offset=base)
+
+    def send(self, value: bytes, partition: int = 0):
+        """One record in a batch of its own, unless lingering lets it meet others."""
+        now_ms = self.clock.now_ms()
+        batch, index, _ = self.machine.add("orders", partition, None, value, (), now_ms, now_ms)
+        return batch, index
+
+    def send_alone(self, value: bytes, partition: int = 0):
+        sent = self.send(value, partition)
+        self.loop.settle()
+        return sent
+
+    def wait(self, *sent, limit_ms: int = 200_000):
+        self.loop.run_until(lambda: all(batch.done for batch, _ in sent), limit_ms)
+
+    def sequences(self, broker: ScriptedBroker | None = None):
+        """(epoch, base sequence, values) of every batch that the broker was sent, in order."""
+        return [
+            (h.producer_epoch, h.base_sequence, [r.value for r in read_batch(data)])
+            for request in (broker or self.one).requests(ProduceRequest)
+            for data in batches_of(request)
+            for h in [parse_batch_header(data)]
+        ]
+
+
+def batches_of(request):
+    return [bytes(p.records) for t in request.topic_data for p in t.partition_data]
+
+
+def answer(request, of_partition):
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    of_partition(p.index, parse_batch_header(bytes(p.records))) for p in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def test_records_get_an_offset_each_in_the_order_they_were_given():
+    world = World(linger_ms=5)
+    sent = [world.send(b"a"), world.send(b"b"), world.send(b"c")]
+
+    world.wait(*sent)
+
+    assert [record_metadata(*one).offset for one in sent] == [0, 1, 2]
+    assert world.sequences() == [(0, 0, [b"a", b"b", b"c"])]
+    assert world.machine.accumulator.buffered_bytes == 0
+
+
+def test_a_batch_waits_for_its_linger_time_and_no_longer():
+    world = World(linger_ms=20)
+    start = world.clock.now_ms()
+    sent = world.send(b"a")
+
+    world.wait(sent)
+
+    assert world.clock.now_ms() - start == 20
+
+
+def test_a_full_batch_does_not_wait():
+    world = World(linger_ms=10_000, batch_size=100)
+    start = world.clock.now_ms()
+    sent = world.send(b"x" * 100)
+
+    world.wait(sent)
+
+    assert world.clock.now_ms() == start
+
+
+def test_flush_lets_nothing_wait():
+    world = World(linger_ms=10_000)
+    sent = world.send(b"a")
+    world.machine.accumulator.flush()
+
+    world.wait(sent, limit_ms=10)
+
+    assert world.machine.sender.idle
+
+
+def test_sequence_numbers_continue_over_batches_of_one_producer_id():
+    world = World()
+
+    for value in (b"a", b"b", b"c"):
+        world.wait(world.send_alone(value))
+
+    assert [(epoch, sequence) for epoch, sequence, _ in world.sequences()] == [(0, 0), (0, 1), (0, 2)]
+    assert len(world.one.requests(InitProducerIdRequest)) == 1
+
+
+def test_five_requests_may_be_under_way_and_what_waits_gathers_in_one_batch():
+    world = World()
+    world.wait(world.send_alone(b"first"))
+    world.loop.holding_answers = True
+    sent = [world.send_alone(b"%d" % n) for n in range(12)]
+
+    assert len(world.sequences()) == 1 + 5
+    world.loop.release_answers()
+    world.wait(*sent)
+
+    assert [values for _, _, values in world.sequences()][6:] == [[b"%d" % n for n in range(5, 12)]]
+    assert [record_metadata(*one).offset for one in sent] == list(range(1, 13))
+
+
+def test_order_survives_a_failure_in_the_middle_of_a_pipeline():
+    world = World()
+    world.wait(world.send_alone(b"first"))
+    world.loop.holding_answers = True
+    world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] + [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER] * 3
+    sent = [world.send_alone(b"%d" % n) for n in range(4)]
+    world.loop.release_answers()
+
+    world.wait(*sent)
+
+    assert [record_metadata(*one).offset for one in sent] == [1, 2, 3, 4]
+    assert [(epoch, sequence) for epoch, sequence, _ in world.sequences()] == [
+        *[(0, n) for n in range(5)],
+        *[(0, n) for n in range(1, 5)],
+    ]
+
+
+def test_a_lost_answer_is_asked_for_again_under_the_same_numbers():
+    world = World()
+    world.wait(world.send_alone(b"first"))
+    world.one.on(ProduceRequest, lambda *_: HANG_UP)
+    sent = world.send_alone(b"again")
+    world.one.on(ProduceRequest, world.produce)
+
+    world.wait(sent)
+
+    assert [entry for entry in world.sequences() if entry[2] == [b"again"]] == [(0, 1, [b"again"])] * 2
+
+
+def test_a_repetition_that_the_broker_had_seen_is_delivered():
+    world = World()
+    world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER]
+    sent = world.send_alone(b"a")
+
+    world.wait(sent)
+
+    assert record_metadata(*sent).partition == 0
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_a_broker_that_forgot_the_producer_gets_the_next_epoch_from_zero(code):
+    world = World()
+    world.wait(world.send_alone(b"a"))
+    world.codes = [code]
+    sent = world.send_alone(b"b")
+
+    world.wait(sent)
+    world.wait(world.send_alone(b"c"))
+
+    assert [(epoch, sequence) for epoch, sequence, _ in world.sequences()] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len(world.one.requests(InitProducerIdRequest)) == 1
+
+
+def test_after_a_batch_that_failed_for_good_the_sequence_begins_again():
+    world = World()
+    world.codes = [ErrorCode.INVALID_RECORD]
+    bad = world.send_alone(b"bad")
+    world.wait(bad)
+    good = world.send_alone(b"good")
+    world.wait(good)
+
+    with pytest.raises(ApiError, match="INVALID_RECORD: orders-0"):
+        record_metadata(*bad)
+    assert record_metadata(*good).offset == 0
+    assert [(epoch, sequence) for epoch, sequence, _ in world.sequences()] == [(0, 0), (1, 0)]
+
+
+def test_a_moved_leader_is_found_and_the_batch_goes_there():
+    world = World()
+    world.wait(world.send_alone(b"a"))
+    world.leader, world.leader_epoch = 2, 2
+    world.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    sent = world.send_alone(b"b")
+
+    world.wait(sent)
+
+    assert world.sequences(world.two) == [(0, 1, [b"b"])]
+
+
+def test_a_hint_about_the_new_leader_saves_the_question():
+    world = World()
+    world.wait(world.send_alone(b"a"))
+    asked = len(world.one.requests(MetadataRequest))
+
+    def moved(request, _version):
+        response = answer(
+            request,
+            lambda index, _header: PartitionProduceResponse(
+                index=index,
+                error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=9),
+            ),
+        )
+        endpoints = [NodeEndpoint(node_id=2, host="two", port=9092)]
+        return ProduceResponse(responses=response.responses, node_endpoints=endpoints)
+
+    world.one.on(ProduceRequest, moved)
+    start = world.clock.now_ms()
+    sent = world.send_alone(b"b")
+    world.wait(sent)
+
+    assert world.clock.now_ms() == start
+    assert len(world.one.requests(MetadataRequest)) == asked
+    assert world.sequences(world.two) == [(0, 1, [b"b"])]
+
+
+def test_retries_end_with_the_delivery_timeout_and_the_error_says_what_failed():
+    world = World(delivery_timeout_ms=3000, request_timeout_ms=1000)
+    world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
+    start = world.clock.now_ms()
+    sent = world.send_alone(b"a")
+
+    world.wait(sent)
+
+    assert world.clock.now_ms() - start == 3000
+    error = sent[0].error
+    assert isinstance(error, ApiTimeout)
+    assert "orders-0: not delivered within delivery.timeout.ms=3000" in str(error)
+    assert "NOT_ENOUGH_REPLICAS" in str(error)
+
+
+def test_a_request_that_is_never_answered_ends_with_the_delivery_timeout_too():
+    world = World(delivery_timeout_ms=3000, request_timeout_ms=2000)
+    world.wait(world.send_alone(b"first"))
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    start = world.clock.now_ms()
+    sent = world.send_alone(b"a")
+
+    world.wait(sent)
+
+    assert world.clock.now_ms() - start == 3000
+    world.one.on(ProduceRequest, world.produce)
+    later = world.send_alone(b"b")
+    world.wait(later)
+    assert later[0].error is None
+    assert world.sequences()[-1][:2] == (1, 0), "the gap is closed by a new epoch"
+
+
+def test_a_number_of_retries_can_be_the_end_as_well():
+    world = World(retries=2)
+    world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 10
+    sent = world.send_alone(b"a")
+
+    world.wait(sent)
+
+    assert len(world.sequences()) == 3
+    assert isinstance(sent[0].error, ApiError)
+
+
+def test_a_batch_that_is_too_large_for_the_topic_is_sent_in_halves():
+    world = World(linger_ms=5)
+    world.codes = [ErrorCode.MESSAGE_TOO_LARGE]
+    sent = [world.send(b"%d" % n) for n in range(5)]
+
+    world.wait(*sent)
+    world.loop.run(1000)
+
+    assert [record_metadata(*one).offset for one in sent] == [0, 1, 2, 3, 4]
+    assert world.sequences()[1:] == [(0, 0, [b"0", b"1"]), (0, 2, [b"2", b"3", b"4"])]
+    assert world.machine.accumulator.buffered_bytes == 0
+
+
+def test_one_record_that_is_too_large_fails():
+    world = World()
+    world.codes = [ErrorCode.MESSAGE_TOO_LARGE]
+    sent = world.send_alone(b"a")
+
+    world.wait(sent)
+
+    assert isinstance(sent[0].error, ApiError)
+    assert sent[0].error.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_without_acknowledgement_a_record_is_done_when_it_is_written():
+    world = World(acks="0")
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    sent = world.send_alone(b"a")
+
+    world.wait(sent, limit_ms=10)
+
+    assert record_metadata(*sent).offset == -1
+    assert world.sequences() == [(-1, -1, [b"a"])]
+
+
+def test_partitions_of_one_node_share_a_request():
+    world = World(partitions=3, linger_ms=5)
+    sent = [world.send(b"%d" % n, partition=n) for n in range(3)]
+
+    world.wait(*sent)
+
+    (request,) = world.one.requests(ProduceRequest)
+    assert [p.index for t in request.topic_data for p in t.partition_data] == [0, 1, 2]
+
+
+def test_a_broker_before_topic_ids_is_sent_names():
+    world = World()
+    world.one.ranges[0] = (0, 9)
+    world.loop.cut()
+    sent = world.send_alone(b"a")
+
+    world.wait(sent)
+
+    assert world.one.requests(ProduceRequest)[-1].topic_data[0].name == "orders"
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_compressed_as_told(codec):
+    world = World(linger_ms=5, compression_type=codec)
+    sent = [world.send(b"value " * 50) for _ in range(20)]
+
+    world.wait(*sent)
+
+    (data,) = batches_of(world.one.requests(ProduceRequest)[0])
+    assert parse_batch_header(data).codec.name.lower() == codec
+    assert [r.value for r in read_batch(data)] == [b"value " * 50] * 20
+    assert (len(data) < 6000) is (codec != "none")
+
+
+def test_without_a_leader_records_wait_until_there_is_one():
+    world = World()
+    world.leader = -1
+    world.machine.metadata.request_refresh()
+    world.loop.run(500)
+    sent = world.send_alone(b"a")
+    world.loop.run(2000)
+    assert not sent[0].done
+
+    world.leader, world.leader_epoch = 1, 2
+    world.wait(sent)
+
+    assert record_metadata(*sent).offset == 0
+
+
+def test_an_aborted_producer_leaves_no_record_undecided():
+    world = World(linger_ms=1000)
+    world.loop.holding_answers = True
+    under_way = world.send(b"a")
+    world.machine.accumulator.flush()
+    world.loop.settle()
+    waiting = world.send(b"b")
+
+    world.machine.sender.abort(ApiTimeout("closed"))
+
+    assert under_way[0].done
+    assert waiting[0].done
+    assert world.machine.accumulator.buffered_bytes == 0
+
+
+def test_what_the_producer_is_told_was_written_was_written_once_and_in_order_whatever_fails():
+    rng = random.Random(11)
+    log: list[bytes] = []
+    state = {"epoch": -1, "next": 0, "seen": {}}
+    world = World(batch_size=1, delivery_timeout_ms=120_000, request_timeout_ms=2000)
+
+    def broker(request, _version):
+        if rng.random() < 0.1:
+            return HANG_UP
+        response = answer(request, lambda index, header: write(request, index, header))
+        return HANG_UP if rng.random() < 0.1 else response
+
+    def write(request, index, header):
+        if rng.random() < 0.1:
+            return PartitionProduceResponse(index=index, error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
+        known = state["seen"].get((header.producer_epoch, header.base_sequence))
+        if known is not None:
+            return PartitionProduceResponse(index=index, base_offset=known)
+        if header.producer_epoch > state["epoch"]:
+            state["epoch"], state["next"] = header.producer_epoch, 0
+        if header.base_sequence != state["next"]:
+            return PartitionProduceResponse(index=index, error_code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+        base = len(log)
+        log.extend(r.value for r in read_batch(batches_of(request)[0]))
+        state["next"] += header.record_count
+        state["seen"][header.producer_epoch, header.base_sequence] = base
+        return PartitionProduceResponse(index=index, base_offset=base)
+
+    world.one.on(ProduceRequest, broker)
+    sent = []
+    for n in range(120):
+        sent.append(world.send(b"%d" % n))
+        world.loop.run(rng.randrange(1, 40))
+    world.wait(*sent)
+
+    assert log == [b"%d" % n for n in range(120)]
+    assert [record_metadata(*one).offset for one in sent] == list(range(120))
