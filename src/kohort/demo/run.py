@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from kohort.aio.admin import Admin
 from kohort.coordinator.journal import JournalEntry
-from kohort.demo import checks
+from kohort.demo import checks, flight_delays_file
 from kohort.demo.checks import Check
 from kohort.demo.expected import Expected, expect_from
 from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, GroupPart, end_offsets, lag_of
@@ -31,7 +31,7 @@ from kohort.spark.pipeline.parse import load_pipeline
 from kohort.spark.pipeline.run import RunReport, run_pipeline
 from kohort.spark.session import session
 
-PIPELINE_FILE: Final = Path(__file__).parent / "flight_delays.yaml"
+PIPELINE_FILE: Final = flight_delays_file()
 PIPELINE_GROUP: Final = "demo-pipeline"
 QUICK_FLIGHTS: Final = 20_000
 BROKER_SETTINGS: Final = {

@@ -1,0 +1,46 @@
+"""Coverage and re-deliveries, from what members noted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.demo.seen import Run, count_seen, read_notes
+
+
+def test_what_the_killed_member_had_not_committed_is_delivered_again_and_counted() -> None:
+    runs = [Run("member-2", 0, 0, 99), Run("member-1", 0, 80, 199), Run("member-3", 1, 0, 49)]
+
+    seen = count_seen(runs, {0: 200, 1: 50})
+
+    assert (seen.deliveries, seen.distinct, seen.again, seen.missing) == (270, 250, 20, {})
+    assert seen.by_member == {"member-1": 120, "member-2": 100, "member-3": 50}
+
+
+def test_a_record_that_nobody_saw_is_named() -> None:
+    seen = count_seen([Run("m", 0, 5, 9), Run("m", 0, 12, 14)], {0: 20, 1: 3})
+
+    assert seen.missing == {0: [(0, 4), (10, 11), (15, 19)], 1: [(0, 2)]}
+    assert seen.distinct == 8
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=15))
+def test_coverage_is_that_of_a_set(pieces: list[tuple[int, int]]) -> None:
+    runs = [Run("m", 0, first, first + more) for first, more in pieces]
+    offsets = {o for r in runs for o in range(r.first, r.last + 1)}
+
+    seen = count_seen(runs, {0: 51})
+
+    assert seen.distinct == len(offsets)
+    gaps = {o for first, last in seen.missing.get(0, []) for o in range(first, last + 1)}
+    assert gaps == set(range(51)) - offsets
+
+
+def test_a_note_cut_short_by_the_kill_is_left_out(tmp_path: Path) -> None:
+    notes = tmp_path / "member-2.jsonl"
+    notes.write_text('{"partition": 0, "first": 0, "last": 9}\n{"partition": 0, "fir')
+
+    assert read_notes([notes]) == [Run("member-2", 0, 0, 9)]

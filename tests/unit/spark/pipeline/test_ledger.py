@@ -1,0 +1,84 @@
+"""The ledger: what adds up, and what is said where it does not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, problems_of, total
+
+
+def marked(*rows: int) -> Count:
+    """Rows by their marks, as hashes would be."""
+    return sum((Count(1, row) for row in rows), start=Count())
+
+
+def balanced() -> Entry:
+    """Six rows in: one not decoded, one quarantined, one dropped, three out to both sinks."""
+    return Entry(
+        batch=4,
+        rows_in=marked(1, 2, 3, 4, 5, 6),
+        undecoded=marked(1),
+        stepped=marked(2, 3, 4, 5, 6),
+        passed=marked(4, 5, 6),
+        dropped={"negative": marked(3)},
+        quarantined={"no id": marked(2)},
+        sinks={"table": 3, "topic": 3},
+        dead_letters=2,
+    )
+
+
+def test_rows_in_are_rows_out_and_rows_set_aside() -> None:
+    assert problems_of(balanced()) == []
+
+    ledger = total([balanced(), balanced()])
+
+    assert (ledger.rows_in, ledger.sinks, ledger.dead_letters) == (12, {"table": 6, "topic": 6}, 4)
+    assert (ledger.dropped, ledger.quarantined, ledger.balanced) == ({"negative": 2}, {"no id": 2}, True)
+
+
+def test_a_step_that_loses_rows_is_found_unless_it_says_that_it_filters() -> None:
+    entry = balanced()
+    entry.stepped, entry.passed, entry.sinks = marked(2, 3, 4), marked(4), {"table": 1, "topic": 1}
+
+    assert problems_of(entry) == ["the steps lost 2 of 5 rows; if that is meant, say filters: true at the step"]
+    assert problems_of(entry, filters=True) == []
+    assert total([entry], filters=True).filtered == 2
+
+
+def test_a_join_that_matches_twice_is_found() -> None:
+    entry = balanced()
+    entry.stepped, entry.passed = marked(2, 3, 4, 5, 6, 6), marked(4, 5, 6, 6)
+    entry.sinks = {"table": 4}
+
+    assert problems_of(entry) == ["the steps made 6 rows of 5: a join that matches twice?"]
+
+
+def test_one_row_lost_and_another_doubled_is_found_by_the_marks() -> None:
+    entry = balanced()
+    entry.stepped, entry.passed = marked(2, 3, 4, 5, 5), marked(4, 5, 5)
+
+    assert problems_of(entry) == ["the steps lost some rows and doubled others: as many, but not the same"]
+
+
+def test_a_sink_and_a_dead_letter_topic_that_hold_less_are_found() -> None:
+    entry = balanced()
+    entry.sinks["table"], entry.dead_letters = 2, 1
+
+    assert problems_of(entry) == [
+        "sink table holds 2 rows of 3",
+        "2 rows were set aside, 1 dead letters were acknowledged",
+    ]
+    assert total([entry]).problems[0] == "batch 4: sink table holds 2 rows of 3"
+
+
+def test_a_micro_batch_that_is_repeated_replaces_its_entry(tmp_path: Path) -> None:
+    store = LedgerStore(tmp_path / "ledger")
+    first, again = balanced(), balanced()
+    first.sinks = {"table": 0}
+
+    store.write(first)
+    store.write(again)
+
+    assert store.entries() == [again]
+    assert json.loads((tmp_path / "ledger" / "0000000004.json").read_text())["batch"] == 4

@@ -1,0 +1,76 @@
+"""Offsets as values: limits shared by backlog, tasks of equal size, lost records."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.model import TopicPartition
+from kohort.spark.offsets import (
+    Loss,
+    Range,
+    as_json,
+    by_partition,
+    find_losses,
+    parse_offsets,
+    plan_tasks,
+    ranges_between,
+    share_limit,
+)
+
+P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
+
+
+def test_offsets_have_the_connectors_json() -> None:
+    assert parse_offsets('{"orders": {"0": 1000, "1": -2}}') == {"orders": {0: 1000, 1: -2}}
+    assert as_json({P1: 7, P0: 3}) == {"orders": {"0": 3, "1": 7}}
+    assert by_partition({"orders": {"0": 3}}) == {P0: 3}
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"orders": 3}', '{"orders": {"0": "x"}}', '{"orders": {"0": -3}}', '{"o": {"x": 1}}']
+)
+def test_what_is_not_offsets_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not"):
+        parse_offsets(text)
+
+
+def test_a_limit_is_shared_by_backlog_and_starves_nobody() -> None:
+    limited = share_limit({P0: 0, P1: 0, P2: 5}, {P0: 9000, P1: 10, P2: 5}, 1000)
+
+    assert limited == {P0: 998, P1: 1, P2: 5}
+
+
+def test_a_limit_above_the_backlog_takes_all_of_it() -> None:
+    assert share_limit({P0: 3, P1: 0}, {P0: 10, P1: 10}, 17) == {P0: 10, P1: 10}
+
+
+def test_small_partitions_share_a_task_and_a_large_one_is_cut() -> None:
+    plan = plan_tasks([Range("orders", 0, 0, 10), Range("orders", 1, 0, 10), Range("orders", 2, 0, 180)], 100)
+
+    assert plan == [
+        [Range("orders", 0, 0, 10), Range("orders", 1, 0, 10), Range("orders", 2, 0, 80)],
+        [Range("orders", 2, 80, 180)],
+    ]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 3000)), max_size=12), st.integers(1, 700))
+def test_tasks_cover_every_offset_once_and_are_no_larger_than_asked(parts: list[tuple[int, int]], size: int) -> None:
+    start = {TopicPartition("t", i): first for i, (first, _) in enumerate(parts)}
+    end = {TopicPartition("t", i): first + rows for i, (first, rows) in enumerate(parts)}
+
+    plan = plan_tasks(ranges_between(start, end), size)
+
+    read = sorted((r.partition, offset) for task in plan for r in task for offset in range(r.start, r.end))
+    assert read == [(i, o) for i, (first, rows) in enumerate(parts) for o in range(first, first + rows)]
+    assert all(sum(r.rows for r in task) <= size for task in plan)
+
+
+def test_records_deleted_before_they_were_read_are_a_loss() -> None:
+    losses = find_losses({P0: 5, P1: 50, P2: 7}, {P0: 10, P1: 0, P2: 0}, {P0: 100, P1: 20, P2: 7})
+
+    assert losses == [Loss(P0, 5, 10, 100), Loss(P1, 50, 0, 20)]
+    assert str(losses[0]) == "orders-0: offsets 5 to 9 were deleted before they were read"
+    assert "truncated or created anew" in str(losses[1])

@@ -1,0 +1,355 @@
+"""What a streaming query reads and commits, trigger by trigger, against a cluster made of dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark")
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
+
+from kohort.errors import ApiError, ConnectionFailed, ErrorCode, KohortError  # noqa: E402
+from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402
+from kohort.spark.batch import KohortBatchReader  # noqa: E402
+from kohort.spark.cluster import RangeGone  # noqa: E402
+from kohort.spark.offsets import Range  # noqa: E402
+from kohort.spark.options import parse_source_options  # noqa: E402
+from kohort.spark.read import DataLost  # noqa: E402
+from kohort.spark.stream import KohortStreamReader  # noqa: E402
+
+ALL = ReadAllAvailable()
+P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
+
+
+class Dictionaries:
+    """A cluster: logs as lists of offsets (a compacted one has gaps), a group as what it committed."""
+
+    def __init__(self, **logs: list[int]) -> None:
+        self.logs = {TopicPartition("orders", int(name[1:])): offsets for name, offsets in logs.items()}
+        self.ends = {tp: offsets[-1] + 1 if offsets else 0 for tp, offsets in self.logs.items()}
+        self.group: dict[TopicPartition, OffsetAndMetadata] = {}
+        self.commits: list[dict[TopicPartition, OffsetAndMetadata]] = []
+        self.refuse_commits = False
+        self.waits: list[int] = []
+        self.fetch_failures: list[Exception] = []
+        self.closed = False
+
+    def append(self, tp: TopicPartition, rows: int) -> None:
+        end = self.ends.get(tp, 0)
+        self.logs.setdefault(tp, []).extend(range(end, end + rows))
+        self.ends[tp] = end + rows
+
+    def topics(self) -> set[str]:
+        return {tp.topic for tp in self.logs}
+
+    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
+        return {tp for tp in self.logs if tp.topic in set(topics)}
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.logs[tp][0] if self.logs[tp] else self.ends[tp] for tp in partitions}
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.ends[tp] for tp in partitions}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {tp: self.group[tp] for tp in partitions if tp in self.group}
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if self.refuse_commits:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has live consumers")
+        self.commits.append(dict(offsets))
+        self.group.update(offsets)
+
+    def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        self.waits.append(timeout_ms)
+
+    def fetch(self, wanted: Range) -> Iterator[Any]:
+        if self.fetch_failures:
+            raise self.fetch_failures.pop(0)
+        tp = TopicPartition(wanted.topic, wanted.partition)
+        if wanted.start < self.earliest([tp])[tp]:
+            raise RangeGone(f"{wanted}")
+        # As brokers do: whole batches, which begin before and end after what was asked for.
+        near = [o for o in self.logs[tp] if wanted.start - 2 <= o < wanted.end + 2]
+        for at in range(0, len(near), 4):
+            offsets = near[at : at + 4]
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "topic": pa.array([wanted.topic] * len(offsets)),
+                    "partition": pa.array([wanted.partition] * len(offsets), pa.int32()),
+                    "offset": pa.array(offsets, pa.int64()),
+                    "timestamp": pa.array([0] * len(offsets), pa.timestamp("ms", tz="UTC")),
+                    "timestamp_type": pa.array([0] * len(offsets), pa.int32()),
+                    "key": pa.array([b"k"] * len(offsets), pa.binary()),
+                    "value": pa.array([b"%d" % o for o in offsets], pa.binary()),
+                }
+            )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def stream(cluster: Dictionaries, **options: str) -> KohortStreamReader:
+    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}
+    given |= {name.replace("__", "."): value for name, value in options.items()}
+    return KohortStreamReader(parse_source_options(given, streaming=True), ("partition", "offset"), lambda _: cluster)
+
+
+def batch(cluster: Dictionaries, **options: str) -> KohortBatchReader:
+    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
+    return KohortBatchReader(parse_source_options(given, streaming=False), ("partition", "offset"), lambda _: cluster)
+
+
+def offsets_read(reader: Any, tasks: Iterable[Any]) -> list[tuple[int, int]]:
+    rows = [b.to_pylist() for task in tasks for b in reader.read(task)]
+    return [(row["partition"], row["offset"]) for part in rows for row in part]
+
+
+def committed(cluster: Dictionaries) -> dict[int, int]:
+    return {tp.partition: offset.offset for tp, offset in sorted(cluster.group.items())}
+
+
+# --- starting
+
+
+def test_the_start_is_pinned_in_the_group_before_anything_is_read() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2], p1=[0])
+
+    initial = stream(cluster, group__id="g", startingOffsets="latest").initialOffset()
+
+    assert initial == {"orders": {"0": 3, "1": 1}}
+    assert {o.metadata[:12] for o in cluster.group.values()} == {"kohort-init:"}
+
+
+def test_a_retried_first_batch_starts_where_the_first_attempt_did() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2])
+    options = {"group__id": "g", "startingOffsets": "latest"}
+    first = stream(cluster, **options).initialOffset()
+
+    cluster.append(P0, 5)
+    again = stream(cluster, **options).initialOffset()
+
+    assert again == first == {"orders": {"0": 3}}
+
+
+def test_an_explicit_start_wins_over_what_the_group_committed() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster.group[P0] = OffsetAndMetadata(2)
+
+    assert stream(cluster, group__id="g", startingOffsets="earliest").initialOffset() == {"orders": {"0": 0}}
+
+
+def test_a_stream_with_a_group_goes_on_from_it_and_falls_back_as_told() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2], p1=[0, 1])
+    cluster.group[P0] = OffsetAndMetadata(1)
+
+    assert stream(cluster, group__id="g", groupFallback="earliest").initialOffset() == {"orders": {"0": 1, "1": 0}}
+    cluster.group = {P0: OffsetAndMetadata(1)}
+    assert stream(cluster, group__id="g").initialOffset() == {"orders": {"0": 1, "1": 2}}
+
+
+def test_a_start_that_cannot_be_pinned_stops_the_query_before_it_begins() -> None:
+    cluster = Dictionaries(p0=[0])
+    cluster.refuse_commits = True
+
+    with pytest.raises(ApiError, match="live consumers"):
+        stream(cluster, group__id="g").initialOffset()
+
+
+def test_a_topic_that_does_not_exist_is_named() -> None:
+    with pytest.raises(ApiError, match="no topic orders"):
+        stream(Dictionaries()).initialOffset()
+
+
+# --- committing
+
+
+def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2], p1=[0])
+    reader = stream(cluster, group__id="g", startingOffsets="earliest")
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+
+    end = reader.latestOffset(start, ALL)
+    assert committed(cluster) == {0: 0, 1: 0}, "nothing is done yet"
+    assert len(offsets_read(reader, reader.partitions(start, end))) == 4
+    assert reader.latestOffset(end, ALL) == end, "and so the query ends"
+
+    assert committed(cluster) == {0: 3, 1: 1}
+    assert {o.metadata for o in cluster.group.values()} == {""}
+
+
+def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_query() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2])
+    reader = stream(cluster, group__id="g", startingOffsets="earliest")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    reader.partitions(reader.initialOffset(), end)
+
+    cluster.refuse_commits = True
+    reader.latestOffset(end, ALL)
+    assert committed(cluster) == {0: 0}
+    cluster.refuse_commits = False
+    reader.latestOffset(end, ALL)
+
+    assert committed(cluster) == {0: 3}
+
+
+def test_an_idle_query_commits_once_and_waits_at_the_broker() -> None:
+    cluster = Dictionaries(p0=[0])
+    reader = stream(cluster, group__id="g", startingOffsets="earliest", idleWaitMs="40")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    reader.partitions(start, end)
+
+    for _ in range(5):
+        assert reader.latestOffset(end, ALL) == end
+
+    assert len(cluster.commits) == 2, "the pin and the one batch"
+    assert cluster.waits == [40] * 5
+
+
+def test_without_commit_offsets_the_group_is_left_alone() -> None:
+    cluster = Dictionaries(p0=[0])
+    reader = stream(cluster, group__id="g", startingOffsets="earliest", commitOffsets="false")
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    reader.partitions(reader.initialOffset(), end)
+    reader.latestOffset(end, ALL)
+
+    assert cluster.commits == []
+
+
+# --- planning
+
+
+def test_a_limit_is_kept_and_available_now_ends_where_the_log_did_when_it_began() -> None:
+    cluster = Dictionaries(p0=list(range(10)))
+    reader = stream(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    reader.prepareForTriggerAvailableNow()
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxRows(4)
+
+    at, ends = reader.initialOffset(), []
+    while True:
+        end = reader.latestOffset(at, limit)
+        cluster.append(P0, 100)
+        if end == at:
+            break
+        ends.append(end["orders"]["0"])
+        at = end
+
+    assert ends == [4, 8, 10]
+
+
+def test_a_partition_added_later_is_read_from_its_beginning() -> None:
+    cluster = Dictionaries(p0=[0])
+    reader = stream(cluster, startingOffsets="latest")
+    start = reader.initialOffset()
+    cluster.append(P1, 3)
+
+    end = reader.latestOffset(start, ALL)
+
+    assert end == {"orders": {"0": 1, "1": 3}}
+    assert offsets_read(reader, reader.partitions(start, end)) == [(1, 0), (1, 1), (1, 2)]
+
+
+def test_an_empty_batch_has_no_tasks() -> None:
+    reader = stream(Dictionaries(p0=[0]), startingOffsets="latest")
+    start = reader.initialOffset()
+
+    assert reader.partitions(start, start) == []
+
+
+def test_a_range_that_ends_before_it_starts_is_an_error_and_not_lost_rows() -> None:
+    reader = stream(Dictionaries(p0=[0]))
+
+    with pytest.raises(KohortError, match="orders-0 from 150 to 100"):
+        reader.partitions({"orders": {"0": 150}}, {"orders": {"0": 100}})
+
+
+# --- losing
+
+
+def test_records_deleted_before_they_were_read_fail_the_query() -> None:
+    cluster = Dictionaries(p0=list(range(20, 30)))
+    reader = stream(cluster)
+
+    with pytest.raises(DataLost, match="offsets 5 to 19 were deleted.*failOnDataLoss=false"):
+        reader.latestOffset({"orders": {"0": 5}}, ALL)
+
+
+def test_or_are_passed_over_if_the_query_says_so() -> None:
+    cluster = Dictionaries(p0=list(range(20, 24)))
+    reader = stream(cluster, failOnDataLoss="false")
+    start = {"orders": {"0": 5}}
+
+    end = reader.latestOffset(start, ALL)
+
+    assert end == {"orders": {"0": 24}}
+    assert offsets_read(reader, reader.partitions(start, end)) == [(0, o) for o in range(20, 24)]
+
+
+def test_a_topic_created_anew_is_read_from_its_beginning_if_the_query_says_so() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2])
+    start = {"orders": {"0": 900}}
+
+    with pytest.raises(DataLost, match="created anew"):
+        stream(cluster).latestOffset(start, ALL)
+    reader = stream(cluster, failOnDataLoss="false")
+    end = reader.latestOffset(start, ALL)
+
+    assert end == {"orders": {"0": 3}}
+    assert offsets_read(reader, reader.partitions(start, end)) == [(0, 0), (0, 1), (0, 2)]
+
+
+# --- reading
+
+
+def test_a_range_is_read_to_its_exact_end_whatever_the_broker_sends_and_gaps_are_passed_over() -> None:
+    cluster = Dictionaries(p0=[0, 1, 4, 5, 6, 9, 12, 13])
+    reader = stream(cluster)
+
+    tasks = reader.partitions({"orders": {"0": 2}}, {"orders": {"0": 12}})
+
+    assert offsets_read(reader, tasks) == [(0, 4), (0, 5), (0, 6), (0, 9)]
+
+
+def test_a_lost_connection_is_mended_inside_the_task() -> None:
+    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster.fetch_failures = [ConnectionFailed("gone")]
+    reader = stream(cluster)
+
+    assert offsets_read(reader, reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})) == [
+        (0, 0),
+        (0, 1),
+        (0, 2),
+    ]
+
+
+def test_columns_that_nobody_asked_for_are_not_built() -> None:
+    cluster = Dictionaries(p0=[0])
+    reader = stream(cluster)
+    (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 1}})
+
+    (read,) = list(reader.read(task))
+
+    assert read.schema == pa.schema([("partition", pa.int32()), ("offset", pa.int64())])
+
+
+def test_a_batch_reads_between_its_offsets() -> None:
+    cluster = Dictionaries(p0=list(range(5)), p1=list(range(3)))
+    reader = batch(
+        cluster, startingOffsets='{"orders": {"0": 3, "1": -2}}', endingOffsets='{"orders": {"0": -1, "1": 2}}'
+    )
+
+    assert offsets_read(reader, reader.partitions()) == [(0, 3), (0, 4), (1, 0), (1, 1)]
+
+
+def test_offsets_must_name_exactly_the_partitions_that_are_read() -> None:
+    reader = batch(Dictionaries(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
+
+    with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):
+        reader.partitions()
