@@ -1,0 +1,192 @@
+"""Logs on real files: the seam's promises, the lock, and a log that survives torn writes."""
+
+import errno
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from log_room import LogRoom, batch, values_from
+
+from kohort.aio.file_storage import FileStorage
+from kohort.config import BrokerConfig
+from kohort.errors import DataDirInUse, StorageError
+from kohort.log.topics import Topics
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture
+def storage(tmp_path):
+    with FileStorage(tmp_path / "data") as storage:
+        yield storage
+
+
+def test_it_behaves_like_a_folder(storage):
+    storage.make_folder("a")
+    file = storage.open("a/x")
+    assert file.append([b"one", memoryview(b"two"), bytearray(b"")]) == 0
+    assert file.append([b"three"]) == 6
+
+    assert (file.read(3, 5), file.read(9, 99), file.read(99, 1)) == (b"twoth", b"ee", b"")
+    assert storage.read("a/x") == b"onetwothree"
+    file.truncate(3)
+    assert file.append([b"!"]) == 3
+    file.close()
+    file.close()
+    assert storage.read("a/x") == b"one!"
+    storage.replace("a/y", b"new")
+    storage.replace("a/y", b"newer", durable=False)
+    storage.replace("root", b"r")
+    assert storage.files("a") == {"x": 4, "y": 5}
+    assert storage.files("missing") == {}
+    assert storage.files() == {".lock": len(f"{os.getpid()}\n"), "root": 1}
+    storage.rename_folder("a", "b")
+    storage.delete("b/y")
+    storage.delete("b/y")
+    assert (storage.folders(), storage.files("b"), storage.read("b/y")) == (["b"], {"x": 4}, None)
+    storage.delete_folder("b")
+    storage.delete_folder("b")
+    assert storage.folders() == []
+
+
+def test_what_was_flushed_is_known(storage):
+    storage.make_folder("a")
+    file = storage.open("a/x")
+    file.append([b"12345"])
+    assert file.flushed == 0
+
+    file.flush()
+
+    assert file.flushed == 5
+    file.append([b"678"])
+    assert file.flushed == 5
+    file.start_flush()
+    file.close()
+    storage.close()
+    assert file.flushed == 8
+
+
+def test_many_buffers_are_written_in_order(storage):
+    file = storage.open("x")
+    parts = [str(i).encode() for i in range(3000)]
+
+    file.append(parts)
+
+    assert storage.read("x") == b"".join(parts)
+    file.close()
+
+
+def test_a_write_cut_short_goes_on_where_it_ended(storage, monkeypatch):
+    file = storage.open("x")
+    real = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: real(fd, [bytes(buffers[0])[:2]], at))
+
+    assert file.append([b"abc", b"def"]) == 0
+
+    assert storage.read("x") == b"abcdef"
+    file.close()
+
+
+def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(storage, monkeypatch):
+    file = storage.open("x")
+    file.append([b"before"])
+    real = os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda fd, buffers, at: real(fd, [bytes(buffers[0])[:2]], at))
+
+    def full(fd, data, at):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(StorageError, match=r"cannot write 6 bytes to .*x: No space left on device"):
+        file.append([b"abc", b"def"])
+    monkeypatch.undo()
+
+    assert (storage.read("x"), file.size) == (b"before", 6)
+    file.append([b" after"])
+    assert storage.read("x") == b"before after"
+    file.close()
+
+
+def test_a_folder_cannot_be_opened_twice_in_a_process(storage):
+    with pytest.raises(DataDirInUse, match="in use by another broker of this process"):
+        FileStorage(storage.root)
+    storage.close()
+
+    FileStorage(storage.root).close()
+
+
+def test_a_folder_cannot_be_opened_by_two_processes(storage):
+    code = "import sys; from kohort.aio.file_storage import FileStorage; FileStorage(sys.argv[1])"
+    done = subprocess.run([sys.executable, "-c", code, str(storage.root)], capture_output=True, text=True, timeout=100)
+
+    assert done.returncode == 1
+    assert f"DataDirInUse: the data folder {storage.root} is in use by process {os.getpid()}" in done.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+
+    with pytest.raises(StorageError, match=r"cannot make the data folder .*file/data"):
+        FileStorage(tmp_path / "file" / "data")
+
+
+def test_a_log_outlives_clean_stops_and_crashes(storage):
+    room = LogRoom(storage)
+    names = room.fill(40)
+    assert room.restart() == []
+    names += room.fill(40)
+    room.crash()
+
+    assert values_from(room.log, 0) == names
+    assert values_from(room.log, 33, max_bytes=200) == names[33:]
+    room.check()
+    room.topics.close()
+
+
+def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
+    whole = batch(["last"], at_ms=1)
+    with FileStorage(tmp_path / "data", sync=False) as storage:
+        room = LogRoom(storage)
+        names = room.fill(3)
+        path = Path(storage.root, "orders-0", f"{0:020d}.log")
+        good = room.log.size_bytes
+        for kept in range(len(whole)):
+            room.log.append(whole, room.now_ms)
+            room.log.drop()
+            with path.open("r+b") as file:
+                file.truncate(good + kept)
+                file.seek(0, os.SEEK_END)
+                file.write(random.Random(kept).randbytes(kept % 7))
+
+            notes = room.crash()
+
+            assert any("cut" in note for note in notes) == bool(kept + kept % 7)
+            assert values_from(room.log, 0) == names
+            assert room.log.size_bytes == path.stat().st_size == good
+        room.check()
+        room.topics.close()
+
+
+def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage):
+    topics = Topics(storage, BrokerConfig(), random.Random(1), NOW)
+    before = len(os.listdir("/proc/self/fd"))
+    topics.create("__consumer_offsets", 50, {"cleanup.policy": "compact"}, NOW, internal=True)
+    again = Topics(storage, BrokerConfig(), random.Random(2), NOW)
+
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert storage.files("__consumer_offsets-7") == {"partition.metadata": 44}
+    assert again.recovery_notes == []
+
+
+def test_a_closed_log_holds_no_file(storage):
+    before = len(os.listdir("/proc/self/fd"))
+    room = LogRoom(storage)
+    room.fill(40)
+    values_from(room.log, 0)
+
+    room.topics.close()
+
+    assert len(os.listdir("/proc/self/fd")) == before

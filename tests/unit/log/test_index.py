@@ -1,0 +1,71 @@
+"""The indexes of a segment, entry by entry."""
+
+import struct
+
+import pytest
+
+from kohort.log.index import OffsetIndex, TimeIndex
+
+
+def test_an_offset_is_looked_up_at_or_before_its_batch():
+    index = OffsetIndex()
+    for offset, position in ((9, 100), (19, 250), (29, 400)):
+        index.append(offset, position)
+
+    assert [index.lookup(offset) for offset in (0, 8, 9, 10, 19, 28, 29, 1000)] == [0, 0, 100, 100, 250, 250, 400, 400]
+    assert (len(index), index.last_position) == (3, 400)
+
+
+def test_an_offset_index_is_written_as_kafka_writes_it():
+    index = OffsetIndex()
+    index.append(9, 100)
+    assert index.unsaved() == struct.pack(">ii", 9, 100)
+    index.saved = 1
+    index.append(19, 250)
+
+    assert index.unsaved() == struct.pack(">ii", 19, 250)
+    again = OffsetIndex.parse(struct.pack(">4i", 9, 100, 19, 250), 300)
+    assert list(again) == [(9, 100), (19, 250)]
+    assert again.unsaved() == b""
+
+
+@pytest.mark.parametrize(
+    "entries", [(1,), (1, 5, 1, 6), (1, 5, 2, 5), (-1, 5), (1, -5), (1, 999), (5, 50, 0, 0), (1, 5, 2)]
+)
+def test_what_is_no_offset_index_is_refused(entries):
+    with pytest.raises(ValueError, match=r"its|it "):
+        OffsetIndex.parse(struct.pack(f">{len(entries)}i", *entries), 999)
+
+
+def test_a_time_is_looked_up_by_the_greatest_up_to_it():
+    index = TimeIndex()
+    for timestamp, offset in ((1000, 4), (2000, 9), (1500, 14), (2000, 15), (3000, 19)):
+        index.maybe_append(timestamp, offset)
+
+    assert len(index) == 3
+    assert [index.lookup(t) for t in (999, 1000, 1999, 2000, 2001, 9999)] == [None, 4, 4, 9, 9, 19]
+    assert index.last == (3000, 19)
+
+
+def test_batches_without_time_are_not_indexed_by_it():
+    index = TimeIndex()
+    index.maybe_append(-1, 4)
+
+    assert (len(index), index.last, index.lookup(5)) == (0, None, None)
+
+
+def test_a_time_index_is_written_as_kafka_writes_it():
+    index = TimeIndex()
+    index.maybe_append(1000, 4)
+    index.maybe_append(2000, 4)
+
+    data = index.unsaved()
+
+    assert data == struct.pack(">qiqi", 1000, 4, 2000, 4)
+    assert TimeIndex.parse(data).last == (2000, 4)
+
+
+@pytest.mark.parametrize("data", [b"x", struct.pack(">qiqi", 5, 1, 5, 2), struct.pack(">qiqi", 5, 3, 6, 2)])
+def test_what_is_no_time_index_is_refused(data):
+    with pytest.raises(ValueError, match="its"):
+        TimeIndex.parse(data)

@@ -1,0 +1,289 @@
+"""The catalogue of topics: made, found, deleted, and there again after every kind of stop."""
+
+import random
+
+import pytest
+from log_room import LogRoom, batch, values_from
+
+from kohort.config import BrokerConfig
+from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
+from kohort.log.catalogue import CATALOGUE_FILE
+from kohort.log.storage import MemoryStorage
+from kohort.log.topics import Topics
+
+NOW = 1_700_000_000_000
+
+
+def opened(storage, seed=1, **config):
+    return Topics(storage, BrokerConfig(**config), random.Random(seed), NOW)
+
+
+@pytest.fixture
+def storage():
+    return MemoryStorage()
+
+
+def code_of(call, *args):
+    with pytest.raises(ApiError) as error:
+        call(*args)
+    return error.value.code
+
+
+def test_a_topic_is_found_by_name_and_by_id(storage):
+    topics = opened(storage)
+    topic = topics.create("orders", 3, {"retention.ms": "5", "segment.bytes": None}, NOW)
+
+    assert topics.get("orders") is topic is topics.by_id(topic.topic_id)
+    assert [log.tp.partition for log in topic.partitions] == [0, 1, 2]
+    assert topics.log("orders", 2) is topic.partitions[2]
+    assert (topics.log("orders", 3), topics.log("orders", -1), topics.log("others", 0)) == (None, None, None)
+    assert topic.overrides == {"retention.ms": "5"}
+    assert topic.config.retention_ms == 5
+    assert "orders" in topics
+    assert [t.name for t in topics] == ["orders"]
+
+
+@pytest.mark.parametrize("stop", ["clean", "crash"])
+def test_topics_and_their_options_outlive_the_broker(storage, stop):
+    topics = opened(storage)
+    ids = [topics.create(name, 2, {"retention.ms": "5"}, NOW).topic_id for name in ("a", "b")]
+    topics.create("inner", 1, {}, NOW, internal=True)
+    if stop == "clean":
+        topics.close()
+
+    again = opened(storage, seed=2)
+
+    assert again.recovery_notes == []
+    assert [again.get(name).topic_id for name in ("a", "b")] == ids
+    assert again.get("b").config.retention_ms == 5
+    assert len(again.get("b").partitions) == 2
+    assert [t.name for t in again if t.internal] == ["inner"]
+    assert again.cluster_id == topics.cluster_id
+
+
+def test_names_that_kafka_refuses_are_refused(storage):
+    topics = opened(storage)
+    topics.create("a.b", 1, {}, NOW)
+
+    for name in ("", ".", "..", "x" * 250, "sp ace", "sl/ash", "ümlaut", "a_b", "new\n"):
+        assert code_of(topics.create, name, 1, {}, NOW) is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert code_of(topics.create, "a.b", 1, {}, NOW) is ErrorCode.TOPIC_ALREADY_EXISTS
+    topics.create("x" * 249, 1, {}, NOW)
+    assert len(topics) == 2
+
+
+def test_numbers_and_options_are_checked(storage):
+    topics = opened(storage)
+
+    for partitions in (0, -1, 10_001):
+        assert code_of(topics.create, "t", partitions, {}, NOW) is ErrorCode.INVALID_PARTITIONS
+    assert code_of(topics.create, "t", 1, {"retention.ms": "soon"}, NOW) is ErrorCode.INVALID_CONFIG
+    assert code_of(topics.create, "t", 1, {"retention": "1"}, NOW) is ErrorCode.INVALID_CONFIG
+    assert "t" not in topics
+    assert storage.folders() == []
+
+
+def test_partitions_can_be_added_but_not_taken(storage):
+    topics = opened(storage)
+    topics.create("orders", 2, {}, NOW)
+
+    assert len(topics.add_partitions("orders", 4).partitions) == 4
+    for total in (4, 3, 10_001):
+        assert code_of(topics.add_partitions, "orders", total) is ErrorCode.INVALID_PARTITIONS
+    assert code_of(topics.add_partitions, "nothing", 4) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(opened(storage).get("orders").partitions) == 4
+
+
+def test_a_deleted_topic_is_gone_and_its_folders_follow(storage):
+    topics = opened(storage)
+    gone = topics.create("orders", 2, {}, NOW)
+    gone.partitions[0].append(batch(), NOW)
+
+    assert topics.delete("orders", NOW) is gone
+
+    assert "orders" not in topics
+    assert topics.by_id(gone.topic_id) is None
+    assert all(name.endswith("-delete") for name in storage.folders())
+    assert code_of(topics.delete, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert topics.wake_at_ms == NOW
+    said = topics.tick(NOW) + topics.tick(NOW)
+    assert [note.split(".")[0] for note in said] == ["removed orders-1", "removed orders-0"]
+    assert storage.folders() == []
+
+
+def test_a_topic_made_again_has_another_id_and_begins_empty(storage):
+    topics = opened(storage)
+    first = topics.create("orders", 1, {}, NOW)
+    first.partitions[0].append(batch(["a"] * 5), NOW)
+    first.partitions[0].delete_records_before(3)
+    topics.delete("orders", NOW)
+
+    second = topics.create("orders", 1, {}, NOW)
+
+    assert second.topic_id != first.topic_id
+    again = opened(storage)
+    assert (again.log("orders", 0).log_start_offset, again.log("orders", 0).log_end_offset) == (0, 0)
+
+
+def test_a_deletion_that_a_crash_interrupted_goes_on(storage):
+    topics = opened(storage)
+    topics.create("orders", 2, {}, NOW)
+    topics.create("kept", 1, {}, NOW)
+    before = {name: dict(files) for name, files in storage._folders.items()}
+    topics.delete("orders", NOW)
+    catalogue = storage.read(CATALOGUE_FILE)
+    storage._folders = before
+    storage.replace(CATALOGUE_FILE, catalogue)
+
+    again = opened(storage)
+    for _ in range(3):
+        again.tick(NOW)
+
+    assert [t.name for t in again] == ["kept"]
+    assert storage.folders() == ["kept-0"]
+
+
+def test_a_missing_folder_is_said(storage):
+    opened(storage).create("orders", 2, {}, NOW)
+    storage.delete_folder("orders-1")
+
+    again = opened(storage)
+
+    assert again.recovery_notes == ["orders-1: its folder was missing; it begins empty"]
+    again.log("orders", 1).append(batch(), NOW)
+
+
+def test_a_folder_of_another_topic_id_is_set_aside(storage):
+    topics = opened(storage)
+    topics.create("orders", 1, {}, NOW)
+    storage.replace("orders-0/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAABw\n")
+
+    again = opened(storage)
+
+    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; the folder is now called" in again.recovery_notes[0]
+    assert [name.rpartition("-")[2] for name in storage.folders()] == ["0", "stray"]
+
+
+def test_folders_of_unknown_topics_stay_and_are_named(storage):
+    opened(storage).create("orders", 1, {}, NOW)
+    storage.make_folder("others-0")
+
+    assert opened(storage).recovery_notes == ["left untouched the folder others-0: no topic of that name is known"]
+    assert "others-0" in storage.folders()
+
+
+def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
+    topics = opened(storage)
+    topics.create("orders", 3, {}, NOW)
+    topics.create("__consumer_offsets", 2, {}, NOW, internal=True)
+    ids = {t.name: t.topic_id for t in topics}
+    topics.log("orders", 1).append(batch(["kept"]), NOW)
+    storage.delete(CATALOGUE_FILE)
+
+    again = opened(storage)
+
+    assert {t.name: t.topic_id for t in again} == ids
+    assert values_from(again.log("orders", 1), 0) == ["kept"]
+    offsets = again.get("__consumer_offsets")
+    assert (offsets.internal, offsets.config.cleanup_policy, len(offsets.partitions)) == (True, ["compact"], 2)
+    assert "took __consumer_offsets, orders from their folders" in again.recovery_notes[0]
+    assert "took" not in opened(storage).recovery_notes[0]
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version": 9, "topics": []}', b"{"])
+def test_a_damaged_catalogue_stops_the_start_and_says_what_to_do(storage, content):
+    opened(storage).create("orders", 1, {}, NOW)
+    storage.replace(CATALOGUE_FILE, content)
+
+    with pytest.raises(StorageError, match=r"kohort-topics.json cannot be read.*Mend it, or remove it"):
+        opened(storage)
+
+
+def test_damaged_checkpoints_are_done_without(storage):
+    topics = opened(storage)
+    topics.create("orders", 1, {}, NOW)
+    topics.log("orders", 0).append(batch(), NOW)
+    topics.close()
+    storage.replace("recovery-point-offset-checkpoint", b"0\n5\norders 0 1\n")
+
+    again = opened(storage)
+
+    assert "recovery-point-offset-checkpoint cannot be read" in again.recovery_notes[0]
+    assert again.log("orders", 0).log_end_offset == 1
+
+
+def test_a_folder_belongs_to_one_cluster_and_one_node(storage):
+    topics = opened(storage, node_id=4)
+
+    properties = storage.read("meta.properties").decode().splitlines()
+    assert {f"cluster.id={topics.cluster_id}", "node.id=4", "version=1"} < set(properties)
+    with pytest.raises(ConfigError, match="belongs to node 4"):
+        opened(storage, node_id=5)
+    with pytest.raises(ConfigError, match="belongs to cluster"):
+        opened(storage, node_id=4, cluster_id="another")
+    assert opened(storage, node_id=4, cluster_id=topics.cluster_id).cluster_id == topics.cluster_id
+
+
+def test_a_given_cluster_id_is_taken(storage):
+    assert opened(storage, cluster_id="given").cluster_id == "given"
+    assert opened(storage).cluster_id == "given"
+
+
+def test_producer_ids_are_never_given_twice(storage):
+    topics = opened(storage)
+    ids = [topics.next_producer_id() for _ in range(1500)]
+    again = opened(storage)
+    ids += [again.next_producer_id() for _ in range(10)]
+    again.close()
+    ids += [opened(storage).next_producer_id() for _ in range(10)][:1]
+
+    assert len(set(ids)) == len(ids)
+    assert ids[:1500] == list(range(1500))
+
+
+class RefusingStorage(MemoryStorage):
+    refused: tuple[str, ...] = ()
+
+    def replace(self, name, content, *, durable=True):
+        if name.endswith(self.refused or ("nothing",)):
+            raise StorageError(f"no space left for {name}")
+        super().replace(name, content, durable=durable)
+
+
+@pytest.mark.parametrize("refused", ["kohort-topics.json", "partition.metadata"])
+def test_a_topic_that_the_disk_refuses_is_not_made_and_can_be_made_later(refused):
+    storage = RefusingStorage()
+    topics = opened(storage)
+    storage.refused = (refused,)
+
+    assert code_of(topics.create, "orders", 2, {}, NOW) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert "orders" not in topics
+
+    storage.refused = ()
+    topics.create("orders", 2, {}, NOW)
+    assert len(topics.get("orders").partitions) == 2
+    assert [t.name for t in opened(storage)] == ["orders"]
+
+
+def test_what_a_disk_refuses_in_a_tick_is_said_and_tried_again():
+    storage = RefusingStorage()
+    topics = opened(storage)
+    topics.create("orders", 1, {}, NOW)
+    topics.log("orders", 0).append(batch(), NOW)
+    topics.log("orders", 0).flush()
+    storage.refused = ("checkpoint",)
+
+    assert topics.tick(NOW + 60_000) == ["checkpoint failed: no space left for recovery-point-offset-checkpoint"]
+    assert topics.close() == ["no space left for recovery-point-offset-checkpoint"]
+    storage.refused = ()
+    assert topics.tick(NOW + 120_000) == []
+    assert storage.read("recovery-point-offset-checkpoint") == b"0\n1\norders 0 1\n"
+
+
+def test_a_failed_close_is_no_clean_stop():
+    room = LogRoom(RefusingStorage())
+    room.fill(2)
+    room.storage.refused = (".snapshot",)
+
+    assert room.topics.close() == ["orders-0: no space left for orders-0/00000000000000000002.snapshot"]
+    assert ".kafka_cleanshutdown" not in room.storage.files()
