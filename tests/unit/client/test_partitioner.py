@@ -6,13 +6,14 @@ import itertools
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kohort.client.partitioner import StickyPartitioner, murmur2, partition_of_key
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_the_hash_is_the_one_of_other_clients(key):
     assert murmur2(key) == kafka_python_murmur2(key) & 0xFFFFFFFF

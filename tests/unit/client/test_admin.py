@@ -1,0 +1,232 @@
+"""Administrative operations against the broker machine, bytes included, without a socket."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.broker.broker import Broker
+from kohort.client import admin_groups, admin_offsets, admin_topics
+from kohort.client.admin import AdminMachine, Ask, Pause, ask
+from kohort.client.admin_model import ConfigResource, NewTopic
+from kohort.client.engine import Engine
+from kohort.client.metadata import Metadata
+from kohort.client.producer import ProducerMachine
+from kohort.clock import ManualClock
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import AdminConfig, ProducerConfig
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, UsageError
+from kohort.log.storage import MemoryStorage
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.testing.loop import Loop
+from kohort.testing.scripted import SILENCE, ScriptedBroker
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+
+ONE = ("one", 9092)
+
+
+class World:
+    def __init__(self, broker=None) -> None:
+        self.clock = ManualClock()
+        self.loop = Loop(self.clock)
+        config = BrokerConfig(listen_host="one", listen_port=9092)
+        self.broker = broker or Broker(config, MemoryStorage(), random.Random(1), self.clock.now_ms())
+        self.loop.serve(ONE, self.broker)
+        self.metadata = Metadata(AdminConfig(bootstrap_servers=["one:9092"]), random.Random(2))
+        config = AdminConfig(bootstrap_servers=["one:9092"])
+        self.machine = AdminMachine(config, self.metadata, random.Random(3))
+        self.loop.add(Engine(config, [self.machine], self.metadata, random.Random(4)))
+
+    def run(self, operation, timeout_ms=10_000):
+        promise = self.machine.start("the call", operation, timeout_ms, self.clock.now_ms())
+        self.loop.run_until(lambda: promise.done)
+        return promise.result()
+
+    def create(self, name, partitions=1):
+        topics = [NewTopic(name, partitions)]
+        operation = admin_topics.create_topics(self.metadata, topics, validate_only=False, timeout_ms=1000)
+        return self.run(operation)
+
+    def produce(self, topic, partition, values, timestamps=None):
+        machine = ProducerMachine(ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=0), random.Random(5))
+        machine.metadata.want([topic])
+        self.loop.add(machine.engine)
+        now_ms = self.clock.now_ms()
+        for value, at_ms in zip(values, timestamps or [now_ms] * len(values), strict=True):
+            batch, _, _ = machine.add(topic, partition, None, value, (), at_ms, now_ms)
+        self.loop.run_until(lambda: batch.done)
+        assert batch.error is None
+        self.loop.close(machine.engine)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_topics_are_created_listed_described_and_deleted(world):
+    created = world.create("orders", 3)
+    assert created["orders"].partitions == 3
+
+    (listing,) = world.run(admin_topics.list_topics(world.metadata, internal=False))
+    assert (listing.name, listing.partitions, listing.topic_id) == ("orders", 3, created["orders"].topic_id)
+
+    described = world.run(admin_topics.describe_topics(world.metadata, ["orders"]))["orders"]
+    assert [(p.partition, p.leader_id, p.isr) for p in described.partitions] == [(n, 1, (1,)) for n in range(3)]
+
+    world.run(admin_topics.delete_topics(world.metadata, ["orders"], timeout_ms=1000)).check()
+    assert world.run(admin_topics.list_topics(world.metadata, internal=False)) == []
+
+
+def test_each_topic_has_its_own_result(world):
+    world.create("orders")
+    topics = [NewTopic("orders"), NewTopic("no/good"), NewTopic("fine", 2)]
+
+    results = world.run(admin_topics.create_topics(world.metadata, topics, validate_only=False, timeout_ms=1000))
+
+    assert results["fine"].partitions == 2
+    with pytest.raises(ApiError, match="TOPIC_ALREADY_EXISTS: orders"):
+        results["orders"]
+    assert results.errors["no/good"].code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert set(results) == {"orders", "no/good", "fine"}
+    with pytest.raises(ApiError):
+        results.check()
+
+
+def test_a_topic_that_is_not_there_is_described_as_an_error_and_not_created(world):
+    results = world.run(admin_topics.describe_topics(world.metadata, ["nowhere"]))
+
+    assert results.errors["nowhere"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.run(admin_topics.list_topics(world.metadata, internal=False)) == []
+
+
+def test_partitions_are_added(world):
+    world.create("orders", 1)
+
+    operation = admin_topics.create_partitions(
+        world.metadata, {"orders": 4, "nowhere": 2}, validate_only=False, timeout_ms=1000
+    )
+    results = world.run(operation)
+
+    assert results["orders"] is None
+    assert results.errors["nowhere"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert len(world.run(admin_topics.describe_topics(world.metadata, ["orders"]))["orders"].partitions) == 4
+
+
+def test_the_cluster_is_described(world):
+    described = world.run(admin_topics.describe_cluster(world.metadata))
+
+    assert described.cluster_id == world.broker.cluster_id
+    assert [(n.node_id, n.host, n.port) for n in described.nodes] == [(1, "one", 9092)]
+
+
+def test_configurations_are_described_with_their_source(world):
+    topic = ConfigResource("topic", "orders")
+    topics = [NewTopic("orders", 1, configs={"retention.ms": "1234"})]
+    world.run(admin_topics.create_topics(world.metadata, topics, validate_only=False, timeout_ms=1000))
+
+    results = world.run(admin_topics.describe_configs(world.metadata, [topic, ConfigResource("topic", "nowhere")]))
+
+    assert (results[topic]["retention.ms"].value, results[topic]["retention.ms"].source) == ("1234", "topic")
+    assert results[topic]["cleanup.policy"].is_default
+    assert list(results.errors) == [ConfigResource("topic", "nowhere")]
+    with pytest.raises(UsageError, match="'tpoic' has no configuration"):
+        world.run(admin_topics.describe_configs(world.metadata, [ConfigResource("tpoic", "orders")]))
+
+
+def test_offsets_of_a_group_are_set_read_and_deleted_and_so_is_the_group(world):
+    world.create("orders", 2)
+    first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
+    wanted = {first: OffsetAndMetadata(5, "moved"), second: OffsetAndMetadata(7)}
+
+    world.run(admin_groups.alter_group_offsets(world.metadata, "g", wanted)).check()
+
+    found = world.run(admin_groups.list_group_offsets(world.metadata, "g", None))
+    assert dict(found) == wanted
+    listed = world.run(admin_groups.list_groups(world.metadata, states=(), types=()))
+    assert [(g.group_id, g.state) for g in listed] == [("g", "Empty")]
+    described = world.run(admin_groups.describe_groups(world.metadata, ["g", "nobody"]))
+    assert (described["g"].state, described["g"].members) == ("Empty", ())
+    assert described.errors["nobody"].code is ErrorCode.GROUP_ID_NOT_FOUND
+
+    world.run(admin_groups.delete_group_offsets(world.metadata, "g", [second])).check()
+    found = world.run(admin_groups.list_group_offsets(world.metadata, "g", [first, second]))
+    assert (found[first], found[second]) == (wanted[first], None)
+
+    world.run(admin_groups.delete_groups(world.metadata, ["g"])).check()
+    assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
+
+
+def test_offsets_are_found_by_place_and_by_time(world):
+    world.create("orders", 2)
+    start = world.clock.now_ms() - 10_000
+    world.produce("orders", 0, [b"a", b"b", b"c"], [start, start + 1000, start + 2000])
+    full, empty, nowhere = (TopicPartition("orders", n) for n in (0, 1, 7))
+
+    def offset(tp, place):
+        operation = admin_offsets.list_offsets(world.metadata, {tp: place}, isolation_level="read_uncommitted")
+        return world.run(operation)[tp].offset
+
+    assert [offset(full, "earliest"), offset(full, "latest"), offset(empty, "latest")] == [0, 3, 0]
+    assert [offset(full, start + 500), offset(full, start + 5000), offset(full, "max_timestamp")] == [1, -1, 2]
+    with pytest.raises(ApiError, match="UNKNOWN_TOPIC_OR_PARTITION: orders-7"):
+        offset(nowhere, "latest")
+    with pytest.raises(UsageError, match="'newest' is no place"):
+        offset(full, "newest")
+
+
+def test_a_call_that_is_not_answered_in_time_says_whom_it_asked():
+    broker = ScriptedBroker()
+    broker.on(MetadataRequest, lambda *_: SILENCE)
+    world = World(broker)
+
+    with pytest.raises(ApiTimeout, match=r"the call was not done after 700 ms \(asked one:9092\)"):
+        world.run(admin_topics.describe_cluster(world.metadata), timeout_ms=700)
+
+
+def test_a_call_to_nobody_fails_soon(world):
+    world.loop.stop(ONE)
+
+    with pytest.raises(ConnectionFailed, match=r"no broker could be reached: one:9092 \(Connection refused\)"):
+        world.run(admin_topics.describe_cluster(world.metadata))
+
+
+def test_a_coordinator_that_is_loading_is_asked_again():
+    broker = ScriptedBroker()
+    broker.on(
+        MetadataRequest,
+        lambda *_: MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)]),
+    )
+    codes = iter([ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE])
+    broker.ranges[10] = (0, 2)
+    broker.on(
+        FindCoordinatorRequest,
+        lambda *_: FindCoordinatorResponse(error_code=next(codes), node_id=1, host="one", port=9092),
+    )
+    broker.on(DeleteGroupsRequest, lambda *_: DeleteGroupsResponse(results=[DeletableGroupResult(group_id="g")]))
+    world = World(broker)
+
+    results = world.run(admin_groups.delete_groups(world.metadata, ["g"]))
+
+    assert results["g"] is None
+    assert len(broker.requests(FindCoordinatorRequest)) == 3
+
+
+def test_an_operation_may_ask_several_at_once_and_pause():
+    broker = ScriptedBroker()
+    world = World(broker)
+
+    def operation():
+        answers = yield [Ask(HeartbeatRequest(group_id="a")), Ask(HeartbeatRequest(group_id="b"))]
+        yield Pause(1)
+        one = yield from ask(HeartbeatRequest(group_id="c"))
+        return [*answers, one]
+
+    start = world.clock.now_ms()
+
+    assert world.run(operation()) == [HeartbeatResponse()] * 3
+    assert 80 <= world.clock.now_ms() - start <= 120

@@ -1,0 +1,234 @@
+"""What the client knows of the cluster: when it asks, what it believes, what it refuses to believe."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.client.metadata import Metadata
+from kohort.config.client import AdminConfig
+from kohort.errors import ConnectionFailed, ErrorCode
+from kohort.model import NO_UUID, Node, TopicPartition
+from kohort.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+T0 = TopicPartition("t", 0)
+ID = b"i" * 16
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    config = AdminConfig(bootstrap_servers=["one:9092"], retry_backoff_ms=100, metadata_max_age_ms=300_000)
+    return Metadata(config, random.Random(2))
+
+
+def topic(name="t", *, epoch=1, leader=1, topic_id=ID, code=0, partition_code=0, partitions=1):
+    parts = [
+        MetadataResponsePartition(
+            partition_index=n, leader_id=leader, leader_epoch=epoch, error_code=partition_code, isr_nodes=[1]
+        )
+        for n in range(partitions)
+    ]
+    return MetadataResponseTopic(name=name, topic_id=topic_id, error_code=code, partitions=[] if code else parts)
+
+
+def response(*topics):
+    brokers = [MetadataResponseBroker(node_id=1, host="one", port=9092, rack="r1")]
+    return MetadataResponse(cluster_id="c", controller_id=1, brokers=brokers, topics=list(topics))
+
+
+def asked(metadata, now_ms):
+    unsent = metadata.poll(now_ms).unsent
+    return unsent[0] if unsent else None
+
+
+def answer(metadata, now_ms, *topics):
+    unsent = asked(metadata, now_ms)
+    assert unsent is not None, "nothing was asked"
+    metadata.on_response(unsent, response(*topics), now_ms)
+    return unsent.request
+
+
+def test_nothing_is_asked_before_somebody_wants_something(metadata):
+    assert asked(metadata, 0) is None
+    assert metadata.poll(0).wake_at_ms is None
+
+
+def test_wanted_topics_are_asked_for_at_once_and_known_after(metadata):
+    metadata.want(["t"])
+
+    request = answer(metadata, 0, topic(partitions=3))
+
+    assert [t.name for t in request.topics] == ["t"]
+    assert metadata.leader(T0) == (1, 1)
+    assert metadata.partition_count("t") == 3
+    assert (metadata.topic_id("t"), metadata.topic_name(ID)) == (ID, "t")
+    assert metadata.nodes == [Node(1, "one", 9092, "r1")]
+    assert (metadata.cluster_id, metadata.controller_id) == ("c", 1)
+    assert not metadata.refresh_pending
+
+
+def test_a_new_topic_does_not_wait_for_a_back_off(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic())
+
+    metadata.want_also("u")
+
+    assert [t.name for t in answer(metadata, 1, topic(), topic("u", topic_id=b"u" * 16)).topics] == ["t", "u"]
+
+
+def test_a_second_question_waits_for_the_back_off(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic())
+    metadata.request_refresh()
+
+    assert asked(metadata, 10) is None
+    wake = metadata.poll(10).wake_at_ms
+    assert wake is not None
+    assert 80 <= wake <= 120
+    assert asked(metadata, wake) is not None
+
+
+def test_only_one_question_is_under_way(metadata):
+    metadata.want(["t"])
+    assert asked(metadata, 0) is not None
+
+    metadata.request_refresh()
+
+    assert asked(metadata, 10_000) is None
+
+
+def test_what_is_old_is_asked_for_again(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic())
+
+    assert metadata.poll(1000).wake_at_ms == 300_000
+    assert asked(metadata, 300_000) is not None
+
+
+def test_failures_back_off_further_each_time_and_are_remembered(metadata):
+    metadata.want(["t"])
+    now, waits = 0, []
+    for _ in range(5):
+        unsent = asked(metadata, now)
+        metadata.on_failure(unsent, ConnectionFailed("nobody"), now)
+        wake = metadata.poll(now).wake_at_ms
+        waits.append(wake - now)
+        now = wake
+
+    for wait, ideal in zip(waits, [100, 200, 400, 800, 1000], strict=True):
+        assert 0.8 * ideal <= wait <= 1.2 * ideal
+    assert str(metadata.last_failure) == "nobody"
+    answer(metadata, now, topic())
+    assert metadata.last_failure is None
+
+
+def test_an_unknown_topic_is_an_error_and_looked_for_again(metadata):
+    metadata.want(["t", "u"])
+
+    answer(metadata, 0, topic(), topic("u", code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+
+    assert metadata.error("u") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert metadata.topics() == {"t"}
+    assert asked(metadata, metadata.poll(0).wake_at_ms) is not None
+
+
+def test_a_topic_that_may_not_be_seen_is_not_asked_for_again_and_again(metadata):
+    metadata.want(["t"])
+
+    answer(metadata, 0, topic(code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+    assert metadata.error("t") is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert metadata.poll(0).wake_at_ms == 300_000
+
+
+def test_a_partition_without_leader_is_asked_about_again(metadata):
+    metadata.want(["t"])
+
+    answer(metadata, 0, topic(partition_code=ErrorCode.LEADER_NOT_AVAILABLE, leader=-1))
+
+    assert metadata.leader(T0) is None
+    assert metadata.partition_count("t") == 1
+    assert metadata.poll(0).wake_at_ms < 1000
+
+
+def test_a_leader_epoch_never_goes_back(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic(epoch=7, leader=2))
+
+    metadata.request_refresh()
+    answer(metadata, 1000, topic(epoch=6, leader=1))
+
+    assert metadata.leader(T0) == (2, 7)
+
+
+def test_a_topic_made_anew_begins_with_its_own_epochs(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic(epoch=7, leader=2))
+
+    metadata.request_refresh()
+    answer(metadata, 1000, topic(epoch=0, leader=1, topic_id=b"j" * 16))
+
+    assert metadata.leader(T0) == (1, 0)
+    assert metadata.topic_name(ID) is None
+
+
+def test_a_broker_too_old_for_epochs_is_believed(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic(epoch=-1, leader=2, topic_id=NO_UUID))
+    metadata.request_refresh()
+    answer(metadata, 1000, topic(epoch=-1, leader=1, topic_id=NO_UUID))
+
+    assert metadata.leader(T0) == (1, -1)
+    assert metadata.topic_id("t") is None
+
+
+def test_a_hint_moves_the_leader_if_it_is_news(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic(epoch=3))
+    before = metadata.version
+
+    assert metadata.update_leader(T0, 5, 4, [Node(5, "five", 9092)])
+    assert not metadata.update_leader(T0, 1, 4)
+    assert not metadata.update_leader(T0, 77, 9), "a node nobody has named cannot be reached"
+
+    assert metadata.leader(T0) == (5, 4)
+    assert metadata.node(5) == Node(5, "five", 9092)
+    assert metadata.version == before + 1
+
+
+def test_all_topics_can_be_wanted(metadata):
+    metadata.want_all()
+
+    request = answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
+
+    assert request.topics is None
+    assert metadata.topics() == {"t", "u"}
+
+
+def test_topics_no_longer_wanted_are_forgotten_with_the_next_answer(metadata):
+    metadata.want(["t", "u"])
+    answer(metadata, 0, topic(), topic("u", topic_id=b"u" * 16))
+
+    metadata.want(["u"])
+    metadata.request_refresh()
+    answer(metadata, 1000, topic("u", topic_id=b"u" * 16))
+
+    assert metadata.topics() == {"u"}
+
+
+def test_a_broker_that_asks_the_client_to_start_over_changes_nothing(metadata):
+    metadata.want(["t"])
+    answer(metadata, 0, topic())
+    metadata.request_refresh()
+    unsent = asked(metadata, 1000)
+
+    metadata.on_response(unsent, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED), 1000)
+
+    assert metadata.leader(T0) == (1, 1)
+    assert metadata.poll(1000).wake_at_ms is not None
