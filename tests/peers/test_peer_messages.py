@@ -1,0 +1,156 @@
+"""Every message at every version, against the encoders of kio and kafka-python.
+
+A generated message is written by kohort and read by the peer, which must see the same values under the same names; then
+the peer writes it, byte for byte as kohort did; and kohort reads the peer's bytes back to the message it began with.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import importlib
+import io
+import re
+import uuid
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import kio.serial
+import pytest
+from hypothesis import given, settings
+from wire_values import every_version, messages
+
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.schema import Message
+
+REQUESTS_AND_RESPONSES = [(m, v) for m, v in every_version() if m.API_KEY is not None]
+FEW = settings(max_examples=4, derandomize=True, deadline=None, database=None)
+
+NEWER_THAN_THE_PEERS = {
+    ("ApiVersionsRequest", 5): "drafted in Kafka 4.4; both peers end at 4",
+    ("ApiVersionsResponse", 5): "drafted in Kafka 4.4; both peers end at 4",
+    ("DeleteGroupsRequest", 3): "drafted in Kafka 4.4; both peers end at 2",
+    ("DeleteGroupsResponse", 3): "drafted in Kafka 4.4; both peers end at 2",
+}
+"""Everything else, both peers have."""
+CASES = [(m, v) for m, v in REQUESTS_AND_RESPONSES if (m.__name__, v) not in NEWER_THAN_THE_PEERS]
+
+EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+
+
+def case_id(case: object) -> str:
+    return case.__name__ if isinstance(case, type) else f"v{case}"
+
+
+# ---------------------------------------------------------------- what a message says, whoever holds it
+
+
+def plain(message: Message, version: int) -> dict[str, Any]:
+    """The fields that the version has, as plain values; times under their name without the unit."""
+    return {
+        f.name.removesuffix("_ms"): plain_value(getattr(message, f.name), version)
+        for f in message.FIELDS
+        if version in f.versions
+    }
+
+
+def plain_value(value: Any, version: int) -> Any:
+    if isinstance(value, Message):
+        return plain(value, version)
+    if isinstance(value, list):
+        return [plain_value(v, version) for v in value]
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def plain_kio(value: Any, kind: str = "") -> Any:
+    """kio's value as ours would be: ids as bytes, times as milliseconds, errors as numbers."""
+    if is_dataclass(value):
+        return {f.name: plain_kio(getattr(value, f.name), f.metadata.get("kafka_type", "")) for f in fields(value)}
+    if isinstance(value, tuple):
+        return [plain_kio(v, kind) for v in value]
+    if value is None and kind == "uuid":
+        return bytes(16)
+    if value is None and kind == "datetime_i64":
+        return -1
+    if isinstance(value, datetime.timedelta):
+        return round(value / datetime.timedelta(milliseconds=1))
+    if isinstance(value, datetime.datetime):
+        return round((value - EPOCH) / datetime.timedelta(milliseconds=1))
+    return plain_scalar(value)
+
+
+def plain_kafka_python(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name.removesuffix("_ms"): plain_kafka_python(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_kafka_python(v) for v in value]
+    return plain_scalar(value)
+
+
+def plain_scalar(value: Any) -> Any:
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    if isinstance(value, enum.IntEnum):
+        return int(value)
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+# ---------------------------------------------------------------- the peers' classes
+
+
+def kio_class(message: type[Message], version: int) -> Any:
+    side = "request" if message.__name__.endswith("Request") else "response"
+    api = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", message.__name__.removesuffix(side.title())).lower()
+    return getattr(importlib.import_module(f"kio.schema.{api}.v{version}.{side}"), message.__name__)
+
+
+def kafka_python_class(message: type[Message]) -> Any:
+    for family in ("admin", "consumer", "metadata", "producer"):
+        found = getattr(importlib.import_module(f"kafka.protocol.{family}"), message.__name__, None)
+        if found is not None:
+            return found
+    raise AssertionError(f"kafka-python has no {message.__name__}")
+
+
+def agree_with_kio(ours: Message, version: int) -> None:
+    body = encode_bytes(ours, version)
+    theirs = kio_class(type(ours), version)
+
+    seen, size = kio.serial.entity_reader(theirs)(body, 0)
+    out = io.BytesIO()
+    kio.serial.entity_writer(theirs)(out, seen)
+
+    assert size == len(body)
+    assert plain_kio(seen) == plain(ours, version)
+    assert out.getvalue() == body
+
+
+def agree_with_kafka_python(ours: Message, version: int) -> None:
+    body = encode_bytes(ours, version)
+
+    seen = kafka_python_class(type(ours)).decode(body, version=version)
+    seen._header = None  # its decoder leaves unset what its encoder looks at
+
+    assert plain_kafka_python(seen.to_dict(json=False)) == plain(ours, version)
+    assert bytes(seen.encode(version=version)) == body
+
+
+@pytest.mark.parametrize(("message", "version"), CASES, ids=case_id)
+def test_both_peers_read_the_same_values_and_write_the_same_bytes(message: type[Message], version: int) -> None:
+    @FEW
+    @given(ours=messages(message, version))
+    def check(ours: Message) -> None:
+        agree_with_kio(ours, version)
+        agree_with_kafka_python(ours, version)
+        body = encode_bytes(ours, version)
+        assert decode(message, version, body) == (ours, len(body))
+
+    check()
+
+
+@pytest.mark.parametrize(("name", "version"), NEWER_THAN_THE_PEERS, ids=case_id)
+def test_what_the_peers_lack_is_really_not_there(name: str, version: int) -> None:
+    (message,) = {m for m, _ in REQUESTS_AND_RESPONSES if m.__name__ == name}
+    with pytest.raises(ModuleNotFoundError):
+        kio_class(message, version)
+    assert kafka_python_class(message).max_version < version
