@@ -1,0 +1,111 @@
+"""Whatever a stranger sends: its own connection may end, the broker and the others go on, memory stays bounded."""
+
+import struct
+
+import pytest
+from group_member import RawMember
+from raw_client import RawClient
+from served import Served
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.record_batch import NewRecord, build_batch
+
+MIB = 1 << 20
+
+
+def frame(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+NOT_KAFKA = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+BAD = {
+    "an http request": NOT_KAFKA,
+    "a negative length": struct.pack(">i", -1),
+    "an absurd length": struct.pack(">i", 0x7FFFFFFF),
+    "an empty frame": frame(b""),
+    "a frame shorter than its header": frame(b"\x00\x03\x00"),
+    "an unknown api": frame(struct.pack(">hhih", 4711, 0, 1, -1)),
+    "an unknown version": frame(struct.pack(">hhih", 0, 99, 1, -1)),
+    "a negative version": frame(struct.pack(">hhih", 3, -1, 1, -1)),
+    "a client id beyond the frame": frame(struct.pack(">hhih", 3, 1, 1, 500)),
+    "a client id that is no text": frame(struct.pack(">hhih", 3, 1, 1, 2) + b"\xff\xfe" + struct.pack(">i", 0)),
+    "an array of two billion topics": frame(struct.pack(">hhihi", 3, 1, 1, -1, 0x7FFFFFFF)),
+    "a body that ends too soon": frame(struct.pack(">hhih", 12, 3, 1, -1) + b"\x00\x05abc"),
+    "bytes after the body": frame(struct.pack(">hhihi", 3, 1, 1, -1, 0) + b"tail"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_bad_bytes_end_their_own_connection_only(bootstrap, client, bad):
+    with RawClient(bootstrap) as stranger:
+        stranger.send_bytes(bad)
+        assert stranger.is_closed_by_peer()
+
+    assert client.metadata("still-here").error_code == 0
+
+
+def test_a_frame_that_never_ends_is_waited_for_without_harm(bootstrap, client):
+    with RawClient(bootstrap) as stranger:
+        stranger.send_bytes(struct.pack(">i", 1000) + b"\x00\x03")
+        assert client.metadata("still-here").error_code == 0
+
+
+def test_a_newer_api_versions_is_told_what_is_served(client):
+    client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 5, -1))
+    client._asked.append((5, ApiVersionsRequest(), 0))
+
+    answer = client.take()
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 4)]
+
+
+def test_a_batch_with_a_wrong_crc_is_refused_and_nothing_is_stored(client):
+    client.create("crc")
+    broken = bytearray(build_batch([NewRecord(None, b"value")]))
+    broken[-3] ^= 0xFF
+
+    assert client.produce("crc", batch=bytes(broken)).error_code == ErrorCode.CORRUPT_MESSAGE
+    assert client.read_all("crc") == []
+
+
+def test_a_commit_from_a_stale_generation_is_refused(client):
+    client.create("stale")
+    member = RawMember(client, "stale", ["stale"])
+    member.join()
+    member.sync({member.member_id: {"stale": [0]}})
+
+    assert member.commit("stale", 0, 5, generation=member.generation - 1) == ErrorCode.ILLEGAL_GENERATION
+    assert member.commit("stale", 0, 5) == 0
+
+
+# ---------------------------------------------------------------- memory, on a process of its own
+
+
+def test_memory_stays_bounded_whatever_peers_do():
+    with Served("--quiet") as served:
+        with RawClient(served.bootstrap) as client:
+            client.create("big")
+            client.produce("big", bytes(MIB - 1000))
+        before = served.memory_bytes()
+        strangers = [RawClient(served.bootstrap) for _ in range(40)]
+        for stranger in strangers:  # each promises 100 MB and sends little
+            stranger.send_bytes(struct.pack(">i", 100_000_000) + b"x" * 1000)
+        asked = FetchPartition(partition=0, partition_max_bytes=64 * MIB)
+        request = FetchRequest(
+            max_bytes=64 * MIB, session_epoch=-1, topics=[FetchTopic(topic="big", partitions=[asked])]
+        )
+        greedy = [RawClient(served.bootstrap) for _ in range(5)]
+        for one in greedy:  # each asks for a thousand megabytes and reads nothing
+            one.send_bytes(b"".join(one.request_bytes(request, 12) for _ in range(1000)))
+        with RawClient(served.bootstrap) as client:
+            for _ in range(20):
+                assert client.metadata("big").error_code == 0
+            grown = served.memory_bytes() - before
+
+        assert grown < 64 * MIB
+        assert len(greedy[0].take().responses[0].partitions[0].records) > MIB - 1000
+        for one in [*strangers, *greedy]:
+            one.close()

@@ -1,0 +1,105 @@
+"""Produce and Fetch through a socket: long polls, order, pipelining, acks=0."""
+
+import time
+
+import pytest
+from raw_client import RawClient, fetch_request
+
+from kohort.errors import ErrorCode
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import NewRecord, build_batch
+
+
+def test_records_come_back_in_order(client):
+    client.create("order")
+    for i in range(20):
+        assert client.produce("order", b"%d" % i).base_offset == i
+
+    assert client.read_all("order") == [b"%d" % i for i in range(20)]
+
+
+def test_a_long_poll_ends_with_the_first_record(bootstrap, client):
+    client.create("poll")
+    client.send(fetch_request("poll", max_wait_ms=15_000), 12)
+    started = time.monotonic()
+
+    with RawClient(bootstrap) as writer:
+        writer.produce("poll", b"now")
+    got = client.take().responses[0].partitions[0]
+
+    assert bytes(got.records).endswith(b"now\x00")
+    assert time.monotonic() - started < 10
+
+
+def test_a_long_poll_ends_with_its_time(client):
+    client.create("quiet")
+    started = time.monotonic()
+
+    got = client.fetch("quiet", max_wait_ms=300)
+
+    assert not got.records
+    assert 0.29 <= time.monotonic() - started < 5
+
+
+def test_requests_sent_ahead_are_answered_in_order(client):
+    client.create("ahead")
+    sent = [client.request_bytes(fetch_request("ahead", max_wait_ms=1), 12) for _ in range(50)]
+
+    client.send_bytes(b"".join(sent))
+
+    assert [client.take().error_code for _ in sent] == [0] * 50
+
+
+def test_a_large_batch_travels_whole_in_both_directions(client):
+    client.create("large")
+    value = bytes(range(256)) * 4000
+
+    assert client.produce("large", value).error_code == 0
+
+    assert client.read_all("large") == [value]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_every_codec_passes_through_untouched(client, codec):
+    topic = f"codec-{codec.name.lower()}"
+    client.create(topic)
+    batch = build_batch([NewRecord(b"k", b"v" * 1000, [("h", None)], 5)] * 10, codec=codec)
+
+    client.produce(topic, batch=batch)
+
+    assert bytes(client.fetch(topic).records)[21:] == batch[21:]
+
+
+def test_a_compressed_bomb_is_stored_and_sent_as_it_came(client):
+    client.create("bomb")
+    bomb = build_batch([NewRecord(None, bytes(40_000_000))], codec=Codec.GZIP)
+    assert len(bomb) < 100_000
+
+    assert client.produce("bomb", batch=bomb).error_code == 0
+    assert bytes(client.fetch("bomb").records)[21:] == bomb[21:]
+
+
+def test_acks_0_is_not_answered_and_closes_the_connection_on_failure(bootstrap):
+    with RawClient(bootstrap) as client:
+        client.create("fire")
+        from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+        def forget(topic: str) -> None:
+            part = PartitionProduceData(index=0, records=build_batch([NewRecord(None, b"v")]))
+            data = [TopicProduceData(name=topic, partition_data=[part])]
+            client.send(ProduceRequest(acks=0, timeout_ms=1, topic_data=data), 9, answered=False)
+
+        forget("fire")
+        assert client.read_all("fire") == [b"v"]
+        forget("nowhere")
+        assert client.is_closed_by_peer()
+
+
+def test_an_idempotent_producers_retry_is_stored_once(client):
+    client.create("once")
+    first = build_batch([NewRecord(None, b"1")], producer_id=5, producer_epoch=0, base_sequence=0)
+    gap = build_batch([NewRecord(None, b"3")], producer_id=5, producer_epoch=0, base_sequence=2)
+
+    assert [client.produce("once", batch=first).base_offset for _ in range(3)] == [0, 0, 0]
+    assert client.produce("once", batch=gap).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert client.read_all("once") == [b"1"]

@@ -1,0 +1,124 @@
+"""The server around the broker: addresses, folders, options, start and stop."""
+
+import asyncio
+import socket
+
+import pytest
+from raw_client import RawClient
+
+import kohort
+from kohort.aio.server import Server, bind, storage_in
+from kohort.config import BrokerConfig, parse_config
+from kohort.errors import ConfigError, DataDirInUse, UsageError
+
+
+def test_an_embedded_broker_serves_on_a_free_port():
+    with kohort.Broker() as one, kohort.Broker() as other:
+        assert one.port != other.port
+        with RawClient(one.bootstrap) as client:
+            client.create("a")
+            assert client.produce("a", b"v").base_offset == 0
+        assert len(one.cluster_id) == 22
+
+
+def test_its_data_outlives_it_in_a_folder(tmp_path):
+    with kohort.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap) as client:
+        client.create("a")
+        client.produce("a", b"kept")
+
+    with kohort.Broker(data_dir=tmp_path) as broker, RawClient(broker.bootstrap) as client:
+        assert client.read_all("a") == [b"kept"]
+
+
+def test_it_runs_on_the_callers_loop_too():
+    async def story() -> int:
+        async with kohort.Broker() as broker:
+            reader, writer = await asyncio.open_connection("127.0.0.1", broker.port)
+            writer.write(b"\x00\x00\x00\x0a\x00\x12\x00\x00\x00\x00\x00\x07\xff\xff")
+            head = await reader.readexactly(8)
+            writer.close()
+            await writer.wait_closed()
+            return int.from_bytes(head[4:], "big")
+
+    assert asyncio.run(story()) == 7
+
+
+def test_options_are_given_by_kafkas_names_or_as_words():
+    with kohort.Broker({"num.partitions": 3}, auto_create_topics_enable=True) as broker:
+        with RawClient(broker.bootstrap) as client:
+            assert len(client.metadata("made").partitions) == 3
+
+
+def test_a_wrong_option_names_the_nearest_and_starts_nothing():
+    with pytest.raises(ConfigError, match="did you mean num.partitions"):
+        kohort.Broker({"num.partition": 3})
+    with pytest.raises(ConfigError, match="whole number"):
+        kohort.Broker(num_partitions="many")
+
+
+def test_a_broker_that_does_not_run_has_no_address():
+    with pytest.raises(UsageError, match="not running"):
+        _ = kohort.Broker().bootstrap
+
+
+def test_a_folder_in_use_is_refused_and_its_broker_goes_on(tmp_path):
+    with kohort.Broker(data_dir=tmp_path) as broker:
+        with pytest.raises(DataDirInUse):
+            kohort.Broker(data_dir=tmp_path).start()
+        with RawClient(broker.bootstrap) as client:
+            client.create("a")
+
+
+def test_a_port_in_use_is_refused_before_the_folder_is_touched(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"port {port} on 127.0.0.1 is in use by another program"):
+            kohort.Broker(data_dir=tmp_path / "data", listen=f"127.0.0.1:{port}").start()
+
+    assert not (tmp_path / "data").exists()
+
+
+def test_an_address_that_is_not_ours_is_refused():
+    with pytest.raises(ConfigError, match="cannot listen on 192.0.2.1"):
+        bind(parse_config(BrokerConfig, {"host.name": "192.0.2.1", "port": 0}))
+
+
+def test_listening_everywhere_needs_an_address_to_advertise():
+    with pytest.raises(ConfigError, match="advertised.listeners"):
+        bind(parse_config(BrokerConfig, {"host.name": "0.0.0.0", "port": 0}))
+
+
+def test_a_failed_start_leaves_nothing_behind(tmp_path):
+    (tmp_path / "kohort-topics.json").write_text("{")
+
+    with pytest.raises(kohort.StorageError, match=r"kohort-topics\.json"):
+        kohort.Broker(data_dir=tmp_path).start()
+
+    (tmp_path / "kohort-topics.json").unlink()
+    with kohort.Broker(data_dir=tmp_path):
+        pass
+
+
+def test_an_error_inside_the_broker_costs_one_connection(monkeypatch, caplog):
+    from kohort.broker import dispatch
+    from kohort.wire.messages.cluster import DescribeClusterRequest
+
+    def fail(*_args):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(dispatch, "HANDLERS", {**dispatch.HANDLERS, 60: fail})
+    with kohort.Broker() as broker, RawClient(broker.bootstrap) as unlucky, RawClient(broker.bootstrap) as other:
+        unlucky.send(DescribeClusterRequest(), 0)
+        assert unlucky.is_closed_by_peer()
+        other.create("a")
+
+    assert "an error in the broker, on Received" in caplog.text
+
+
+def test_a_server_can_be_stopped_twice():
+    async def story() -> None:
+        server = await Server.start(parse_config(BrokerConfig, {"port": 0}), storage_in(None))
+        await server.stop()
+        await server.stop()
+
+    asyncio.run(story())

@@ -1,0 +1,102 @@
+"""Kafka's server.properties, as far as it means anything here."""
+
+import pytest
+
+from kohort.config import BrokerConfig, parse_config
+from kohort.config.listeners import parse_listener
+from kohort.config.server_properties import parse_properties, understand
+from kohort.errors import ConfigError
+
+KAFKAS_OWN = """
+# The role of this server.
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+log.dirs=/tmp/kraft-combined-logs
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+
+
+def test_the_file_that_comes_with_kafka_is_understood():
+    said = understand(parse_properties(KAFKAS_OWN))
+
+    config = parse_config(BrokerConfig, said.options)
+    assert (config.listen_host, config.listen_port, config.node_id) == ("127.0.0.1", 9092, 1)
+    assert config.log_retention_ms == 168 * 3_600_000
+    assert said.data_dir == "/tmp/kraft-combined-logs"
+    assert "num.io.threads" in said.ignored
+    assert "num.partitions" not in said.ignored
+
+
+def test_comments_colons_spaces_and_continuations_are_javas():
+    text = "! a comment\n a : 1 \nb=x\\\n   y\n\n# end\nc=\n"
+
+    assert parse_properties(text) == {"a": "1", "b": "xy", "c": ""}
+
+
+def test_a_line_that_is_none_is_named():
+    with pytest.raises(ConfigError, match="line 2: expected name=value, found 'what'"):
+        parse_properties("a=1\nwhat\n")
+
+
+def test_a_typo_gets_the_nearest_name():
+    with pytest.raises(ConfigError, match=r"unknown option 'num\.partition'; did you mean num\.partitions\?"):
+        understand({"num.partition": "3"})
+
+
+def test_security_that_is_not_served_is_an_error_and_not_a_warning():
+    for name in ("ssl.keystore.location", "sasl.enabled.mechanisms", "authorizer.class.name"):
+        with pytest.raises(ConfigError, match="serves plaintext without authentication"):
+            understand({name: "x"})
+    with pytest.raises(ConfigError, match="only PLAINTEXT:// is served"):
+        understand({"listeners": "SSL://localhost:9093"})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"log.retention.hours": "2"}, "7200000"),
+        ({"log.retention.hours": "2", "log.retention.minutes": "1"}, "60000"),
+        ({"log.retention.hours": "2", "log.retention.ms": "5"}, "5"),
+        ({"log.retention.hours": "-1"}, "-1"),
+    ],
+)
+def test_milliseconds_win_over_minutes_and_minutes_over_hours(given, expected):
+    assert understand(given).options["log.retention.ms"] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PLAINTEXT://kohort:9092", ("kohort", 9092)),
+        ("127.0.0.1:0", ("127.0.0.1", 0)),
+        ("[::1]:9092", ("::1", 9092)),
+        (":9092", ("", 9092)),
+    ],
+)
+def test_a_listener_is_host_and_port(text, expected):
+    assert parse_listener(text, "listeners") == expected
+
+
+@pytest.mark.parametrize("text", ["localhost", "localhost:", "localhost:http", "h:70000", "SSL://h:1"])
+def test_anything_else_is_none(text):
+    with pytest.raises(ConfigError, match="listeners="):
+        parse_listener(text, "listeners")
