@@ -1,0 +1,225 @@
+"""OffsetCommit: who may, in which state, and what is stored."""
+
+import pytest
+from coordinator_stage import GROUP, Stage
+
+from kohort.coordinator.journal import RoundOpened
+from kohort.coordinator.records import OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_records import OffsetCommitValue
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+T0 = {("t", 0): 5}
+
+
+class TestWhoMayCommit:
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [
+            ({}, ErrorCode.NONE),
+            ({"generation": -1}, ErrorCode.ILLEGAL_GENERATION),
+            ({"generation": 99}, ErrorCode.ILLEGAL_GENERATION),
+            ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"member_id": "", "generation": -1}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"instance_id": "unknown"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"group": "nobody"}, ErrorCode.ILLEGAL_GENERATION),
+            ({"group": "nobody", "version": 9}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ],
+    )
+    def test_in_a_stable_group(self, stage, change, code):
+        (a,), generation = stage.stable(1)
+
+        assert stage.commit(T0, **({"member_id": a, "generation": generation} | change)) == [code]
+
+    def test_a_member_while_others_join_so_that_it_can_when_it_must_give_up_partitions(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+
+        assert stage.commit(T0, member_id=b, generation=generation) == [ErrorCode.NONE]
+
+    def test_nobody_while_the_generation_is_being_assigned(self, stage):
+        member_id, ticket = stage.enter()
+        generation = stage.answer(ticket).generation_id
+
+        assert stage.commit(T0, member_id=member_id, generation=generation) == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+    def test_a_static_member_under_its_latest_id_only(self, stage):
+        first = stage.answer(stage.join(instance_id="i")).member_id
+        stage.sync(first, 1, {first: b""}, instance_id="i")
+        second = stage.answer(stage.join(instance_id="i")).member_id
+
+        assert stage.commit(T0, member_id=first, generation=1, instance_id="i") == [ErrorCode.FENCED_INSTANCE_ID]
+        assert stage.commit(T0, member_id=second, generation=1, instance_id="i") == [ErrorCode.NONE]
+
+    def test_anyone_without_a_generation_when_the_group_is_empty(self, stage):
+        (a,), generation = stage.stable(1)
+        stage.leave(a)
+
+        assert stage.commit(T0) == [ErrorCode.NONE]
+        assert stage.commit(T0, member_id=a, generation=generation) == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+    def test_anyone_to_a_group_that_is_not_there_which_makes_a_simple_one(self, stage):
+        assert stage.commit(T0, group="simple") == [ErrorCode.NONE]
+        assert stage.commit(T0, group="simple", generation=3) == [ErrorCode.UNKNOWN_MEMBER_ID]
+        assert stage.commit({("t", 0): 6}, group="simple") == [ErrorCode.NONE]
+
+    def test_anyone_to_the_group_without_a_name_as_old_clients_do(self, stage):
+        assert stage.commit(T0, group="") == [ErrorCode.NONE]
+
+
+class TestASessionIsRenewed:
+    @pytest.fixture
+    def pair(self, stage):
+        return stage.stable(2)
+
+    def test_by_a_commit(self, stage, pair):
+        (a, _), generation = pair
+        stage.advance(9_000)
+        stage.commit(T0, member_id=a, generation=generation)
+        stage.advance(9_000)
+
+        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS  # the other one is out
+
+    def test_not_by_one_that_is_refused_while_the_generation_is_being_assigned(self, stage, pair):
+        (a, b), generation = pair
+        stage.join(a)
+        stage.join(b)
+        stage.advance(9_000)
+        stage.commit(T0, member_id=a, generation=generation + 1)
+        stage.heartbeat(b, generation + 1)
+        stage.advance(1_000)
+
+        assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class TestWhatIsStored:
+    def test_is_one_record_per_partition_in_one_write(self, stage):
+        (a,), generation = stage.stable(1)
+        before = len(stage.records())
+
+        stage.commit({("t", 0): 5, ("u", 1): 7}, member_id=a, generation=generation, metadata="m", version=6)
+
+        def value(offset: int, topic: str) -> OffsetCommitValue:
+            return OffsetCommitValue(
+                offset=offset, metadata="m", commit_timestamp=stage.now, topic_id=stage.topics.topic_id(topic)
+            )
+
+        assert stage.records()[before:] == [
+            OffsetCommitted(GROUP, "t", 0, value(5, "t")),
+            OffsetCommitted(GROUP, "u", 1, value(7, "u")),
+        ]
+
+    @pytest.mark.parametrize("version", [2, 3, 4])
+    def test_expires_when_a_commit_of_v2_to_v4_says_so(self, stage, version):
+        stage.commit(T0, version=version, retention_ms=60_000)
+
+        (record,) = stage.records()
+        assert record.value.expire_timestamp == stage.now + 60_000
+
+    def test_has_the_leader_epoch(self, stage):
+        p = OffsetCommitRequestPartition(partition_index=1, committed_offset=2, committed_leader_epoch=9)
+        topics = [OffsetCommitRequestTopic(name="t", partitions=[p])]
+        stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
+
+        (record,) = stage.records()
+        assert (record.value.leader_epoch, record.value.metadata) == (9, "")
+
+
+class TestAPartitionAlone:
+    def test_is_refused_where_its_topic_is_not_known_and_the_others_go_on(self, stage):
+        codes = stage.commit({("t", 0): 1, ("t", 4): 1, ("t", -1): 1, ("nope", 0): 1, ("u", 1): 1})
+
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [ErrorCode.NONE, unknown, unknown, unknown, ErrorCode.NONE]
+        assert [(r.topic, r.partition) for r in stage.records()] == [("t", 0), ("u", 1)]
+
+    def test_keeps_its_own_error_when_the_group_refuses_the_rest(self, stage):
+        codes = stage.commit({("t", 0): 1, ("nope", 0): 1}, generation=5)
+
+        assert codes == [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    @pytest.mark.parametrize(
+        ("metadata", "fits"), [("é" * 10, True), ("é" * 11, False), ("😀" * 5, True), ("😀" * 6, False)]
+    )
+    def test_has_a_limit_for_metadata_that_counts_as_java_counts(self, metadata, fits):
+        stage = Stage(offset_metadata_max_bytes=10)
+
+        (code,) = stage.commit(T0, metadata=metadata)
+
+        assert code == (ErrorCode.NONE if fits else ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        assert len(stage.records()) == int(fits)
+
+    def test_is_named_by_topic_id_from_v10(self, stage):
+        unknown = b"\x09" * 16
+        p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)
+        topics = [
+            OffsetCommitRequestTopic(topic_id=topic_id, partitions=[p])
+            for topic_id in (stage.topics.topic_id("u"), unknown)
+        ]
+
+        answer = stage.answer(stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 10))
+
+        def answered(topic_id: bytes, code: ErrorCode) -> OffsetCommitResponseTopic:
+            result = OffsetCommitResponsePartition(partition_index=0, error_code=code)
+            return OffsetCommitResponseTopic(topic_id=topic_id, partitions=[result])
+
+        assert answer == OffsetCommitResponse(
+            topics=[
+                answered(stage.topics.topic_id("u"), ErrorCode.NONE),
+                answered(unknown, ErrorCode.UNKNOWN_TOPIC_ID),
+            ]
+        )
+        assert [r.topic for r in stage.records()] == ["u"]
+
+
+class TestAnAppendThatFails:
+    @pytest.mark.parametrize(
+        ("raw", "told"),
+        [
+            (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+            (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+            (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+            (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+            (ErrorCode.NETWORK_EXCEPTION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+            (ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION),
+        ],
+    )
+    def test_is_told_to_every_partition_that_had_been_accepted(self, stage, raw, told):
+        (a,), generation = stage.stable(1)
+        stage.refuse_with = ApiError(raw)
+
+        codes = stage.commit({("t", 0): 1, ("nope", 0): 1}, member_id=a, generation=generation)
+
+        assert codes == [told, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert stage.heartbeat(a, generation) == ErrorCode.NONE
+
+    def test_leaves_the_round_under_way_alone(self, stage):
+        (a, b), generation = stage.stable(2)
+        rejoin = stage.join(a)
+        stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+        stage.commit(T0, member_id=b, generation=generation)
+
+        assert stage.answer(rejoin) is None
+
+
+def test_what_a_member_commits_and_whether_it_moves_on_is_kept_as_evidence(stage):
+    (a, _), generation = stage.stable(2)
+    stage.commit({("t", 0): 5}, member_id=a, generation=generation)
+    at_ms = stage.now
+    stage.advance(1000)
+    stage.commit({("t", 0): 5}, member_id=a, generation=generation)
+    stage.leave(a)
+
+    (opened,) = [e for e in stage.entries(RoundOpened) if e.trigger.event == "member_left"]
+    assert (opened.trigger.vitals.commits, opened.trigger.vitals.last_progress_ms) == (2, at_ms)

@@ -1,0 +1,194 @@
+"""DescribeGroups, ListGroups, DeleteGroups."""
+
+import pytest
+from coordinator_stage import GROUP, RANGE, assignment
+
+from kohort.coordinator.journal import GroupDeleted
+from kohort.coordinator.records import GroupWritten, OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribedGroupMember,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+
+def describe(stage, *groups: str, version: int = 6):
+    return stage.answer(stage.ask(DescribeGroupsRequest(groups=list(groups)), version)).groups
+
+
+def list_groups(stage, states=(), types=(), version: int = 5):
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    return {g.group_id: g for g in stage.answer(stage.ask(request, version)).groups}
+
+
+def delete(stage, *groups: str):
+    response = stage.answer(stage.ask(DeleteGroupsRequest(groups_names=list(groups)), 2, client_id="admin"))
+    return {r.group_id: r.error_code for r in response.results}
+
+
+class TestDescribeGroups:
+    def test_shows_members_with_what_they_said_and_were_given_in_a_stable_group(self, stage):
+        (a,), _ = stage.stable(1, client_id="app")
+
+        assert describe(stage, GROUP) == [
+            DescribedGroup(
+                group_id=GROUP,
+                group_state="Stable",
+                protocol_type="consumer",
+                protocol_data="range",
+                members=[
+                    DescribedGroupMember(
+                        member_id=a,
+                        client_id="app",
+                        client_host="/127.0.0.1",
+                        member_metadata=RANGE[0][1],
+                        member_assignment=assignment(("t", 0)),
+                    )
+                ],
+            )
+        ]
+
+    def test_shows_members_without_it_in_any_other_state(self, stage):
+        (a, b), _ = stage.stable(2)
+        stage.join(a)
+
+        (group,) = describe(stage, GROUP)
+
+        assert (group.group_state, group.protocol_type, group.protocol_data) == ("PreparingRebalance", "consumer", "")
+        assert [(m.member_id, m.member_metadata, m.member_assignment) for m in group.members] == [
+            (a, b"", b""),
+            (b, b"", b""),
+        ]
+
+    def test_shows_a_simple_group_as_empty_and_of_no_type(self, stage):
+        stage.commit({("t", 0): 1}, group="simple")
+
+        assert describe(stage, "simple") == [DescribedGroup(group_id="simple", group_state="Empty")]
+
+    @pytest.mark.parametrize("version", [0, 5])
+    def test_calls_a_missing_group_dead_up_to_v5(self, stage, version):
+        assert describe(stage, "nobody", version=version) == [DescribedGroup(group_id="nobody", group_state="Dead")]
+
+    def test_does_not_find_a_missing_group_from_v6(self, stage):
+        (group,) = describe(stage, "nobody")
+
+        assert (group.error_code, group.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+        assert "nobody" in group.error_message
+
+    def test_answers_each_group_for_itself(self, stage):
+        stage.stable(1)
+
+        codes = [g.error_code for g in describe(stage, "", GROUP)]
+
+        assert codes == [ErrorCode.INVALID_GROUP_ID, ErrorCode.NONE]
+
+    def test_is_refused_per_group_where_the_group_is_not_coordinated(self, stage):
+        stage.unload()
+
+        assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]
+        assert stage.answer(stage.ask(DescribeGroupsRequest(groups=[]), 0)) == DescribeGroupsResponse()
+
+
+class TestListGroups:
+    @pytest.fixture
+    def stage(self, stage):
+        stage.stable(1, group="stable")
+        stage.commit({("t", 0): 1}, group="simple")
+        (a,), _ = stage.stable(1, group="empty")
+        stage.leave(a, group="empty")
+        return stage
+
+    def test_has_every_group_with_its_type_and_state(self, stage):
+        assert list_groups(stage) == {
+            name: ListedGroup(group_id=name, protocol_type=protocol, group_state=state, group_type="classic")
+            for name, protocol, state in [
+                ("stable", "consumer", "Stable"),
+                ("simple", "", "Empty"),
+                ("empty", "consumer", "Empty"),
+            ]
+        }
+
+    @pytest.mark.parametrize(
+        ("states", "types", "names"),
+        [
+            ([" sTable "], [], {"stable"}),
+            (["Empty", "Stable"], [], {"stable", "simple", "empty"}),
+            (["Dead"], [], set()),
+            (["nonsense"], [], set()),
+            ([], ["CLASSIC"], {"stable", "simple", "empty"}),
+            ([], ["consumer"], set()),
+            ([], ["nonsense", "classic"], {"stable", "simple", "empty"}),
+            (["stable"], ["classic"], {"stable"}),
+        ],
+    )
+    def test_is_filtered_by_state_and_type(self, stage, states, types, names):
+        assert list_groups(stage, states, types).keys() == names
+
+    def test_fails_whole_while_a_partition_is_loading(self, stage):
+        stage.unload()
+        stage.coordinator.start_loading(0)
+
+        response = stage.answer(stage.ask(ListGroupsRequest(), 5))
+
+        assert response == ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def test_skips_partitions_that_are_elsewhere(self, stage):
+        stage.unload()
+
+        assert stage.answer(stage.ask(ListGroupsRequest(), 5)) == ListGroupsResponse()
+
+
+class TestDeleteGroups:
+    def test_buries_an_empty_group_and_its_offsets_in_one_write(self, stage):
+        (a,), _ = stage.stable(1)
+        stage.leave(a)
+        stage.commit({("t", 0): 1})
+        before = len(stage.records())
+
+        assert delete(stage, GROUP) == {GROUP: ErrorCode.NONE}
+
+        assert stage.records()[before:] == [OffsetCommitted(GROUP, "t", 0, None), GroupWritten(GROUP, None)]
+        assert list_groups(stage) == {}
+        (entry,) = stage.entries(GroupDeleted)
+        assert (entry.why, entry.by.client_id) == ("deleted", "admin")
+
+    def test_answers_each_id_once_and_for_itself(self, stage):
+        stage.stable(1)
+
+        assert delete(stage, "", "nobody", GROUP, "nobody") == {
+            "": ErrorCode.INVALID_GROUP_ID,
+            "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
+            GROUP: ErrorCode.NON_EMPTY_GROUP,
+        }
+
+    def test_forgets_who_was_about_to_join(self, stage):
+        pending = stage.answer(stage.join()).member_id
+
+        assert delete(stage, GROUP) == {GROUP: ErrorCode.NONE}
+
+        assert stage.answer(stage.join(pending)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_leaves_the_group_as_it_was_when_the_write_fails(self, stage):
+        stage.commit({("t", 0): 1})
+        stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+        assert delete(stage, GROUP) == {GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+
+        assert list_groups(stage).keys() == {GROUP}
+        assert stage.entries(GroupDeleted) == []
+
+    def test_is_refused_per_group_where_the_group_is_not_coordinated(self, stage):
+        stage.unload()
+        request = DeleteGroupsRequest(groups_names=["x"])
+
+        assert stage.answer(stage.ask(request, 2)) == DeleteGroupsResponse(
+            results=[DeletableGroupResult(group_id="x", error_code=ErrorCode.NOT_COORDINATOR)]
+        )

@@ -1,0 +1,221 @@
+"""Decide, append, replay, release: appends that fail, partitions that load and leave."""
+
+import pytest
+from coordinator_stage import GROUP, RANGE, Stage, assignment
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    GroupLoaded,
+    RoundClosed,
+    RoundDropped,
+    RoundOpened,
+    RoundSettled,
+)
+from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record
+from kohort.errors import ApiError, CorruptLog, ErrorCode, StorageError
+from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+
+FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+
+class TestAFirstJoinThatCannotBeWritten:
+    def test_is_refused_and_leaves_no_group(self, stage):
+        stage.refuse_with = FULL
+
+        answer = stage.answer(stage.join())
+
+        assert (answer.error_code, answer.generation_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+        stage.refuse_with = None
+        assert stage.answer(stage.leave("x")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert stage.coordinator.wake_at_ms > stage.now + 100_000  # nothing but the sweep
+
+    def test_of_an_old_version_has_its_parked_join_refused(self):
+        stage = Stage(group_initial_rebalance_delay_ms=3000)
+        stage.refuse_with = FULL
+
+        answer = stage.answer(stage.join(version=3))
+
+        assert answer.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class TestAnAssignmentThatCannotBeWritten:
+    @pytest.fixture
+    def dropped(self, stage):
+        """A pair whose next generation could not be written; the members, and the tickets of their syncs."""
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+        stage.join(b)
+        waiting = stage.sync(b, generation + 1)
+        stage.journal.clear()
+        stage.refuse_with = FULL
+        leader = stage.sync(a, generation + 1, {a: assignment(("t", 0))})
+        stage.refuse_with = None
+        return a, b, generation, waiting, leader
+
+    def test_is_refused_to_all_who_wait(self, stage, dropped):
+        *_, waiting, leader = dropped
+
+        assert [stage.answer(t).error_code for t in (waiting, leader)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
+
+    def test_is_followed_by_a_new_round_in_which_no_generation_goes_back(self, stage, dropped):
+        a, b, generation, *_ = dropped
+
+        assert stage.heartbeat(a, generation + 1) == ErrorCode.ILLEGAL_GENERATION
+        first, second = stage.join(a), stage.join(b)
+
+        assert [stage.answer(t).generation_id for t in (first, second)] == [generation + 2] * 2
+
+    def test_is_told_in_the_journal_and_never_as_written(self, stage, dropped):
+        assert stage.entries(AssignmentWritten, RoundSettled) == []
+        (entry,) = stage.entries(RoundDropped)
+        assert entry.error == "COORDINATOR_NOT_AVAILABLE"
+        assert stage.entries(RoundOpened)[-1].trigger.event == "append_failed"
+
+    def test_leaves_members_that_expire_like_any_others(self, stage, dropped):
+        stage.advance(200_000)
+
+        assert stage.records()[-1].value.members == []
+
+
+class TestAnEmptyGroupThatCannotBeWritten:
+    def test_is_tried_again_until_it_can(self, stage):
+        (a,), generation = stage.stable(1)
+        stage.refuse_with = StorageError("disk full")
+
+        assert stage.answer(stage.leave(a)).error_code == ErrorCode.NOT_COORDINATOR
+        stage.advance(60_000)
+        stage.refuse_with = None
+        stage.advance(60_000)
+
+        last = stage.records()[-1].value
+        assert (last.members, last.generation > generation) == ([], True)
+
+
+class TestAPartition:
+    def test_that_is_elsewhere_is_not_coordinated_here(self, stage):
+        stage.unload()
+
+        assert stage.answer(stage.join()).error_code == ErrorCode.NOT_COORDINATOR
+        assert stage.heartbeat("m", 1) == ErrorCode.NOT_COORDINATOR
+        assert stage.commit({("t", 0): 1, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR] * 2
+
+    def test_that_is_loading_asks_for_patience_but_keeps_members_alive(self, stage):
+        stage.unload()
+        stage.coordinator.start_loading(stage.coordinator.partition_of(GROUP))
+
+        assert stage.answer(stage.join()).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert stage.answer(stage.ask(HeartbeatRequest(group_id=GROUP), 4)) == HeartbeatResponse()
+
+    def test_that_leaves_sends_everyone_who_waits_elsewhere(self, stage):
+        (a, b), generation = stage.stable(2)
+        joining = stage.join(a)
+        (c, d), other = stage.stable(2, group="h")
+        stage.join(c, group="h")
+        stage.join(d, group="h")
+        syncing = stage.sync(d, other + 1, group="h")
+
+        stage.unload()
+
+        assert stage.answer(joining).error_code == ErrorCode.NOT_COORDINATOR
+        assert stage.answer(syncing).error_code == ErrorCode.NOT_COORDINATOR
+        assert stage.coordinator.wake_at_ms is None
+        assert stage.heartbeat(b, generation) == ErrorCode.NOT_COORDINATOR
+
+    def test_that_cannot_be_read_is_not_coordinated(self, stage):
+        stage.unload()
+        partition = stage.coordinator.partition_of(GROUP)
+
+        with pytest.raises(CorruptLog):
+            stage.coordinator.load(partition, [(b"\x00\x02\x00\x01g", b"\x00\x63")], stage.now)
+
+        assert stage.answer(stage.join()).error_code == ErrorCode.NOT_COORDINATOR
+        assert stage.coordinator.load(partition, [], stage.now) == []
+        assert stage.answer(stage.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+class TestAfterARestart:
+    def test_a_stable_group_goes_on_as_if_nothing_had_been(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.commit({("t", 0): 5}, member_id=a, generation=generation)
+        stage.advance(9_999)
+
+        stage.restart()
+        stage.advance(9_999)
+
+        assert [stage.heartbeat(m, generation) for m in (a, b)] == [ErrorCode.NONE] * 2
+        assert stage.answer(stage.sync(b, generation)).assignment == assignment(("t", 1))
+        assert stage.answer(stage.join(b)).generation_id == generation
+        (loaded,) = stage.entries(GroupLoaded)
+        assert (loaded.generation, [w.member_id for w in loaded.members]) == (generation, [a, b])
+        assert loaded.partitions == {a: {"t": (0,)}, b: {"t": (1,)}}
+
+    def test_silent_members_expire(self, stage):
+        stage.stable(2)
+        stage.restart()
+
+        stage.advance(100_000)
+
+        assert stage.records()[-1].value.members == []
+
+    def test_a_round_that_was_under_way_never_was(self, stage):
+        (a, b), generation = stage.stable(2)
+        stage.join(a)
+
+        stage.restart()
+
+        assert stage.heartbeat(b, generation) == ErrorCode.NONE
+
+    def test_a_group_that_is_too_large_by_now_rebalances(self, stage):
+        (a, _, _), generation = stage.stable(3)
+        stage.config = Stage(group_max_size=2).config
+
+        stage.restart()
+
+        assert stage.heartbeat(a, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+        assert stage.entries(RoundOpened)[-1].trigger.event == "over_capacity"
+
+    def test_members_of_the_oldest_records_have_their_session_timeout_for_rebalances(self, stage):
+        member = MemberMetadata(member_id="m", session_timeout=7000, subscription=RANGE[0][1])
+        value = GroupMetadataValue(
+            protocol_type="consumer", generation=3, protocol="range", leader="m", members=[member]
+        )
+        stage.log[stage.coordinator.partition_of(GROUP)] = [build_record(GroupWritten(GROUP, value))]
+
+        stage.restart()
+        stage.join("m", protocols=(*RANGE, ("s", b"")), rebalance_ms=9000)
+
+        (opened, closed) = stage.entries(RoundOpened, RoundClosed)
+        assert (opened.from_generation, opened.timeout_ms, closed.generation) == (3, 9000, 4)
+
+    def test_the_last_record_of_each_key_counts_and_tombstones_bury(self, stage):
+        offset = OffsetCommitValue(offset=1)
+        records = [
+            OffsetCommitted("a", "t", 0, offset),
+            OffsetCommitted("a", "t", 0, None),
+            OffsetCommitted("a", "t", 1, None),
+            GroupWritten("b", GroupMetadataValue(generation=1, protocol=None, leader=None)),
+            GroupWritten("b", None),
+            GroupWritten("c", None),
+        ]
+        stage.unload()
+        for partition in stage.log:
+            stage.log[partition] = [
+                build_record(r) for r in records if stage.coordinator.partition_of(r.group_id) == partition
+            ]
+
+        stage.restart()
+
+        assert stage.answer(stage.leave("x", group="b")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert stage.coordinator.take_journal() == []
+
+
+def test_a_timer_of_what_is_gone_does_nothing(stage):
+    (a,), _ = stage.stable(1)
+    stage.refuse_with = FULL
+    stage.leave(a)
+    stage.refuse_with = None
+    stage.leave(a)
+    stage.advance(400_000)
+
+    assert stage.records()[-1].value.members == []
