@@ -18,6 +18,10 @@ from kohort.log.topics import Topics
 NOW = 1_700_000_000_000
 
 
+def open_files():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
 @pytest.fixture
 def storage(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
@@ -120,7 +124,8 @@ def test_a_folder_cannot_be_opened_twice_in_a_process(storage):
 
 def test_a_folder_cannot_be_opened_by_two_processes(storage):
     code = "import sys; from kohort.aio.file_storage import FileStorage; FileStorage(sys.argv[1])"
-    done = subprocess.run([sys.executable, "-c", code, str(storage.root)], capture_output=True, text=True, timeout=100)
+    command = [sys.executable, "-c", code, str(storage.root)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
 
     assert done.returncode == 1
     assert f"DataDirInUse: the data folder {storage.root} is in use by process {os.getpid()}" in done.stderr
@@ -172,21 +177,21 @@ def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
 
 def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage):
     topics = Topics(storage, BrokerConfig(), random.Random(1), NOW)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     topics.create("__consumer_offsets", 50, {"cleanup.policy": "compact"}, NOW, internal=True)
     again = Topics(storage, BrokerConfig(), random.Random(2), NOW)
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
     assert storage.files("__consumer_offsets-7") == {"partition.metadata": 44}
     assert again.recovery_notes == []
 
 
 def test_a_closed_log_holds_no_file(storage):
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     room = LogRoom(storage)
     room.fill(40)
     values_from(room.log, 0)
 
     room.topics.close()
 
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before

@@ -174,8 +174,7 @@ def test_a_snapshot_is_kafkas_file():
 
     assert data[:2] == b"\x00\x01"
     assert data[6:].hex() == (
-        "00000001" "0000000000000005" "0003" "0000000b" "0000000000000065" "00000001" "0000018bcfe56800"
-        "ffffffff" "ffffffffffffffff"
+        "00000001000000000000000500030000000b0000000000000065000000010000018bcfe56800ffffffffffffffffffffffff"
     )
     again = Producers.parse_snapshot(data).get(5)
     assert (again.epoch, again.last_sequence, again.batches[-1][:4]) == (3, 11, (10, 11, 100, 101))

@@ -29,10 +29,14 @@ def test_segments_go_when_their_latest_record_is_too_old():
     kept = bases(room)
     assert kept == [base for base in before if base >= kept[0]]
     assert 0 < kept[0] <= 20
-    assert notes == [
-        f"orders-0: deleted {len(before) - len(kept)} segments ({940 * 2} bytes), older than {HOUR} ms;"
-        f" starts at {kept[0]}"
-    ] or kept[0] == room.log.log_start_offset
+    assert (
+        notes
+        == [
+            f"orders-0: deleted {len(before) - len(kept)} segments ({940 * 2} bytes), older than {HOUR} ms;"
+            f" starts at {kept[0]}"
+        ]
+        or kept[0] == room.log.log_start_offset
+    )
     assert values_from(room.log, 20) == names
     assert room.files(".log") == [f"{base:020d}.log" for base in kept]
     room.check()

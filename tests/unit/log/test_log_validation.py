@@ -57,7 +57,11 @@ def test_a_wrong_crc_is_found_in_every_byte(room):
     for at in range(17, len(whole)):
         given = bytearray(whole)
         given[at] ^= 0x40
-        assert refused(room, bytes(given)) in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TXN_STATE)
+        assert refused(room, bytes(given)) in (
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.INVALID_RECORD,
+            ErrorCode.INVALID_TXN_STATE,
+        )
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,10 @@ def test_the_cut_names_its_cause(room):
     notes = room.crash()
 
     size = len(batch(["torn"]))
-    assert notes[0] == f"orders-0: cut {size - 1} bytes at offset 2 from {FIRST_LOG}: batch incomplete: {size - 1} of {size} bytes"
+    assert (
+        notes[0]
+        == f"orders-0: cut {size - 1} bytes at offset 2 from {FIRST_LOG}: batch incomplete: {size - 1} of {size} bytes"
+    )
 
 
 def test_a_batch_out_of_sequence_is_cut(room):

@@ -160,7 +160,9 @@ def test_a_folder_of_another_topic_id_is_set_aside(storage):
 
     again = opened(storage)
 
-    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; the folder is now called" in again.recovery_notes[0]
+    assert (
+        "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; the folder is now called" in again.recovery_notes[0]
+    )
     assert [name.rpartition("-")[2] for name in storage.folders()] == ["0", "stray"]
 
 
