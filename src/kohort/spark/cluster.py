@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kohort.config.client import AdminConfig
@@ -46,8 +46,8 @@ class Cluster(Protocol):
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         """Return when a partition has records past its head, or after ``timeout_ms``."""
 
-    def fetch(self, wanted: Range) -> Iterator[pa.RecordBatch]:
-        """The records of a range as ``poll_arrow`` gives them; offsets may be missing, none lies outside."""
+    def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The records of a range, with these columns of the client's; the last may go beyond its end."""
 
     def close(self) -> None: ...
 
@@ -117,7 +117,7 @@ class KohortCluster:
             consumer.seek(tp, head)
         consumer.poll(timeout_ms, max_records=1)
 
-    def fetch(self, wanted: Range) -> Iterator[pa.RecordBatch]:
+    def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         consumer = self._consumer("fetch", **{"auto.offset.reset": "none"})
         tp = TopicPartition(wanted.topic, wanted.partition)
         consumer.assign([tp])
@@ -126,7 +126,7 @@ class KohortCluster:
         idle_ms = 0
         try:
             while at < wanted.end:
-                table = consumer.poll_arrow(_POLL_MS)
+                table = consumer.poll_arrow(_POLL_MS, columns=columns)
                 position = consumer.position(tp)
                 if position == at and not table.num_rows:
                     idle_ms += _POLL_MS

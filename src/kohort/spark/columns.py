@@ -60,6 +60,11 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, types[name]) for name in names])
 
 
+def client_columns(names: Sequence[str]) -> list[str]:
+    """What to ask of the client for these columns: the offset always, for it says where a range ends."""
+    return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(name, name) for name in names)]))
+
+
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch of the client as a batch of ``schema``: its columns, cast where the unit or a name differs."""
     import pyarrow as pa

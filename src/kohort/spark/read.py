@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.spark.cluster import Cluster, RangeGone
-from kohort.spark.columns import arrow_schema, conform
+from kohort.spark.columns import arrow_schema, client_columns, conform
 from kohort.spark.offsets import Loss, Range
 
 if TYPE_CHECKING:
@@ -40,17 +40,20 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The records of ``ranges`` with the columns ``names``."""
     schema = arrow_schema(names)
+    columns = client_columns(names)
     for wanted in ranges:
-        for batch in _read_range(cluster, wanted, fail_on_data_loss=fail_on_data_loss):
+        for batch in _read_range(cluster, wanted, columns, fail_on_data_loss=fail_on_data_loss):
             yield conform(batch, schema)
 
 
-def _read_range(cluster: Cluster, wanted: Range, *, fail_on_data_loss: bool) -> Iterator[pa.RecordBatch]:
+def _read_range(
+    cluster: Cluster, wanted: Range, columns: Sequence[str], *, fail_on_data_loss: bool
+) -> Iterator[pa.RecordBatch]:
     at = wanted.start
     failures = 0
     while at < wanted.end:
         try:
-            for batch in cluster.fetch(wanted._replace(start=at)):
+            for batch in cluster.fetch(wanted._replace(start=at), columns):
                 inside = cut(batch, at, wanted.end)
                 if inside.num_rows:
                     at = inside.column("offset")[-1].as_py() + 1

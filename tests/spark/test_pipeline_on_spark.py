@@ -1,0 +1,139 @@
+"""Pipelines on a real Spark: every row is in a sink or a dead letter, and the run says so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.batches import ExpectationFailed
+from kohort.spark.pipeline.outputs import SinkRefused
+from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.run import RunReport, run_pipeline
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+]
+
+ORDERS = """\
+name: orders
+brokers: "${BROKERS}"
+sources:
+  orders:
+    topics: ["${ORDERS}"]
+    group: "${ORDERS}"
+    limit: {rows: 6}
+    decode: {format: json, schema: "id long, country string, amount double"}
+  rates:
+    read: table
+    topics: ["${RATES}"]
+    group: "${ORDERS}"
+    decode: {format: json, schema: "country string, rate double"}
+steps:
+  - sql: select o.*, o.amount * r.rate as euros from orders o left join rates r on o.country = r.country
+expect:
+  - {not_null: euros, reason: no rate}
+  - {check: amount >= 0, reason: negative, else: drop}
+sinks:
+  - parquet: {path: out}
+    name: table
+  - topic: {topic: "${ORDERS}-out", key: id}
+summaries:
+  - {name: totals, of: table, counts: n, path: totals, sql: "select country, count(*) as n from table group by country"}
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+"""
+
+
+def as_json(**row: Any) -> tuple[bytes | None, bytes | None]:
+    return str(row.get("id", row.get("country"))).encode(), json.dumps(row).encode()
+
+
+def prepared(cluster: Any) -> tuple[str, str]:
+    orders, rates = cluster.new_topic(), cluster.new_topic()
+    cluster.produce(rates, [as_json(country="FR", rate=1.0), as_json(country="US", rate=0.9)])
+    good = [as_json(id=n, country="FR" if n % 2 else "US", amount=float(n)) for n in range(8)]
+    bad = [(b"x", b"not json"), as_json(id=8, country="XX", amount=1.0), as_json(id=9, country="FR", amount=-1.0)]
+    cluster.produce(orders, good + bad + [(b"tombstone", None)])
+    return orders, rates
+
+
+def run(spark: Any, cluster: Any, folder: Path, orders: str, rates: str, text: str = ORDERS) -> RunReport:
+    environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders, "RATES": rates}
+    return run_pipeline(parse_pipeline(text, folder / "orders.yaml", environ), spark, once=True)
+
+
+def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "includeHeaders": "true"}
+    rows: list[Any] = spark.read.format("kohort").options(**options).load().collect()
+    return rows
+
+
+def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_is_new(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders, rates = prepared(cluster)
+
+    report = run(spark, cluster, tmp_path, orders, rates)
+
+    assert report.balanced, report.as_json()
+    ledger = report.ledger
+    assert (ledger.rows_in, ledger.sinks, ledger.dead_letters) == (12, {"table": 8, "topic": 8}, 3)
+    assert (ledger.undecoded, ledger.quarantined, ledger.dropped) == (2, {"no rate": 1}, {"negative": 1})
+    assert report.lag == {"orders": 0, "rates": 0}
+    assert (report.tables["rates"].rows, report.summaries) == (2, {"totals": 2})
+    table = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((r["id"], round(r["euros"], 3)) for r in table) == [
+        (n, round(n * (1.0 if n % 2 else 0.9), 3)) for n in range(8)
+    ]
+
+    letters = {bytes(row["key"]): row for row in read_topic(spark, cluster, f"{orders}-dead")}
+    said = {k: {h["key"]: bytes(h["value"]).decode() for h in row["headers"]} for k, row in letters.items()}
+    assert {k: (h["kohort-error.stage"], h["kohort-error.reason"]) for k, h in said.items()} == {
+        b"x": ("decode", "not JSON of the schema id long, country string, amount double"),
+        b"tombstone": ("decode", "the record has no value"),
+        b"8": ("expect", "no rate"),
+    }
+    assert bytes(letters[b"x"]["value"]) == b"not json", "the original bytes"
+    assert said[b"8"]["kohort-error.topic"] == orders
+
+    cluster.produce(orders, [as_json(id=10, country="FR", amount=1.0)])
+    again = run(spark, cluster, tmp_path, orders, rates)
+    assert (again.ledger.rows_in, again.ledger.sinks, again.balanced) == (1, {"table": 1, "topic": 1}, True)
+    assert spark.read.parquet(str(tmp_path / "totals")).agg({"n": "sum"}).collect()[0][0] == 9
+
+
+def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    orders, rates = prepared(cluster)
+
+    report = run(spark, cluster, tmp_path, orders, rates, ORDERS.replace("left join", "join"))
+
+    assert not report.balanced
+    assert "the steps lost 1 of" in " ".join(report.ledger.problems)
+
+
+def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders, rates = prepared(cluster)
+
+    with pytest.raises(ExpectationFailed, match=rf"line 18: 1 rows fail .*negative.*{orders}-\d offset"):
+        run(spark, cluster, tmp_path, orders, rates, ORDERS.replace("else: drop", "else: fail").replace("limit: {rows: 6}", ""))
+
+    assert cluster.lag(orders, orders) == 12
+
+
+def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    orders, rates = cluster.new_topic(), cluster.new_topic()
+    (tmp_path / "out" / "batch=0").mkdir(parents=True)
+
+    with pytest.raises(SinkRefused, match="holds rows"):
+        run(spark, cluster, tmp_path, orders, rates)
+    with pytest.raises(KohortError, match="is the checkpoint of"):
+        run(spark, cluster, tmp_path, rates, orders)
