@@ -7,17 +7,22 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.aio.delivery import Delivery, Owner
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
+from kohort.client.accumulate import REQUEST_OVERHEAD
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ApiTimeout, ConnectionFailed, UsageError
 from kohort.model import Header
+from kohort.wire.compression import Codec
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Text = bytes | str | None
 Headers = Sequence[tuple[str, Text]] | Mapping[str, Text]
@@ -25,6 +30,7 @@ RecordLike = Text | tuple[Text, Text] | tuple[Text, Text, Headers] | tuple[Text,
 REFILL_AT: Final = 0.75
 """A full buffer takes records again once it is filled to this share, so that senders do not wake for each batch."""
 CLOSE_MS: Final = 30_000
+ARROW_BATCH_BYTES: Final = 1_000_000
 
 
 class Producer:
@@ -45,6 +51,7 @@ class Producer:
         self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
         self._driver.on_progress(lambda: _call_back(self._machine))
         self._closed = False
+        self._first_unkeyed = 0
         self._io.close_at_exit(self)
 
     def send(
@@ -125,6 +132,41 @@ class Producer:
             made = self._machine.add_prebuilt(topic, partition, batch, self._driver.clock.now_ms())
         self._driver.kick_soon()
         return Delivery(made, made.count - 1, self._owner)
+
+    def send_arrow(
+        self,
+        topic: str,
+        table: pyarrow.Table | pyarrow.RecordBatch,
+        *,
+        value: str = "value",
+        key: str | None = "key",
+        headers: str | None = "headers",
+        timestamp: str | None = "timestamp",
+        partition: str | None = "partition",
+    ) -> list[Delivery]:
+        """Hand over the rows of an Arrow table, encoded column by column (extra ``kohort[arrow]``).
+
+        Each option names the column to take; only the value's must be there. Rows go by their partition, else by their
+        key as ``send`` does. Returns the delivery of the last row of each batch.
+        """
+        from kohort.columns.encode import encode_partitions
+
+        names = set(table.schema.names)
+        if value not in names:
+            raise UsageError(f"there is no column {value!r} for the value; there are {', '.join(table.schema.names)}")
+        taken = [table.column(name) if name in names else None for name in (key, value, timestamp, headers, partition)]
+        partitions = self._partitions(topic)
+        batches = encode_partitions(
+            *taken[:4],
+            partition=taken[4],
+            partitions=partitions,
+            batch_bytes=min(ARROW_BATCH_BYTES, self.config.max_request_size - REQUEST_OVERHEAD),
+            codec=Codec[self.config.compression_type.upper()],
+            timestamp_ms=self._driver.clock.now_ms(),
+            first_unkeyed=self._first_unkeyed,
+        )
+        self._first_unkeyed += 1
+        return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
 
     def partitions_for(self, topic: str) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
