@@ -277,6 +277,8 @@ def _read_record(body: bytes, at: int, header: BatchHeader) -> tuple[ReadRecord,
         raise CorruptRecord(f"a record of {size} bytes with {len(body) - at} left")
     timestamp_delta, at = read_varint(body, at + 1)
     offset_delta, at = read_varint(body, at)
+    if not 0 <= offset_delta <= header.last_offset_delta:
+        raise CorruptRecord(f"an offset delta of {offset_delta} in a batch that ends at {header.last_offset_delta}")
     key, at = _read_bytes(body, at, end)
     value, at = _read_bytes(body, at, end)
     count, at = read_varint(body, at)

@@ -1,0 +1,55 @@
+"""The table of APIs: what Kafka 4.3 serves, and where the flexible versions begin."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.wire.apis import APIS, api_of, response_of
+from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+
+KAFKA_4_3 = {
+    0: ("Produce", 3, 13, 9),
+    1: ("Fetch", 4, 18, 12),
+    2: ("ListOffsets", 1, 11, 6),
+    3: ("Metadata", 0, 13, 9),
+    8: ("OffsetCommit", 2, 10, 8),
+    9: ("OffsetFetch", 1, 10, 6),
+    10: ("FindCoordinator", 0, 6, 3),
+    11: ("JoinGroup", 0, 9, 6),
+    12: ("Heartbeat", 0, 4, 4),
+    13: ("LeaveGroup", 0, 5, 4),
+    14: ("SyncGroup", 0, 5, 4),
+    15: ("DescribeGroups", 0, 6, 5),
+    16: ("ListGroups", 0, 5, 3),
+    18: ("ApiVersions", 0, 4, 3),
+    19: ("CreateTopics", 2, 7, 5),
+    20: ("DeleteTopics", 1, 6, 4),
+    21: ("DeleteRecords", 0, 2, 2),
+    22: ("InitProducerId", 0, 5, 2),
+    23: ("OffsetForLeaderEpoch", 2, 4, 4),
+    32: ("DescribeConfigs", 1, 4, 4),
+    37: ("CreatePartitions", 0, 3, 2),
+    42: ("DeleteGroups", 0, 2, 2),
+    44: ("IncrementalAlterConfigs", 0, 1, 1),
+    47: ("OffsetDelete", 0, 0, 32767),
+    60: ("DescribeCluster", 0, 2, 0),
+}
+
+
+def test_the_versions_are_those_of_kafka_4_3() -> None:
+    assert {k: (a.name, a.low, a.high, a.flexible_from) for k, a in APIS.items()} == KAFKA_4_3
+
+
+def test_produce_alone_is_shown_from_a_version_that_is_not_served() -> None:
+    assert {a.name for a in APIS.values() if a.advertised_low != a.low} == {"Produce"}
+    assert APIS[0].advertised_low == 0
+    assert not APIS[0].serves(2)
+    assert APIS[0].serves(3)
+    assert not APIS[0].serves(14)
+
+
+def test_a_message_knows_its_api_and_a_request_its_response() -> None:
+    assert api_of(JoinGroupResponse()) is APIS[11]
+    assert response_of(JoinGroupRequest) is JoinGroupResponse
+    with pytest.raises(KeyError, match="neither a request nor a response"):
+        api_of(JoinGroupRequestProtocol())

@@ -1,0 +1,76 @@
+"""A stream of bytes cut into frames, however it arrives."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+
+import pytest
+
+from kohort.errors import ProtocolError
+from kohort.wire.frames import FrameReader, frame
+
+
+def framed(*bodies: bytes) -> bytes:
+    return b"".join(b"".join(frame([body])) for body in bodies)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 5, 7, 1000])
+def test_frames_come_out_whole_whatever_the_pieces(step: int) -> None:
+    bodies = [b"first", b"", b"a longer third frame", b"x"]
+    stream = framed(*bodies)
+    reader = FrameReader(max_bytes=100)
+
+    out = [f for at in range(0, len(stream), step) for f in reader.feed(stream[at : at + step])]
+
+    assert out == bodies
+    assert reader.pending_bytes == 0
+
+
+def test_large_pieces_of_a_large_frame_are_put_together() -> None:
+    body = bytes(range(256)) * 200
+    stream = framed(body, b"next")
+    reader = FrameReader(max_bytes=1 << 20)
+    assert reader.feed(stream[:20_000]) == []
+    assert reader.pending_bytes == 20_000 - 4
+    assert reader.feed(stream[20_000:20_010]) == []
+    assert reader.feed(stream[20_010:40_000]) == []
+    assert reader.feed(stream[40_000:]) == [body, b"next"]
+
+
+def test_a_length_below_zero_is_refused_and_named() -> None:
+    with pytest.raises(ProtocolError, match="a frame of -1 bytes"):
+        FrameReader(max_bytes=100).feed(b"\xff\xff\xff\xff")
+
+
+def test_what_is_no_kafka_client_is_refused_at_its_first_four_bytes() -> None:
+    with pytest.raises(ProtocolError, match="a frame of 1195725856 bytes, more than the 104857600 accepted"):
+        FrameReader(max_bytes=104_857_600).feed(b"GET / HTTP/1.1\r\n")
+
+
+def test_a_length_above_the_limit_is_refused_before_its_bytes_arrive() -> None:
+    reader = FrameReader(max_bytes=100)
+    assert reader.feed(struct.pack(">i", 101)[:3]) == []
+    with pytest.raises(ProtocolError, match="a frame of 101 bytes"):
+        reader.feed(struct.pack(">i", 101)[3:])
+
+
+def test_a_promise_of_many_bytes_costs_nothing_until_they_come() -> None:
+    reader = FrameReader(max_bytes=1 << 30)
+    tracemalloc.start()
+    try:
+        reader.feed(struct.pack(">i", 1 << 30) + b"one")
+        for _ in range(1000):
+            reader.feed(b"x")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert reader.pending_bytes == 1003
+    assert peak < 20_000
+
+
+def test_a_frame_goes_out_without_its_buffers_being_copied() -> None:
+    batch = memoryview(bytes(10_000))
+    buffers = frame([b"head", batch])
+    assert buffers[0] == struct.pack(">i", 10_004)
+    assert buffers[2] is batch
