@@ -20,7 +20,7 @@ from kohort.columns.batches import Place
 from kohort.columns.problems import PROBLEMS, Problem
 from kohort.columns.schema import check_schema, column_of, is_text, is_wide, record_schema
 from kohort.columns.table import SectionTable, section_tables
-from kohort.errors import CorruptRecord, UsageError
+from kohort.errors import UsageError
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
 
@@ -51,8 +51,9 @@ def decode_batches(
     schema = wanted_schema(schema, columns)
     place = Place(topic, partition, start_offset, end_offset)
     tables = section_tables(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
-    table = next(tables, None)
-    return empty(schema) if table is None else record_batch(table, schema)
+    batches = [record_batch(table, schema) for table in tables]
+    assert len(batches) <= 1, "without a limit there is one table"
+    return batches[0] if batches else empty(schema)
 
 
 def decode_chunks(
@@ -104,6 +105,8 @@ def record_batch(table: SectionTable, schema: pa.Schema) -> pa.RecordBatch:
     """Walk the table, and build each column from what the walk noted."""
     fields = [(column_of(field.name), field) for field in schema]
     columns = Columns(table, {array for name, _ in fields for array in NOTED[name]})
+    if columns.rows == 0:
+        return empty(schema)
     arrays = [BUILDERS[name](columns, field) for name, field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -117,10 +120,6 @@ class Columns:
         self.noted = {array: pa.allocate_buffer(8 * table.room) for array in arrays}
         self.found = table.walked({array: buffer.address for array, buffer in self.noted.items()})
         self.rows = self.found[kernels.ROOM]
-
-    def corrupt(self, problem: str) -> CorruptRecord:
-        """The error for content that one of the records here has, at the offset where they begin."""
-        return self.place.corrupt(problem, int(self.table.rows[0, scan.BASE_OFFSET]))
 
     def offset(self, field: pa.Field) -> pa.Array:
         return pa.Array.from_buffers(field.type, self.rows, [None, self.noted[kernels.OFFSETS]], 0)
@@ -138,40 +137,25 @@ class Columns:
         try:
             return times if times.type == field.type else pc.cast(times, field.type, safe=field.type.unit != "s")
         except pa.ArrowInvalid as error:
-            raise self.corrupt(f"a timestamp does not fit {field.type}: {error}") from None
+            raise self.table.corrupt_row(f"a timestamp does not fit {field.type}: {error}", 0) from None
 
     def key(self, field: pa.Field) -> pa.Array:
         places, lengths = self.noted[kernels.KEY_AT].address, self.noted[kernels.KEY_LENGTH].address
-        size, nulls = self.found[kernels.KEY_BYTES], self.found[kernels.KEY_NULLS]
-        return self.blobs(field, places, lengths, self.rows, size, nulls)
+        array = blobs(field, places, lengths, self.rows, self.found[kernels.KEY_BYTES], self.found[kernels.KEY_NULLS])
+        return self.checked_text(array, field)
 
     def value(self, field: pa.Field) -> pa.Array:
         places, lengths = self.noted[kernels.VALUE_AT].address, self.noted[kernels.VALUE_LENGTH].address
         size, nulls = self.found[kernels.VALUE_BYTES], self.found[kernels.VALUE_NULLS]
-        return self.blobs(field, places, lengths, self.rows, size, nulls)
+        return self.checked_text(blobs(field, places, lengths, self.rows, size, nulls), field)
 
-    def blobs(self, field: pa.Field, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
-        """A column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
-        if nulls and not field.nullable:
-            raise UsageError(f"column {field.name!r} may not be null, but {nulls} of the {rows} records here have none")
-        if nulls == rows:
-            return pa.nulls(rows, field.type)
-        wide = is_wide(field.type)
-        check_room(size, field)
-        starts, data = pa.allocate_buffer((rows + 1) * (8 if wide else 4)), pa.allocate_buffer(size)
-        bits = bitmap(rows) if nulls else None
-        kernels.gather(places, lengths, rows, starts.address, int(wide), data.address, bits.address if bits else 0)
-        array = pa.Array.from_buffers(field.type, rows, [bits, starts, data], nulls)
-        if is_text(field.type):
-            self.check_text(array, field)
+    def checked_text(self, array: pa.Array, field: pa.Field, starts: pa.Buffer | None = None) -> pa.Array:
+        """The array, its bytes being UTF-8 where its type says text. ``starts``: its entries are items of lists."""
+        if is_text(field.type) and (bad := first_not_text(array)) is not None:
+            row = bad if starts is None else int(np.searchsorted(np.frombuffer(starts, np.int32), bad, "right")) - 1
+            what = field.name if starts is None else "name of a header"
+            raise self.table.corrupt_row(f"the {what} is not UTF-8 text", row)
         return array
-
-    def check_text(self, array: pa.Array, field: pa.Field) -> None:
-        """Raise CorruptRecord where bytes that are to be text are not UTF-8."""
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid:
-            raise self.corrupt(f"the {field.name} of a record or header is not UTF-8 text") from None
 
     def headers(self, field: pa.Field) -> pa.Array:
         """The headers of each record: a list, empty where there are none, never NULL (Spark is slow with those)."""
@@ -182,16 +166,11 @@ class Columns:
         for array in NOTED["headers"]:
             plan[array] = self.noted[array].address
         if kernels.walk_headers(plan.ctypes.data, self.rows, starts.address, items.ctypes.data, room) != room:
-            raise self.corrupt(PROBLEMS[Problem.CHANGED])
-        pair = field.type.value_type
-        columns = [self.header_column(pair.field(i), items[2 * i], items[2 * i + 1]) for i in range(2)]
-        pairs = pa.StructArray.from_arrays(columns, fields=[pair.field(0), pair.field(1)])
+            raise self.table.corrupt_row(PROBLEMS[Problem.CHANGED], 0)
+        key, value = field.type.value_type.field(0), field.type.value_type.field(1)
+        names = self.checked_text(header_column(key, items[0], items[1]), key, starts)
+        pairs = pa.StructArray.from_arrays([names, header_column(value, items[2], items[3])], fields=[key, value])
         return pa.Array.from_buffers(field.type, self.rows, [None, starts], 0, children=[pairs])
-
-    def header_column(self, field: pa.Field, places: Any, lengths: Any) -> pa.Array:
-        """The names, or the values, of all headers."""
-        size, nulls = int(lengths.clip(0).sum()), int((lengths < 0).sum())
-        return self.blobs(field, places.ctypes.data, lengths.ctypes.data, len(lengths), size, nulls)
 
     def timestamp_type(self, field: pa.Field) -> pa.Array:
         kinds = self.table.rows[:, scan.TIME_TYPE]
@@ -204,6 +183,39 @@ class Columns:
 
     def partition(self, field: pa.Field) -> pa.Array:
         return pa.repeat(pa.scalar(self.place.partition, field.type), self.rows)
+
+
+def blobs(field: pa.Field, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
+    """A column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
+    if nulls and not field.nullable:
+        raise UsageError(f"column {field.name!r} may not be null, but {nulls} of the {rows} records here have none")
+    if nulls == rows:
+        return pa.nulls(rows, field.type)
+    wide = is_wide(field.type)
+    check_room(size, field)
+    starts, data = pa.allocate_buffer((rows + 1) * (8 if wide else 4)), pa.allocate_buffer(size)
+    bits = bitmap(rows) if nulls else None
+    kernels.gather(places, lengths, rows, starts.address, int(wide), data.address, bits.address if bits else 0)
+    return pa.Array.from_buffers(field.type, rows, [bits, starts, data], nulls)
+
+
+def header_column(field: pa.Field, places: Any, lengths: Any) -> pa.Array:
+    """The names, or the values, of all headers."""
+    size, nulls = int(lengths.clip(0).sum()), int((lengths < 0).sum())
+    return blobs(field, places.ctypes.data, lengths.ctypes.data, len(lengths), size, nulls)
+
+
+def first_not_text(array: pa.Array) -> int | None:
+    """The first entry whose bytes are not UTF-8."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        for i, value in enumerate(array.cast(pa.large_binary() if is_wide(array.type) else pa.binary()).to_pylist()):
+            try:
+                (value or b"").decode()
+            except UnicodeDecodeError:
+                return i
+    return None
 
 
 def check_room(size: int, field: pa.Field) -> None:

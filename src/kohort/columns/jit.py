@@ -7,6 +7,7 @@ costs a fraction of a microsecond. The Python side keeps the buffers alive.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -35,7 +36,7 @@ def kernel(function: F) -> F:
 
 def part(function: F) -> F:
     """A function that only kernels call: never cached by itself, and without the wrappers for callers in Python, which
-    would be most of what it costs to compile."""
+    would be most of what it costs to compile. Give it no bare constants: numba compiles it anew for each."""
     compiled: F = numba.njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     return compiled
 
@@ -44,11 +45,16 @@ def _pointer(builder: Any, address: Any, bits: int) -> Any:
     return builder.inttoptr(address, ir.IntType(bits).as_pointer())
 
 
-def _loader(bits: int) -> Any:
+def _loader(bits: int, *, big_endian: bool = False) -> Any:
     def load(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's calling convention
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
             value = builder.load(_pointer(builder, args[0], bits), align=1)
-            return builder.zext(value, ir.IntType(64)) if bits < 64 else value
+            if big_endian and sys.byteorder == "little":
+                value = builder.bswap(value)
+            if bits == 64:
+                return value
+            widen = builder.sext if big_endian else builder.zext
+            return widen(value, ir.IntType(64))
 
         return types.int64(types.int64), generate
 
@@ -67,8 +73,10 @@ def _storer(bits: int) -> Any:
     return intrinsic(store)
 
 
-load8, load32, load64 = _loader(8), _loader(32), _loader(64)
-"""The unsigned byte, the unsigned 32 bits and the 64 bits at an address, in the machine's order."""
+load8, load64 = _loader(8), _loader(64)
+"""The unsigned byte, and the 64 bits in the machine's order, at an address."""
+big16, big32, big64 = (_loader(bits, big_endian=True) for bits in (16, 32, 64))
+"""The signed big-endian number at an address."""
 store8, store32, store64 = _storer(8), _storer(32), _storer(64)
 """Write the low bits of a number at an address."""
 

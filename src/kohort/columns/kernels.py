@@ -36,6 +36,8 @@ PLAN_FIELDS = 17
 # The numbers of problems.Problem, as constants for numba.
 TRUNCATED, VARINT, RECORD_LENGTH, OFFSET_DELTA, TIMESTAMP, KEY, VALUE, HEADER_COUNT = 1, 2, 3, 4, 5, 6, 7, 8
 HEADER_KEY, HEADER_VALUE, NOT_FILLED, TRAILING, CHANGED = 9, 10, 12, 13, 14
+LENGTH_PAST_END = 99
+"""Inside this file only: whose length it is, the caller knows."""
 
 NO_TIMESTAMP = -1
 INT64_MIN = -INT64_MAX - 1
@@ -60,7 +62,7 @@ def varint(at: int, end: int) -> tuple[int, int]:
 
 
 @part
-def blob(at: int, end: int, problem: int) -> tuple[int, int]:
+def blob(at: int, end: int) -> tuple[int, int]:
     """A nullable byte string: its length (-1: null), and where its bytes begin, all of them before ``end``. The place
     may be a Problem already, which is passed on."""
     if at < 0:
@@ -69,7 +71,7 @@ def blob(at: int, end: int, problem: int) -> tuple[int, int]:
     if at < 0:
         return 0, at
     if length < -1 or length > end - at:
-        return 0, -problem
+        return 0, -LENGTH_PAST_END
     return length, at
 
 
@@ -82,20 +84,20 @@ def check_headers(at: int, end: int) -> int:
     if count < 0 or count > (end - at) // 2:
         return -HEADER_COUNT
     for _ in range(count):
-        length, at = blob(at, end, HEADER_KEY)
-        if at >= 0 and length < 0:
-            return -HEADER_KEY
-        length, at = blob(at + length, end, HEADER_VALUE) if at >= 0 else (0, at)
+        length, name_at = blob(at, end)
+        if name_at < 0 or length < 0:
+            return name_at if name_at < 0 and name_at != -LENGTH_PAST_END else -HEADER_KEY
+        length, at = blob(name_at + length, end)
         if at < 0:
-            return at
+            return at if at != -LENGTH_PAST_END else -HEADER_VALUE
         at += max(length, 0)
     return count if at == end else -NOT_FILLED
 
 
 @part
-def note(plan: int, array: int, row: int, value: int) -> None:
+def note(array: int, row: int, value: int) -> None:
     """Write one entry of one array of the plan, if that array is there."""
-    address = load64(plan + 8 * array)
+    address = load64(array)
     if address != 0:
         store64(address + 8 * row, value)
 
@@ -126,17 +128,21 @@ def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  #
             end = at + length
             time_delta, at = varint(at + 1, end)
             offset_delta, at = varint(at, end) if at >= 0 else (0, at)
-            key_length, key_at = blob(at, end, KEY)
-            value_length, value_at = blob(key_at + max(key_length, 0), end, VALUE) if key_at >= 0 else (0, key_at)
+            key_length, key_at = blob(at, end)
+            if key_at < 0:
+                return key_at if key_at != -LENGTH_PAST_END else -KEY
+            value_length, value_at = blob(key_at + max(key_length, 0), end)
             if value_at < 0:
-                return value_at
+                return value_at if value_at != -LENGTH_PAST_END else -VALUE
             if offset_delta < 0 or offset_delta > last_delta:
                 return -OFFSET_DELTA
             time = fixed_time
             if has_own_times:
-                time = base_time + time_delta
-                if (time_delta >= 0) != (time >= base_time):
+                if time_delta > 0 and base_time > INT64_MAX - time_delta:
                     return -TIMESTAMP
+                if time_delta < 0 and base_time < INT64_MIN - time_delta:
+                    return -TIMESTAMP
+                time = base_time + time_delta
             headers_at = value_at + max(value_length, 0)
             headers = check_headers(headers_at, end)
             if headers < 0:
@@ -147,14 +153,14 @@ def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  #
                 continue
             if row >= room:
                 return -CHANGED
-            note(plan, OFFSETS, row, offset)
-            note(plan, TIMES, row, time)
-            note(plan, KEY_AT, row, key_at)
-            note(plan, KEY_LENGTH, row, key_length)
-            note(plan, VALUE_AT, row, value_at)
-            note(plan, VALUE_LENGTH, row, value_length)
-            note(plan, HEADERS_AT, row, headers_at if headers > 0 else 0)
-            note(plan, HEADERS_END, row, end)
+            note(plan + 8 * OFFSETS, row, offset)
+            note(plan + 8 * TIMES, row, time)
+            note(plan + 8 * KEY_AT, row, key_at)
+            note(plan + 8 * KEY_LENGTH, row, key_length)
+            note(plan + 8 * VALUE_AT, row, value_at)
+            note(plan + 8 * VALUE_LENGTH, row, value_length)
+            note(plan + 8 * HEADERS_AT, row, headers_at if headers > 0 else 0)
+            note(plan + 8 * HEADERS_END, row, end)
             row += 1
             all_headers += headers
             key_bytes += max(key_length, 0)
@@ -188,10 +194,10 @@ def walk_headers(plan: int, rows: int, starts: int, items: int, room: int) -> in
         if at != 0:
             count, at = varint(at, end)
         for _ in range(count):
-            name_length, name_at = blob(at, end, HEADER_KEY)
+            name_length, name_at = blob(at, end)
             if name_at < 0 or name_length < 0 or item >= room:
                 return -CHANGED
-            length, at = blob(name_at + name_length, end, HEADER_VALUE)
+            length, at = blob(name_at + name_length, end)
             if at < 0:
                 return -CHANGED
             store64(items + 8 * item, name_at)

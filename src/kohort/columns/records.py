@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any, Final
 
 from kohort.columns.batches import Place, sections
 from kohort.columns.plain import read_section
 from kohort.model import Record
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
+
+WORTH_LOADING: Final = 200_000
+LOCATED: Final = "kohort.columns.located"
 
 
 def records_of(
@@ -31,12 +37,39 @@ def records_of(
     again with that offset as ``end_offset``.
     """
     place = Place(topic, partition, start_offset, end_offset)
-    found = sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
-    out: list[Record] = []
+    options: dict[str, Any] = {"check_crcs": check_crcs, "max_batch_bytes": max_batch_bytes, "aborted": aborted}
     with collector_held():
-        for section in found:
+        located_records = fast_way()
+        if located_records is not None:
+            return located_records(buf, place, **options)
+        out: list[Record] = []
+        for section in sections(buf, place, **options):
             read_section(section, place, out)
+    _plain.records += len(out)
     return out
+
+
+class PlainUse:
+    """How much this process has read the plain way."""
+
+    records = 0
+
+
+_plain = PlainUse()
+
+
+def fast_way() -> Callable[..., list[Record]] | None:
+    """The reader built on kernels, once it pays: loading numba takes most of a second, in which the plain way reads
+    some 200,000 records. None until then, or where numba is not installed."""
+    if LOCATED not in sys.modules:
+        if _plain.records < WORTH_LOADING:
+            return None
+        if any(find_spec(name) is None for name in ("numba", "numpy")):
+            _plain.records = 0
+            return None
+    from kohort.columns.located import located_records
+
+    return located_records
 
 
 @contextmanager

@@ -5,7 +5,7 @@ It takes what is plainly sound; whatever is not, it leaves to the walk in ``batc
 
 from __future__ import annotations
 
-from kohort.columns.jit import kernel, load8, part, store64
+from kohort.columns.jit import big16, big32, big64, kernel, load8, part, store64
 
 # Columns of the section table: one row of int64 per batch. The records lie at ADDRESS, decompressed, LENGTH bytes of
 # them; ROWS is filled in by ``measure``: how many are wanted.
@@ -17,27 +17,16 @@ INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 
 @part
-def big_endian(at: int, size: int) -> int:
-    """A signed big-endian number of ``size`` bytes."""
-    value = load8(at)
-    if value >= 0x80:
-        value -= 0x100
-    for i in range(1, size):
-        value = (value << 8) | load8(at + i)
-    return value
-
-
-@part
 def is_sound(batch: int, size: int) -> bool:
     """Whether a batch header is one that the fast way may take: format 2, sane offsets and count."""
-    base_offset, last_delta = big_endian(batch, 8), big_endian(batch + 23, 4)
+    base_offset, last_delta = big64(batch), big32(batch + 23)
     return (
         size >= 61
         and load8(batch + 16) == 2
         and base_offset >= 0
         and last_delta >= 0
         and base_offset < INT64_MAX - last_delta
-        and big_endian(batch + 57, 4) >= 0
+        and big32(batch + 57) >= 0
     )
 
 
@@ -47,10 +36,10 @@ def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> i
     -1 for a batch that the plain walk must judge. Batches that hold nothing wanted get a count and length of 0."""
     at, end, rows = buf, buf + size, 0
     while end - at >= 61:
-        batch_size = big_endian(at + 8, 4) + 12
+        batch_size = big32(at + 8) + 12
         if not is_sound(at, batch_size):
             return -1
-        base_offset = big_endian(at, 8)
+        base_offset = big64(at)
         if batch_size > end - at or base_offset >= stop:
             break
         if table != 0 and rows < room:
@@ -63,21 +52,21 @@ def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> i
 @part
 def write_section(section: int, batch: int, size: int, position: int, start: int) -> None:
     """One row of the section table, from a batch header."""
-    attributes = big_endian(batch + 21, 2)
-    last_delta = big_endian(batch + 23, 4)
-    base_offset = big_endian(batch, 8)
+    attributes = big16(batch + 21)
+    last_delta = big32(batch + 23)
+    base_offset = big64(batch)
     is_wanted = (attributes & 0x20) == 0 and base_offset + last_delta >= start
-    count = big_endian(batch + 57, 4) if is_wanted else 0
+    count = big32(batch + 57) if is_wanted else 0
     store64(section + 8 * ADDRESS, batch + 61)
     store64(section + 8 * LENGTH, size - 61 if count > 0 else 0)
     store64(section + 8 * COUNT, count)
     store64(section + 8 * BASE_OFFSET, base_offset)
     store64(section + 8 * LAST_DELTA, last_delta)
-    store64(section + 8 * BASE_TIME, big_endian(batch + 27, 8))
-    store64(section + 8 * FIXED_TIME, big_endian(batch + 35, 8))
+    store64(section + 8 * BASE_TIME, big64(batch + 27))
+    store64(section + 8 * FIXED_TIME, big64(batch + 35))
     store64(section + 8 * TIME_TYPE, (attributes >> 3) & 1)
     store64(section + 8 * ROWS, 0)
     store64(section + 8 * BATCH_AT, position)
     store64(section + 8 * BATCH_SIZE, size)
     store64(section + 8 * CODEC, attributes & 7)
-    store64(section + 8 * LEADER_EPOCH, big_endian(batch + 12, 4))
+    store64(section + 8 * LEADER_EPOCH, big32(batch + 12))

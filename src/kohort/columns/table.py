@@ -7,7 +7,7 @@ decompress or to check.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import crc32c
@@ -17,6 +17,7 @@ from kohort.columns import scan
 from kohort.columns.batches import INT64_MAX, Place, Section, checked, section_of, sections
 from kohort.columns.kernels import BAD_RECORD, BAD_SECTION, PLAN_FIELDS, ROOM, walk
 from kohort.columns.problems import Problem, corrupt
+from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import CRC_STARTS_AT, parse_batch_header
 
@@ -29,11 +30,11 @@ SMALLEST_RECORD: Final = 7
 
 @dataclass(slots=True)
 class SectionTable:
-    """Rows for the kernels; ``keep`` holds what their addresses point into."""
+    """Rows for the kernels; ``buffers`` holds, for each, the buffer that its address points into."""
 
     rows: Any
     place: Place
-    keep: list[Buffer] = field(default_factory=list)
+    buffers: list[Buffer]
 
     @property
     def room(self) -> int:
@@ -56,6 +57,11 @@ class SectionTable:
         found[ROOM] = count
         return found
 
+    def corrupt_row(self, problem: str, row: int) -> CorruptRecord:
+        """The error for content of wanted record number ``row``, at the offset of its batch."""
+        section = int(np.searchsorted(np.cumsum(self.rows[:, scan.ROWS]), row, "right"))
+        return self.place.corrupt(problem, int(self.rows[section, scan.BASE_OFFSET]))
+
 
 def section_tables(
     buf: Buffer,
@@ -66,19 +72,24 @@ def section_tables(
     aborted: Iterable[tuple[int, int]] = (),
     chunk_bytes: int = NO_LIMIT,
 ) -> Iterator[SectionTable]:
-    """Tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``."""
+    """Tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``. A corrupt
+    batch is raised after the table of those before it, so that whoever walks each table meets the first fault first."""
     aborted = tuple(aborted)
     rows = None if aborted else scanned(buf, place)
     if rows is None:
         found = sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
-        yield from gathered(map(row_of, found), buf, place, chunk_bytes)
+        yield from gathered(map(row_of, found), place, chunk_bytes)
         return
+    error = None
     if check_crcs:
-        check_all(buf, rows, place)
-    if not rows[:, scan.CODEC].any() and int(rows[:, scan.LENGTH].sum()) <= chunk_bytes:
-        yield SectionTable(rows, place, [buf])
-        return
-    yield from gathered((decompressed(buf, row, place, max_batch_bytes) for row in rows), buf, place, chunk_bytes)
+        good, error = count_good(buf, rows, place)
+        rows = rows[:good]
+    if rows[:, scan.CODEC].any() or int(rows[:, scan.LENGTH].sum()) > chunk_bytes:
+        yield from gathered((decompressed(buf, row, place, max_batch_bytes) for row in rows), place, chunk_bytes)
+    elif len(rows):
+        yield SectionTable(rows, place, [buf] * len(rows))
+    if error is not None:
+        raise error
 
 
 def scanned(buf: Buffer, place: Place) -> Any:
@@ -95,19 +106,23 @@ def scanned(buf: Buffer, place: Place) -> Any:
     return rows
 
 
-def check_all(buf: Buffer, rows: Any, place: Place) -> None:
-    """Check the CRC of every batch in the table."""
+def count_good(buf: Buffer, rows: Any, place: Place) -> tuple[int, CorruptRecord | None]:
+    """How many batches of the table have the right CRC before the first that has not, and the error for that."""
     view = memoryview(buf)
-    for at, size in rows[:, scan.BATCH_AT : scan.BATCH_SIZE + 1].tolist():
+    for i, (at, size) in enumerate(rows[:, scan.BATCH_AT : scan.BATCH_SIZE + 1].tolist()):
         stated = int.from_bytes(view[at + CRC_AT : at + CRC_STARTS_AT], "big")
         if crc32c.crc32c(view[at + CRC_STARTS_AT : at + size]) != stated:
-            checked(buf, at, parse_batch_header(buf, at), place)
+            try:
+                checked(buf, at, parse_batch_header(buf, at), place)
+            except CorruptRecord as error:
+                return i, error
+    return len(rows), None
 
 
-def decompressed(buf: Buffer, row: Any, place: Place, max_batch_bytes: int) -> tuple[Any, Buffer | None]:
-    """A row as the kernels need it, and the buffer that it now points into, if that is a new one."""
+def decompressed(buf: Buffer, row: Any, place: Place, max_batch_bytes: int) -> tuple[Any, Buffer]:
+    """A row as the kernels need it, and the buffer that it points into."""
     if not row[scan.CODEC] or not row[scan.COUNT]:
-        return row, None
+        return row, buf
     at = int(row[scan.BATCH_AT])
     section = section_of(buf, at, parse_batch_header(buf, at), place, max_batch_bytes)
     row[scan.ADDRESS], row[scan.LENGTH] = address_of(section.data), section.end
@@ -126,23 +141,30 @@ def row_of(section: Section) -> tuple[Any, Buffer]:
     return row, section.data
 
 
-def gathered(
-    found: Iterable[tuple[Any, Buffer | None]], buf: Buffer, place: Place, chunk_bytes: int
-) -> Iterator[SectionTable]:
+def gathered(found: Iterable[tuple[Any, Buffer]], place: Place, chunk_bytes: int) -> Iterator[SectionTable]:
     """Rows in tables of at least ``chunk_bytes`` each, but for the last."""
     rows: list[Any] = []
-    keep: list[Buffer] = [buf]
-    size = 0
-    for row, data in found:
+    buffers: list[Buffer] = []
+    size, error = 0, None
+    found = iter(found)
+    while True:
+        try:
+            row, data = next(found)
+        except StopIteration:
+            break
+        except CorruptRecord as corrupt_batch:
+            error = corrupt_batch
+            break
         rows.append(row)
-        if data is not None:
-            keep.append(data)
+        buffers.append(data)
         size += int(row[scan.LENGTH])
         if size >= chunk_bytes:
-            yield SectionTable(np.array(rows), place, keep)
-            rows, keep, size = [], [buf], 0
+            yield SectionTable(np.array(rows), place, buffers)
+            rows, buffers, size = [], [], 0
     if rows:
-        yield SectionTable(np.array(rows), place, keep)
+        yield SectionTable(np.array(rows), place, buffers)
+    if error is not None:
+        raise error
 
 
 def address_of(buf: Buffer) -> int:

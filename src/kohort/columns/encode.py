@@ -1,0 +1,332 @@
+"""Arrow columns, or lists, to record batches: one batch, or batches by partition as Java's partitioner splits them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as is_type
+
+from kohort.columns import pack
+from kohort.columns.schema import HEADERS_TYPE, is_blob, is_wide
+from kohort.errors import UsageError
+from kohort.wire.compression import Codec, compress
+from kohort.wire.record_batch import CRC_STARTS_AT, HEADER_BYTES, LENGTH_ENDS_AT, MAGIC
+
+Column: TypeAlias = Any
+"""An Arrow array or chunked array, a sequence, or None."""
+
+BATCH_BYTES: Final = 1_000_000
+"""Records per batch, in bytes before compression: what fits a broker's default max.message.bytes."""
+LARGEST_BODY: Final = (1 << 31) - 1 - HEADER_BYTES
+_head = struct.Struct(">qiib")
+_crc = struct.Struct(">I")
+_summed = struct.Struct(">hiqqqhii")
+_producer = struct.Struct(">qhi")
+PRODUCER_AT: Final = 43
+CRC_AT: Final = 17
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBatch:
+    """One record batch, and where it goes."""
+
+    partition: int
+    records: int
+    data: bytes
+
+
+def encode_batch(
+    keys: Column,
+    values: Column,
+    timestamps: Column = None,
+    headers: Column = None,
+    *,
+    codec: Codec = Codec.NONE,
+    timestamp_ms: int = -1,
+    base_offset: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+) -> bytes:
+    """All rows as one record batch. Keys and values: binary or text, null where they are; None for none at all.
+
+    ``timestamps``: a timestamp column, or milliseconds; rows without one get ``timestamp_ms``. ``headers``: lists of
+    (name, value), or list<struct<key, value>>, or a map column.
+    """
+    rows = Rows(keys, values, timestamps, headers, timestamp_ms)
+    body, count, base_time, max_time = next(rows.bodies(0, rows.count, LARGEST_BODY), (b"", 0, -1, -1))
+    if count != rows.count:
+        raise UsageError(f"{rows.count} records do not fit one batch of 2 GiB; encode them by partition")
+    batch = assembled(body, count, base_time, max_time, codec, base_offset)
+    return batch if producer_id < 0 else with_producer(batch, producer_id, producer_epoch, base_sequence)
+
+
+def encode_partitions(
+    keys: Column,
+    values: Column,
+    timestamps: Column = None,
+    headers: Column = None,
+    *,
+    partitions: int,
+    partition: Column = None,
+    batch_bytes: int = BATCH_BYTES,
+    codec: Codec = Codec.NONE,
+    timestamp_ms: int = -1,
+    first_unkeyed: int = 0,
+) -> Iterator[EncodedBatch]:
+    """The rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in order.
+
+    A row goes where ``partition`` says, if that is not null; else by its key, as Java's producer sends it; rows without
+    key fill one partition's batch after another's, beginning with ``first_unkeyed``.
+    """
+    rows = Rows(keys, values, timestamps, headers, timestamp_ms)
+    chosen = rows.partitions(partitions, partition, first_unkeyed % partitions, batch_bytes)
+    rows.order(np.argsort(chosen, kind="stable"))
+    end = 0
+    for number, count in enumerate(np.bincount(chosen, minlength=partitions).tolist()):
+        first, end = end, end + count
+        for body, records, base_time, max_time in rows.bodies(first, end, batch_bytes):
+            yield EncodedBatch(number, records, assembled(body, records, base_time, max_time, codec, 0))
+
+
+def encode_table(
+    table: pa.Table | pa.RecordBatch,
+    *,
+    partitions: int,
+    batch_bytes: int = BATCH_BYTES,
+    codec: Codec = Codec.NONE,
+    timestamp_ms: int = -1,
+    first_unkeyed: int = 0,
+) -> Iterator[EncodedBatch]:
+    """``encode_partitions`` of a table with the columns key, value, timestamp, headers, partition, as far as it has
+    them; ``value`` it must have."""
+    if "value" not in table.schema.names:
+        raise UsageError(f"a column 'value' is needed; there are {', '.join(table.schema.names)}")
+    given = {name: table.column(name) for name in ENCODED if name in table.schema.names}
+    return encode_partitions(
+        given.get("key"),
+        given["value"],
+        given.get("timestamp"),
+        given.get("headers"),
+        partition=given.get("partition"),
+        partitions=partitions,
+        batch_bytes=batch_bytes,
+        codec=codec,
+        timestamp_ms=timestamp_ms,
+        first_unkeyed=first_unkeyed,
+    )
+
+
+def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+    """The batch under an idempotent producer's name and number: both lie under the CRC, so that is made anew."""
+    stamped = bytearray(batch)
+    _producer.pack_into(stamped, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _crc.pack_into(stamped, CRC_AT, crc32c.crc32c(memoryview(stamped)[CRC_STARTS_AT:]))
+    return bytes(stamped)
+
+
+def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Codec, base_offset: int) -> bytes:
+    """A batch around its records (facts 6.1)."""
+    payload = body if codec is Codec.NONE else compress(codec, body)
+    summed = _summed.pack(int(codec), max(count - 1, 0), base_time, max_time, -1, -1, -1, count)
+    crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
+    head = _head.pack(base_offset, HEADER_BYTES - LENGTH_ENDS_AT + len(payload), -1, MAGIC)
+    return b"".join((head, _crc.pack(crc), summed, payload))
+
+
+class Rows:
+    """The rows to encode, as arrays of places and lengths; what those point into is kept here too."""
+
+    def __init__(self, keys: Column, values: Column, times: Column, headers: Column, timestamp_ms: int) -> None:
+        columns = {"key": arrow_blobs(keys, "key"), "value": arrow_blobs(values, "value")}
+        columns["timestamp"] = arrow_times(times)
+        columns["headers"] = arrow_headers(headers)
+        lengths = {name: len(column) for name, column in columns.items() if column is not None}
+        if len(set(lengths.values())) > 1:
+            raise UsageError(f"columns of different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}")
+        self.count = next(iter(lengths.values()), 0)
+        self.columns = columns
+        self.plan = np.zeros(pack.PLAN_FIELDS, np.int64)
+        self.keep: list[Any] = []
+        self.key_places, self.key_lengths = self.blobs(columns["key"], pack.KEY_AT)
+        _, self.value_lengths = self.blobs(columns["value"], pack.VALUE_AT)
+        self.add_times(columns["timestamp"], timestamp_ms)
+        self.order(np.arange(self.count))
+        if columns["headers"] is not None:
+            self.add_headers(columns["headers"])
+
+    def add(self, array: int, values: Any) -> None:
+        """Put an array of int64 into the plan."""
+        values = np.ascontiguousarray(values, np.int64)
+        self.keep.append(values)
+        self.plan[array] = values.ctypes.data
+
+    def add_times(self, column: pa.Array | None, timestamp_ms: int) -> None:
+        """Put the times into the plan, ``timestamp_ms`` where there is none."""
+        if column is not None:
+            times = column.fill_null(timestamp_ms).to_numpy(zero_copy_only=False)
+        else:
+            times = np.full(self.count, timestamp_ms, np.int64)
+        real = np.flatnonzero(times != pack.NO_TIMESTAMP)
+        self.plan[pack.SOME_TIME] = times[real[0]] if len(real) else pack.NO_TIMESTAMP
+        self.add(pack.TIMES, times)
+
+    def blobs(self, column: pa.Array | None, array: int) -> tuple[Any, Any]:
+        """Put a column of byte strings into the plan, as ``array`` (places) and the one after it (lengths)."""
+        if column is None:
+            return None, None
+        places, lengths = blob_places(column)
+        self.add(array, places)
+        self.add(array + 1, lengths)
+        return places, lengths
+
+    def add_headers(self, column: pa.Array) -> None:
+        """Put the headers into the plan: each row's first and last item, then names and values of all items."""
+        starts = column.offsets.to_numpy().astype(np.int64)
+        ends = starts[1:].copy()
+        if column.null_count:
+            is_null = column.is_null().to_numpy(zero_copy_only=False)
+            ends[is_null] = starts[:-1][is_null]
+        names, values = column.values.flatten()
+        if names.null_count and null_in_use(names, starts[:-1], ends):
+            raise UsageError("a header without a name")
+        self.add(pack.FIRST_HEADER, starts[:-1])
+        self.add(pack.END_HEADER, ends)
+        self.columns |= {"names": arrow_blobs(names, "headers.key"), "contents": arrow_blobs(values, "headers.value")}
+        self.blobs(self.columns["names"], pack.NAME_AT)
+        self.blobs(self.columns["contents"], pack.CONTENT_AT)
+
+    def partitions(self, partitions: int, explicit: Column, first_unkeyed: int, batch_bytes: int) -> Any:
+        """Where each row goes."""
+        chosen = np.full(self.count, -1, np.int64)
+        if self.key_places is not None:
+            places, lengths = self.key_places.ctypes.data, self.key_lengths.ctypes.data
+            pack.choose_partitions(places, lengths, self.count, partitions, chosen.ctypes.data)
+        if explicit is not None:
+            chosen = explicit_partitions(explicit, chosen, partitions)
+        unkeyed = np.flatnonzero(chosen < 0)
+        if len(unkeyed):
+            sizes = 8 + (np.zeros(len(unkeyed)) if self.value_lengths is None else self.value_lengths[unkeyed].clip(0))
+            batches = (np.cumsum(sizes) - sizes).astype(np.int64) // batch_bytes
+            chosen[unkeyed] = (first_unkeyed + batches) % partitions
+        return chosen.astype(np.int16) if partitions <= SORTED_FAST else chosen
+
+    def order(self, order: Any) -> None:
+        """Rows are taken in this order."""
+        self.add(pack.ORDER, order)
+
+    def bodies(self, first: int, end: int, limit: int) -> Iterator[tuple[bytes, int, int, int]]:
+        """The records ``first`` to ``end``, in order, cut into bodies of batches: bytes, count, base and max time."""
+        at = self.plan.ctypes.data
+        while first < end:
+            count = pack.fit(at, first, end, min(limit, LARGEST_BODY))
+            size, base_time, max_time = self.plan[pack.BODY_BYTES : pack.MAX_TIME + 1].tolist()
+            if size > LARGEST_BODY:
+                raise UsageError(f"a record of {size} bytes does not fit a batch of 2 GiB")
+            body = pa.allocate_buffer(size)
+            if pack.write(at, first, count, base_time, body.address) != size:
+                raise UsageError("the columns were changed while they were encoded")
+            yield body.to_pybytes(), count, base_time, max_time
+            first += count
+
+
+def arrow_blobs(column: Column, name: str) -> pa.Array | None:
+    """A column of byte strings in one piece."""
+    array = in_one_piece(column, pa.binary(), name)
+    if array is None or is_blob(array.type):
+        return array
+    if is_type.is_null(array.type):
+        return None if name != "value" else pa.nulls(len(array), pa.binary())
+    if is_type.is_dictionary(array.type):
+        return arrow_blobs(array.dictionary_decode(), name)
+    if is_type.is_fixed_size_binary(array.type) or is_type.is_binary_view(array.type):
+        return array.cast(pa.binary())
+    if is_type.is_string_view(array.type):
+        return array.cast(pa.string())
+    raise UsageError(f"column {name!r} is {array.type}; it can be binary or text: cast it, or make it JSON, first")
+
+
+def arrow_times(column: Column) -> pa.Array | None:
+    """A column of times as milliseconds since the epoch."""
+    array = in_one_piece(column, None, "timestamp")
+    if array is None or array.type == pa.int64():
+        return array
+    if is_type.is_timestamp(array.type):
+        return array.cast(pa.timestamp("ms", array.type.tz), safe=False).cast(pa.int64())
+    if is_type.is_integer(array.type) or is_type.is_null(array.type):
+        return array.cast(pa.int64())
+    raise UsageError(f"column 'timestamp' is {array.type}; it can be a timestamp, or an integer for milliseconds")
+
+
+def arrow_headers(column: Column) -> pa.Array | None:
+    """A column of lists of (name, value)."""
+    if isinstance(column, Sequence):
+        column = [None if row is None else [{"key": name, "value": value} for name, value in row] for row in column]
+    array = in_one_piece(column, HEADERS_TYPE, "headers")
+    if array is None or is_type.is_map(array.type):
+        return array
+    if is_type.is_list(array.type) and is_type.is_struct(array.type.value_type):
+        if array.type.value_type.num_fields == 2:
+            return array
+    elif is_type.is_null(array.type):
+        return None
+    raise UsageError(f"column 'headers' is {array.type}; it can be list<struct<key, value>> or map<string, binary>")
+
+
+def in_one_piece(column: Column, kind: pa.DataType | None, name: str) -> pa.Array | None:
+    """An Arrow array of a list, of chunks, or of an array."""
+    if column is None or isinstance(column, pa.Array):
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        combined = column.combine_chunks()
+        return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+    try:
+        return pa.array(column, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise UsageError(f"column {name!r}: {error}") from None
+
+
+def blob_places(array: pa.Array) -> tuple[Any, Any]:
+    """Where the bytes of each entry lie, and how many they are: -1 for null."""
+    _, starts_buffer, data = array.buffers()
+    count = len(array)
+    if count == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    kind = np.int64 if is_wide(array.type) else np.int32
+    starts = np.frombuffer(starts_buffer, kind, array.offset + count + 1)[array.offset :].astype(np.int64)
+    lengths = np.diff(starts)
+    if array.null_count:
+        lengths[array.is_null().to_numpy(zero_copy_only=False)] = -1
+    return starts[:-1] + (data.address if data is not None else 0), lengths
+
+
+def explicit_partitions(column: Column, chosen: Any, partitions: int) -> Any:
+    """The partitions that the rows name, and those chosen for rows that name none."""
+    array = in_one_piece(column, pa.int64(), "partition")
+    if array is None or len(array) != len(chosen):
+        raise UsageError(f"column 'partition' has not the {len(chosen)} rows of the others")
+    if not is_type.is_integer(array.type):
+        raise UsageError(f"column 'partition' is {array.type}; it can be an integer")
+    named = array.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    is_null = array.is_null().to_numpy(zero_copy_only=False)
+    wrong = ((named < 0) | (named >= partitions)) & ~is_null
+    if wrong.any():
+        raise UsageError(f"partition {named[wrong][0]} does not exist; the topic has {partitions}")
+    return np.where(is_null, chosen, named)
+
+
+def null_in_use(names: pa.Array, starts: Any, ends: Any) -> bool:
+    """Whether a null name lies inside a list; Arrow allows anything outside."""
+    nulls = np.concatenate(([0], np.cumsum(names.is_null().to_numpy(zero_copy_only=False))))
+    return bool((nulls[ends] > nulls[starts]).any())
+
+
+SORTED_FAST: Final = 32_767
+"""numpy sorts 16-bit numbers by radix, in place of comparing."""
+ENCODED: Final = ("key", "value", "timestamp", "headers", "partition")

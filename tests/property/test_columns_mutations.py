@@ -1,0 +1,174 @@
+"""Whatever is done to the bytes of a batch, the kernels and the plain reader agree, and nothing but CorruptRecord leaves."""
+
+from __future__ import annotations
+
+import struct
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.columns.batches import Place, sections
+from kohort.columns.decode import decode_batches
+from kohort.columns.encode import encode_batch, encode_partitions
+from kohort.columns.located import located_records
+from kohort.columns.plain import read_section
+from kohort.columns.schema import COLUMNS
+from kohort.errors import CorruptRecord
+from kohort.model import Record
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import HEADER_BYTES, NewRecord, build_batch, read_batch
+
+ALL = (*COLUMNS, "headers")
+MAX_BATCH = 1 << 20
+
+blobs = st.none() | st.binary(max_size=200)
+headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=4)
+times = st.integers(-1, 1 << 45)
+records = st.builds(NewRecord, blobs, blobs, headers, times)
+lots = st.lists(records, min_size=1, max_size=12)
+mutations = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=6)
+
+
+def plain(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
+    """The records, or the offset of the corruption."""
+    place = Place("t", 0, start, stop)
+    out: list[Record] = []
+    try:
+        for section in sections(buf, place, check_crcs=False, max_batch_bytes=MAX_BATCH):
+            read_section(section, place, out)
+    except CorruptRecord as error:
+        return error.offset
+    return out
+
+
+def by_kernels(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
+    try:
+        return located_records(buf, Place("t", 0, start, stop), check_crcs=False, max_batch_bytes=MAX_BATCH, aborted=())
+    except CorruptRecord as error:
+        return error.offset
+
+
+def by_arrow(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
+    try:
+        batch = decode_batches(
+            buf,
+            topic="t",
+            partition=0,
+            start_offset=start,
+            end_offset=stop,
+            columns=ALL,
+            check_crcs=False,
+            max_batch_bytes=MAX_BATCH,
+        )
+    except CorruptRecord as error:
+        return error.offset
+    batch.validate(full=True)
+    columns = {name: batch.column(name) for name in ALL}
+    stamps = columns.pop("timestamp").cast(pa.int64()).to_pylist()
+    rows = pa.RecordBatch.from_pydict(columns).to_pylist()
+    return [
+        Record(
+            row["topic"],
+            row["partition"],
+            row["offset"],
+            -1 if stamp is None else stamp,
+            row["key"],
+            row["value"],
+            [(h["key"], h["value"]) for h in row["headers"]],
+            row["timestamp_type"],
+        )
+        for row, stamp in zip(rows, stamps, strict=True)
+    ]
+
+
+def without_epochs(found: list[Record] | int) -> list[Record] | int:
+    if isinstance(found, list):
+        for record in found:
+            record.leader_epoch = -1
+    return found
+
+
+def mutated(data: bytes, changes: list[tuple[int, int]], first: int) -> bytes:
+    """``data`` with some of its bytes from ``first`` on replaced."""
+    changed = bytearray(data)
+    for at, value in changes:
+        changed[first + at % (len(changed) - first)] = value
+    return bytes(changed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(lots, min_size=1, max_size=3), st.sampled_from(Codec), mutations, st.integers(0, 8), st.integers(0, 30))
+def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt(lot, codec, changes, start, length):
+    parts, base = [], 0
+    for part in lot:
+        parts.append(build_batch(part, base_offset=base, codec=codec))
+        base += len(part)
+    damaged = mutated(b"".join(parts), changes, 0)
+    stop = start + length if length % 2 else None
+
+    expected = plain(damaged, start, stop)
+
+    assert by_kernels(damaged, start, stop) == expected
+    assert by_arrow(damaged, start, stop) == without_epochs(expected)
+
+
+@settings(max_examples=300, deadline=None)
+@given(lots, mutations)
+def test_any_record_bytes_changed_under_a_sound_header_are_read_alike_or_found_corrupt(lot, changes):
+    damaged = mutated(build_batch(lot), changes, HEADER_BYTES)
+
+    expected = plain(damaged, 0, None)
+
+    assert by_kernels(damaged, 0, None) == expected
+    assert by_arrow(damaged, 0, None) == without_epochs(expected)
+    assert expected == 0 or isinstance(expected, list)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=300), st.integers(0, 40))
+def test_random_bytes_in_the_shape_of_a_batch_never_do_harm(noise, count):
+    head = bytearray(build_batch([], base_offset=0))
+    head[8:12] = struct.pack(">i", HEADER_BYTES - 12 + len(noise))
+    head[23:27] = struct.pack(">i", 1 << 20)
+    head[57:61] = struct.pack(">i", count)
+    damaged = bytes(head) + noise
+
+    assert by_kernels(damaged, 0, None) == plain(damaged, 0, None)
+    assert by_arrow(damaged, 0, None) == plain(damaged, 0, None)
+
+
+@settings(max_examples=100, deadline=None)
+@given(lots, st.sampled_from(Codec))
+def test_what_columns_encode_the_plain_reader_reads_back(lot, codec):
+    batch = encode_batch(
+        [r.key for r in lot],
+        [r.value for r in lot],
+        [r.timestamp_ms for r in lot],
+        [r.headers for r in lot],
+        codec=codec,
+    )
+
+    assert [(r.key, r.value, r.headers, r.timestamp_ms) for r in read_batch(batch)] == [
+        (r.key, r.value, list(r.headers), r.timestamp_ms) for r in lot
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(lots, st.integers(1, 5), st.integers(60, 600))
+def test_splitting_by_partition_loses_nothing_and_keeps_the_order_of_each_key(lot, partitions, batch_bytes):
+    values = [b"%d" % i for i in range(len(lot))]
+
+    found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
+    for batch in encode_partitions([r.key for r in lot], values, partitions=partitions, batch_bytes=batch_bytes):
+        rows = read_batch(batch.data)
+        assert len(rows) == batch.records
+        found.setdefault(batch.partition, []).extend((r.key, r.value) for r in rows)
+
+    everything = [pair for rows in found.values() for pair in rows]
+    assert sorted(int(value) for _, value in everything) == list(range(len(lot)))
+    for rows in found.values():
+        numbers = [int(value) for _, value in rows]
+        assert numbers == sorted(numbers)
+    for key in {r.key for r in lot} - {None}:
+        assert len({p for p, rows in found.items() for k, _ in rows if k == key}) == 1

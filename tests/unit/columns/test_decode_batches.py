@@ -1,0 +1,219 @@
+"""Stories of batches that become Arrow columns, in just the schema that was asked for."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kohort.columns.decode import check_room, decode_batches, decode_chunks
+from kohort.columns.records import records_of
+from kohort.columns.schema import COLUMNS, HEADERS_TYPE, record_schema
+from kohort.errors import CorruptRecord, UsageError
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import NewRecord, build_batch
+
+ALL = (*COLUMNS, "headers")
+MIXED = [
+    NewRecord(b"k0", b"v0", [], 1000),
+    NewRecord(None, b"v1", [("trace", b"abc"), ("empty", b""), ("none", None)], 1005),
+    NewRecord(b"", None, [], 990),
+    NewRecord("k\u00e9".encode() * 100, b"x" * 5000, [("h", b"y" * 300)], 5_000_000),
+]
+
+
+def decode(buf, *, start_offset=0, **options):
+    batch = decode_batches(buf, topic="t", partition=2, start_offset=start_offset, **options)
+    batch.validate(full=True)
+    return batch
+
+
+def rows_of(batch):
+    """The rows as plain tuples, in the terms of Record."""
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    times = columns["timestamp"].cast(pa.int64()).to_pylist()
+    plain = {name: column.to_pylist() for name, column in columns.items() if name != "timestamp"}
+    return [
+        (
+            plain["topic"][i],
+            plain["partition"][i],
+            plain["offset"][i],
+            -1 if times[i] is None else times[i],
+            plain["key"][i],
+            plain["value"][i],
+            [(h["key"], h["value"]) for h in plain["headers"][i]],
+            plain["timestamp_type"][i],
+        )
+        for i in range(batch.num_rows)
+    ]
+
+
+def expected_of(buf, **options):
+    found = records_of(buf, topic="t", partition=2, start_offset=0, **options)
+    return [
+        (r.topic, r.partition, r.offset, r.timestamp_ms, r.key, r.value, r.headers, r.timestamp_type) for r in found
+    ]
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_codec_decodes_to_the_same_rows_as_records(codec):
+    given = b"".join(build_batch(MIXED, base_offset=4 * i, codec=codec) for i in range(3))
+
+    batch = decode(given + given[:50], columns=ALL)
+
+    assert batch.schema == record_schema(ALL)
+    assert rows_of(batch) == expected_of(given)
+
+
+def test_batches_of_mixed_codecs_times_and_gaps_make_one_record_batch():
+    given = b"".join(
+        [
+            build_batch(MIXED, base_offset=0),
+            build_batch(MIXED, base_offset=10, codec=Codec.ZSTD, log_append_time_ms=99),
+            build_batch([NewRecord(bytes(4), bytes(6))], base_offset=14, producer_id=1, is_control=True),
+            build_batch([NewRecord(None, None)] * 3, base_offset=15, codec=Codec.GZIP),
+        ]
+    )
+
+    batch = decode(given, columns=ALL)
+
+    assert rows_of(batch) == expected_of(given)
+    assert batch["timestamp_type"].to_pylist() == [0] * 4 + [1] * 4 + [0] * 3
+    assert batch["timestamp"].null_count == 3
+
+
+def test_headers_come_only_on_request_and_are_empty_lists_where_there_are_none():
+    given = build_batch([NewRecord(b"k", b"v", [], 1)] * 5)
+
+    assert decode(given).schema.names == list(COLUMNS)
+    headers = decode(given, columns=["headers"]).column(0)
+    assert headers.type == HEADERS_TYPE
+    assert headers.null_count == 0
+    assert headers.to_pylist() == [[]] * 5
+
+
+def test_only_the_columns_asked_for_are_built_in_their_order():
+    batch = decode(build_batch(MIXED), columns=["value", "offset"])
+
+    assert batch.schema.names == ["value", "offset"]
+    assert batch["value"].to_pylist() == [r.value for r in MIXED]
+
+
+def test_an_exact_schema_is_honoured_to_the_letter():
+    schema = pa.schema(
+        [
+            pa.field("timestampType", pa.int32()),
+            pa.field("timestamp", pa.timestamp("us", tz="UTC")),
+            pa.field("value", pa.large_binary()),
+            pa.field("key", pa.string()),
+            pa.field("topic", pa.large_string()),
+            pa.field("partition", pa.int64(), nullable=False),
+            pa.field("offset", pa.int64(), nullable=False),
+            pa.field("headers", pa.list_(pa.field("element", HEADERS_TYPE.value_type))),
+        ],
+        metadata={"origin": "user"},
+    )
+    given = build_batch(MIXED, base_offset=5)
+
+    batch = decode(given, schema=schema)
+
+    assert batch.schema.equals(schema, check_metadata=True)
+    assert batch["timestamp"].cast(pa.int64()).to_pylist() == [1000 * r.timestamp_ms for r in MIXED]
+    assert batch["key"].to_pylist() == ["k0", None, "", "k\u00e9" * 100]
+    assert batch["offset"].to_pylist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(("unit", "expected"), [("s", 1), ("ms", 1005), ("us", 1_005_000), ("ns", 1_005_000_000)])
+def test_timestamps_come_in_the_unit_asked_for(unit, expected):
+    schema = pa.schema([pa.field("timestamp", pa.timestamp(unit, "UTC"))])
+
+    assert decode(build_batch(MIXED), schema=schema)[0].cast(pa.int64())[1].as_py() == expected
+
+
+def test_a_record_without_a_time_is_null_or_minus_one_where_null_is_not_allowed():
+    given = build_batch([NewRecord(b"k", b"v")])
+
+    for nullable, expected in ((True, None), (False, -1)):
+        schema = pa.schema([pa.field("timestamp", pa.int64(), nullable=nullable)])
+        assert decode(given, schema=schema)[0].to_pylist() == [expected]
+
+
+def test_a_timestamp_that_its_unit_cannot_hold_is_corrupt():
+    given = build_batch([NewRecord(b"k", b"v", (), 1 << 60)])
+
+    with pytest.raises(CorruptRecord, match="t-2 at offset 0: a timestamp does not fit"):
+        decode(given, schema=pa.schema([pa.field("timestamp", pa.timestamp("ns"))]))
+
+
+def test_a_value_that_is_no_text_is_named_by_its_batch():
+    given = build_batch([NewRecord(None, b"good")] * 3) + build_batch([NewRecord(None, b"\xff\xfe")], base_offset=3)
+
+    with pytest.raises(CorruptRecord, match="t-2 at offset 3: the value is not UTF-8"):
+        decode(given, schema=pa.schema([pa.field("value", pa.string())]))
+
+
+def test_null_where_the_schema_forbids_it_is_an_error_of_the_caller():
+    with pytest.raises(UsageError, match="column 'key' may not be null, but 1 of the 4"):
+        decode(build_batch(MIXED), schema=pa.schema([pa.field("key", pa.binary(), nullable=False)]))
+
+
+@pytest.mark.parametrize(
+    ("field", "allowed"),
+    [
+        (pa.field("key", pa.int64()), "binary, string"),
+        (pa.field("offset", pa.int32()), "int64"),
+        (pa.field("timestamp", pa.date32()), "a timestamp"),
+        (pa.field("headers", pa.list_(pa.binary())), "list<struct"),
+        (pa.field("topic", pa.int8()), "string"),
+    ],
+)
+def test_a_type_that_a_column_cannot_take_is_refused_with_what_it_can(field, allowed):
+    with pytest.raises(UsageError, match=f"column {field.name!r} cannot be .*{allowed}"):
+        decode(b"", schema=pa.schema([field]))
+
+
+def test_an_unknown_column_is_refused_with_those_there_are():
+    with pytest.raises(UsageError, match="no column 'colour'; there are topic, partition"):
+        decode(b"", columns=["colour"])
+
+
+def test_nothing_decodes_to_an_empty_batch_of_the_schema():
+    for given in (b"", b"\0" * 20, build_batch(MIXED)[:-1]):
+        batch = decode(given, columns=ALL)
+        assert (batch.num_rows, batch.schema) == (0, record_schema(ALL))
+    assert decode(build_batch(MIXED), start_offset=4).num_rows == 0
+
+
+def test_offsets_outside_the_wanted_range_are_left_out():
+    given = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(4))
+
+    assert decode(given, start_offset=6, end_offset=11)["offset"].to_pylist() == [6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_chunks_bound_what_is_in_memory_and_lose_nothing(codec):
+    given = b"".join(
+        build_batch([NewRecord(None, bytes(1000))] * 10, base_offset=10 * i, codec=codec) for i in range(20)
+    )
+
+    chunks = list(decode_chunks(given, topic="t", partition=2, start_offset=5, chunk_bytes=30_000))
+
+    assert [offset for chunk in chunks for offset in chunk["offset"].to_pylist()] == list(range(5, 200))
+    assert len(chunks) == 7
+    assert max(chunk.nbytes for chunk in chunks) < 40_000
+
+
+def test_more_bytes_than_32_bit_offsets_can_count_is_said_with_the_way_out():
+    with pytest.raises(UsageError, match=r"more than binary can count; ask for large_binary .* or decode in chunks"):
+        check_room(1 << 31, pa.field("value", pa.binary()))
+    check_room(1 << 31, pa.field("value", pa.large_binary()))
+    check_room((1 << 31) - 1, pa.field("value", pa.binary()))
+
+
+def test_the_header_named_badly_is_found_in_its_own_batch():
+    good = build_batch([NewRecord(b"k", b"v", [("ok", b"1")], 1)] * 3)
+    bad = build_batch([NewRecord(b"k", b"v", [("ok", b"1"), ("ab", b"1")], 1)] * 2, base_offset=3).replace(
+        b"ab", b"\xff\xff"
+    )
+
+    with pytest.raises(CorruptRecord, match="t-2 at offset 3: the name of a header is not UTF-8"):
+        decode(good + bad, columns=["headers"], check_crcs=False)

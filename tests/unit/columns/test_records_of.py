@@ -1,0 +1,249 @@
+"""Stories of batches that become records, the plain way and the kernels' way, which must not be told apart."""
+
+from __future__ import annotations
+
+import gc
+import struct
+
+import pytest
+
+from kohort.columns import located, records
+from kohort.columns.batches import Place, next_offset, sections
+from kohort.columns.located import located_records
+from kohort.columns.plain import read_section
+from kohort.columns.records import records_of
+from kohort.errors import CorruptRecord
+from kohort.model import Record
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import NewRecord, build_batch
+
+MIXED = [
+    NewRecord(b"k0", b"v0", [], 1000),
+    NewRecord(None, b"v1", [("trace", b"abc"), ("empty", b""), ("none", None)], 1005),
+    NewRecord(b"", None, [], 990),
+    NewRecord(b"k3" * 100, b"x" * 5000, [("h", b"y" * 300)], 5_000_000),
+]
+
+
+def plain(buf, *, start_offset=0, end_offset=None, check_crcs=True, aborted=(), max_batch_bytes=1 << 20):
+    place = Place("t", 2, start_offset, end_offset)
+    out: list[Record] = []
+    for section in sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted):
+        read_section(section, place, out)
+    return out
+
+
+def fast(buf, *, start_offset=0, end_offset=None, check_crcs=True, aborted=(), max_batch_bytes=1 << 20):
+    place = Place("t", 2, start_offset, end_offset)
+    return located_records(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
+
+
+@pytest.fixture(params=[plain, fast], ids=["plain", "kernels"])
+def read(request):
+    return request.param
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_codec_gives_back_keys_values_headers_and_times(read, codec):
+    given = build_batch(MIXED, base_offset=40, codec=codec, leader_epoch=7)
+
+    found = read(given)
+
+    assert found == [
+        Record("t", 2, 40 + i, new.timestamp_ms, new.key, new.value, list(new.headers), 0, 7)
+        for i, new in enumerate(MIXED)
+    ]
+
+
+def test_consecutive_batches_of_mixed_kinds_are_read_in_order_and_a_partial_last_one_is_left(read):
+    parts = [build_batch(MIXED, base_offset=4 * i, codec=Codec(i % 5), leader_epoch=i) for i in range(10)]
+
+    found = read(b"".join(parts) + parts[0][:70])
+
+    assert [r.offset for r in found] == list(range(40))
+    assert [r.leader_epoch for r in found] == [i // 4 for i in range(40)]
+    assert [r.key for r in found] == [new.key for new in MIXED] * 10
+
+
+def test_only_the_offsets_asked_for_come_back(read):
+    given = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(5))
+
+    assert [r.offset for r in read(given, start_offset=6, end_offset=13)] == list(range(6, 13))
+    assert read(given, start_offset=20) == []
+    assert read(given, start_offset=3, end_offset=3) == []
+
+
+def test_log_append_time_is_every_records_time(read):
+    given = build_batch(MIXED, log_append_time_ms=77_000)
+
+    assert {(r.timestamp_ms, r.timestamp_type) for r in read(given)} == {(77_000, 1)}
+
+
+def test_a_batch_without_times_gives_none(read):
+    given = build_batch([NewRecord(b"k", b"v")] * 3)
+
+    assert [r.timestamp_ms for r in read(given)] == [-1, -1, -1]
+
+
+def test_control_batches_and_empty_ones_hold_no_records_but_are_stepped_over(read):
+    marker = build_batch([NewRecord(bytes(4), bytes(6))], base_offset=4, producer_id=1, is_control=True)
+    emptied = bytearray(build_batch([], base_offset=5))
+    given = build_batch(MIXED) + marker + bytes(emptied)
+
+    assert [r.offset for r in read(given)] == [0, 1, 2, 3]
+    assert next_offset(given, 0) == 6
+    assert next_offset(given, 0, end_offset=3) == 3
+
+
+def test_records_of_aborted_transactions_are_left_out_and_later_ones_of_the_producer_are_not(read):
+    def batch(base_offset, producer_id, control=None):
+        record = NewRecord(b"k", b"v") if control is None else NewRecord(struct.pack(">hh", 0, control), bytes(6))
+        return build_batch(
+            [record],
+            base_offset=base_offset,
+            producer_id=producer_id,
+            is_transactional=True,
+            is_control=control is not None,
+        )
+
+    given = b"".join(
+        [batch(0, 1), batch(1, 2), batch(2, 1), batch(3, 1, control=0), batch(4, 1), batch(5, 2, control=1)]
+    )
+
+    assert [r.offset for r in read(given, aborted=[(1, 0)])] == [1, 4]
+    assert [r.offset for r in read(given)] == [0, 1, 2, 4]
+
+
+def test_a_flipped_bit_is_found_by_the_crc_and_named_with_its_place(read):
+    good, bad = build_batch(MIXED, base_offset=8), bytearray(build_batch(MIXED, base_offset=12))
+    bad[100] ^= 1
+
+    with pytest.raises(CorruptRecord, match="t-2 at offset 12: CRC") as caught:
+        read(good + bytes(bad), start_offset=8)
+
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 2, 12)
+    assert [r.offset for r in read(good + bytes(bad), start_offset=8, end_offset=caught.value.offset)] == [8, 9, 10, 11]
+
+
+def with_records(body: bytes, count: int, last_delta: int = 10) -> bytes:
+    """A batch around hand-made records."""
+    batch = bytearray(build_batch([], base_offset=30)) + body
+    batch[8:12] = struct.pack(">i", len(batch) - 12)
+    batch[23:27] = struct.pack(">i", last_delta)
+    batch[57:61] = struct.pack(">i", count)
+    return bytes(batch)
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "problem"),
+    [
+        ("", 1, "end inside a number"),
+        ("0c 00 00 00 01 01", 1, "its length is negative"),
+        ("01", 1, "its length is negative"),
+        ("0c 00 00 00 01 01 00", 2, "record 1 of the batch"),
+        ("0c 00 00 00 01 01 00 55", 1, "bytes are left after the last record"),
+        ("0e 00 00 00 01 01 00 00", 1, "bytes are left after its headers"),
+        ("0c 00 00 01 01 01 00", 1, "its offset lies outside"),
+        ("0c 00 00 16 01 01 00", 1, "its offset lies outside"),
+        ("0c 00 00 00 08 01 00", 1, "the length of its key"),
+        ("0c 00 00 00 03 01 00", 1, "the length of its key"),
+        ("0c 00 00 00 01 10 00", 1, "the length of its value"),
+        ("0c 00 00 00 01 01 02", 1, "the count of its headers"),
+        ("0c 00 00 00 01 01 01", 1, "the count of its headers"),
+        ("10 00 00 00 01 01 02 01 01", 1, "the name of a header is null"),
+        ("10 00 00 00 01 01 02 08 01", 1, "the name of a header is null, or passes"),
+        ("10 00 00 00 01 01 02 00 08", 1, "the value of a header"),
+        ("12 00 00 00 01 01 02 02 ff 01", 1, "not UTF-8"),
+        ("22 00 ff ff ff ff ff ff ff ff ff 7f 00 01 01 00 00 00", 1, "longer than its type"),
+        ("22 00 ff ff ff ff ff ff ff ff ff ff 01 00 01 01 00 00", 1, "longer than its type"),
+    ],
+)
+def test_each_broken_rule_is_named_with_topic_partition_and_offset(read, body, count, problem):
+    given = with_records(bytes.fromhex(body), count)
+
+    with pytest.raises(CorruptRecord, match=problem) as caught:
+        read(given, check_crcs=False)
+
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 2, 30)
+
+
+def test_a_timestamp_past_64_bits_is_corrupt(read):
+    batch = bytearray(build_batch([NewRecord(b"k", b"v", (), 0), NewRecord(b"k", b"v", (), 5)]))
+    batch[27:35] = struct.pack(">q", (1 << 63) - 2)
+
+    with pytest.raises(CorruptRecord, match="its timestamp does not fit"):
+        read(bytes(batch), check_crcs=False)
+
+
+@pytest.mark.parametrize(
+    ("at", "value"),
+    [(0, struct.pack(">q", -5)), (0, struct.pack(">q", (1 << 63) - 1)), (23, struct.pack(">i", -2)), (57, b"\xff" * 4)],
+)
+def test_a_header_with_impossible_offsets_or_count_is_corrupt(read, at, value):
+    batch = bytearray(build_batch(MIXED))
+    batch[at : at + len(value)] = value
+
+    with pytest.raises(CorruptRecord, match="a batch of"):
+        read(bytes(batch), check_crcs=False)
+
+
+def test_an_absurd_count_takes_no_memory(read):
+    batch = bytearray(build_batch(MIXED))
+    batch[57:61] = struct.pack(">i", 2**31 - 1)
+
+    with pytest.raises(CorruptRecord, match="record 4 of the batch"):
+        read(bytes(batch), check_crcs=False)
+
+
+def test_another_format_and_an_unknown_codec_are_corrupt(read):
+    old, unknown = bytearray(build_batch(MIXED)), bytearray(build_batch(MIXED))
+    old[16], unknown[22] = 1, 6
+
+    with pytest.raises(CorruptRecord, match="format 1"):
+        read(bytes(old), check_crcs=False)
+    with pytest.raises(CorruptRecord, match="codec 6"):
+        read(bytes(unknown), check_crcs=False)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_a_bomb_is_an_error_that_names_its_place(read, codec):
+    bomb = build_batch([NewRecord(None, bytes(8 << 20))], base_offset=3, codec=codec)
+
+    with pytest.raises(CorruptRecord, match="t-2 at offset 3"):
+        read(bomb, max_batch_bytes=1 << 20)
+
+
+def test_views_and_bytearrays_are_read_like_bytes(read):
+    given = build_batch(MIXED)
+    padded = b"xx" + given + b"yy"
+
+    assert read(memoryview(padded)[2:-2]) == read(given)
+    assert read(bytearray(given)) == read(given)
+    assert read(b"") == []
+
+
+def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch):
+    given = build_batch(MIXED)
+    monkeypatch.delitem(records.sys.modules, records.LOCATED)
+    monkeypatch.setattr(records._plain, "records", 0)
+    assert records.fast_way() is None
+
+    assert len(records_of(given, topic="t", partition=2, start_offset=0)) == 4
+    assert records._plain.records == 4
+
+    monkeypatch.setattr(records._plain, "records", records.WORTH_LOADING)
+    assert records.fast_way().__name__ == located.located_records.__name__
+    assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
+
+
+def test_the_collector_is_held_while_records_are_made_and_runs_again_after_an_error():
+    with pytest.raises(CorruptRecord):
+        read_held(b"\0" * 100)
+
+    assert gc.isenabled()
+
+
+def read_held(buf):
+    with records.collector_held():
+        assert not gc.isenabled()
+        plain(buf)
