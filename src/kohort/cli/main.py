@@ -1,15 +1,100 @@
-"""The command ``kohort`` and its groups of commands."""
+"""The command ``kohort``: its commands by name, and how an error or an interrupt ends one.
+
+Commands are imported when they are called, so that ``kohort --help`` answers at once. Exit codes: 0 done, 1 failed,
+2 wrong usage, 130 interrupted.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
+import sys
+from typing import Any, Final
+
 import click
 
-from kohort.cli.serve import serve
+from kohort.errors import KohortError
+from kohort.version import VERSION
+
+COMMANDS: Final[dict[str, tuple[str, str]]] = {
+    "serve": ("kohort.cli.serve:serve", "Run a broker that any Kafka client can connect to."),
+    "topics": ("kohort.cli.topics:topics", "Create, list, describe and delete topics."),
+    "produce": ("kohort.cli.produce:produce", "Send lines from files or stdin to a topic."),
+    "consume": ("kohort.cli.consume:consume", "Print the records of topics."),
+    "groups": ("kohort.cli.groups:groups", "List the consumer groups, the one furthest behind first."),
+    "group": ("kohort.cli.group:group", "Describe, explain, reset or delete a consumer group."),
+    "pipeline": ("kohort.cli.pipeline:pipeline", "Check and run Spark pipelines over consumer groups."),
+    "demo": ("kohort.cli.demo:demo", "Run the main job on real data, end to end."),
+    "sim": ("kohort.cli.sim:sim", "Run brokers and clients under one seed, with faults and invariants."),
+    "completion": ("kohort.cli.completion:completion", "Print the completion script of a shell."),
+}
+"""Where each command is, and what it does in a line."""
+INTERRUPTED: Final = 130
+
+HELP = """Kafka consumer groups, in Python, whole.
+
+A broker in one process, tools for any Kafka-compatible cluster, and the reason for every rebalance. Commands that talk
+to a broker take --bootstrap HOST:PORT, or KOHORT_BOOTSTRAP; data goes to stdout, everything else to stderr.
+
+\b
+Examples:
+  kohort serve                                   a broker on 127.0.0.1:9092
+  kohort topics create orders --partitions 6
+  echo 'k1|{"n": 1}' | kohort produce orders --key-separator '|'
+  kohort consume orders --from-beginning --max 10
+  kohort group why my-group                      what its last rebalance was about
+"""
 
 
-@click.group()
-def main() -> None:
-    """Kafka consumer groups, in Python, whole."""
+class Commands(click.Group):
+    """Commands from the table above; their errors end the process with one line, not with a traceback."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, _ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short) for name, (_, short) in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KohortError as error:
+            if ctx.params.get("debug"):
+                raise
+            fail(ctx, str(error))
+        except BrokenPipeError:
+            stop_writing()
+            ctx.exit(0)
+        except OSError as error:
+            if ctx.params.get("debug"):
+                raise
+            fail(ctx, f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("", err=True)
+            ctx.exit(INTERRUPTED)
 
 
-main.add_command(serve)
+def fail(ctx: click.Context, message: str) -> None:
+    """One line on stderr, and exit code 1."""
+    click.echo(f"kohort {ctx.invoked_subcommand}: {message}", err=True)
+    ctx.exit(1)
+
+
+def stop_writing() -> None:
+    """Whoever read our output has had enough (``| head``): nothing more can be written, not even at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@click.group(cls=Commands, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--debug", is_flag=True, envvar="KOHORT_DEBUG", help="Show tracebacks.")
+@click.version_option(VERSION, prog_name="kohort")
+def main(debug: bool) -> None:
+    pass

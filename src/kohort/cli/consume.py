@@ -1,0 +1,209 @@
+"""``kohort consume``: the records of topics as lines on stdout."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import click
+
+from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, complete_topics, pairs, set_option
+from kohort.cli.record_lines import CSV_COLUMNS, writer_of
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+
+if TYPE_CHECKING:
+    from kohort import Consumer
+
+HELP = """Print the records of TOPICS to stdout, one per line, until Ctrl-C.
+
+Without --group all partitions are read, from their end or with --from-beginning from their start, and nothing is
+committed. With --group the command is a member of the group: it starts where the group stands, and commits what it has
+printed.
+
+\b
+Examples:
+  kohort consume orders
+  kohort consume orders --from-beginning --until-end --format json | jq .value
+  kohort consume orders payments --group audit --max 100
+  kohort consume orders --partition 3 --offset 1500 --max 1
+"""
+POLL_MS: Final = 250
+COMMIT_S: Final = 1.0
+
+
+@click.command(help=HELP, short_help="Print the records of topics.")
+@click.argument("topics", nargs=-1, required=True, shell_complete=complete_topics)
+@click.option("--group", "group_id", metavar="GROUP", shell_complete=complete_groups, help="Read as a member of it.")
+@click.option("--from-beginning", is_flag=True, help="Start at the first record, where nothing is committed.")
+@click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
+@click.option("--offset", type=click.IntRange(min=0), help="Start at this offset.")
+@click.option("--max", "most", type=click.IntRange(min=1), help="Stop after so many records.")
+@click.option("--until-end", is_flag=True, help="Stop at the end that the topics have now.")
+@click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when none came for so long.")
+@click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="A line is [raw].")
+@click.option("--key-separator", metavar="TEXT", help="Print the key too, with this behind it.")
+@click.option("--null-value", metavar="TEXT", default="", help="What a raw null is printed as.")
+@set_option
+@bootstrap_option
+@click.option("--quiet", is_flag=True, help="Tell errors only.")
+def consume(
+    topics: tuple[str, ...],
+    group_id: str | None,
+    from_beginning: bool,
+    partition: int | None,
+    offset: int | None,
+    most: int | None,
+    until_end: bool,
+    idle: float | None,
+    kind: str,
+    key_separator: str | None,
+    null_value: str,
+    settings: tuple[str, ...],
+    bootstrap: str,
+    quiet: bool,
+) -> None:
+    if group_id is not None and (partition is not None or offset is not None):
+        raise click.UsageError("--partition and --offset are for reading without a group")
+    if key_separator is not None and kind != "raw":
+        raise click.UsageError("--key-separator is for raw lines; json and csv have the key anyway")
+    options: dict[str, Any] = {
+        "bootstrap.servers": bootstrap,
+        "auto.offset.reset": "earliest" if from_beginning else "latest",
+        "allow.auto.create.topics": False,
+        **({"group.id": group_id, "enable.auto.commit": False} if group_id is not None else {}),
+        **pairs(settings, "--set"),
+    }
+    partitions = partitions_of(topics, partition, str(options["bootstrap.servers"]))
+    separator = None if key_separator is None else key_separator.encode()
+    write = writer_of(kind, key_separator=separator, null_value=null_value.encode())
+    out = sys.stdout.buffer
+    if kind == "csv":
+        out.write(",".join(CSV_COLUMNS).encode() + b"\n")
+    from kohort import Consumer
+
+    with Consumer(options) as consumer:
+        reading = Reading(consumer, partitions, most=most, idle=idle, until_end=until_end)
+        start(consumer, topics, partitions, group_id, offset, from_beginning=from_beginning)
+        try:
+            reading.run(lambda records: write_out(out, write(records)), commits=group_id is not None)
+        finally:
+            if group_id is not None:
+                reading.commit()
+            if not quiet:
+                click.echo(f"{reading.count:,} records", err=True)
+
+
+def partitions_of(topics: tuple[str, ...], only: int | None, bootstrap: str) -> list[TopicPartition]:
+    """The partitions to read. Raises KohortError for a topic or a partition that does not exist."""
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        results = admin.describe_topics(dict.fromkeys(topics), timeout_ms=ADMIN_MS)
+        for name, error in results.errors.items():
+            if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise KohortError(f"topic {name!r} does not exist on {bootstrap}") from None
+            raise error
+        counts = {name: len(results[name].partitions) for name in results}
+    if only is not None:
+        for name, count in counts.items():
+            if only >= count:
+                raise KohortError(f"topic {name!r} has {count} partitions, 0 to {count - 1}; not {only}")
+    return [TopicPartition(name, p) for name, n in counts.items() for p in range(n) if only is None or p == only]
+
+
+def start(
+    consumer: Consumer,
+    topics: tuple[str, ...],
+    partitions: list[TopicPartition],
+    group_id: str | None,
+    offset: int | None,
+    *,
+    from_beginning: bool,
+) -> None:
+    """Subscribe, or assign and go to where reading begins."""
+    if group_id is not None:
+        consumer.subscribe(dict.fromkeys(topics))
+        return
+    consumer.assign(partitions)
+    if offset is not None:
+        for partition in partitions:
+            consumer.seek(partition, offset)
+    elif from_beginning:
+        consumer.seek_to_beginning(partitions)
+    else:
+        consumer.seek_to_end(partitions)
+
+
+def write_out(out: BinaryIO, lines: bytes) -> None:
+    """Lines reach the reader before they are committed."""
+    out.write(lines)
+    out.flush()
+
+
+class Reading:
+    """Polls until enough has been read."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        partitions: list[TopicPartition],
+        *,
+        most: int | None,
+        idle: float | None,
+        until_end: bool,
+    ) -> None:
+        self.count = 0
+        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._consumer = consumer
+        self._most = most
+        self._idle = idle
+        self._ends = consumer.end_offsets(partitions) if until_end else None
+        self._last_record = self._last_commit = time.monotonic()
+
+    def run(self, write: Callable[[list[Record]], None], *, commits: bool) -> None:
+        """Write what comes; with ``commits``, commit what is written, each second and at the end."""
+        while not self._is_done():
+            room = 500 if self._most is None else min(500, self._most - self.count)
+            records = self._consumer.poll(POLL_MS, max_records=room)
+            now = time.monotonic()
+            if records:
+                write(records)
+                self._note(records)
+                self._last_record = now
+                if commits and now - self._last_commit >= COMMIT_S:
+                    self._consumer.commit_async(self._mine())
+                    self._last_commit = now
+
+    def _note(self, records: list[Record]) -> None:
+        """These are written, and may be committed."""
+        self.count += len(records)
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
+
+    def commit(self) -> None:
+        """Commit what is written."""
+        if written := self._mine():
+            self._consumer.commit(written)
+
+    def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is written of the partitions that are still this member's."""
+        mine = self._consumer.assignment()
+        return {p: at for p, at in self._written.items() if p in mine}
+
+    def _is_done(self) -> bool:
+        if self._most is not None and self.count >= self._most:
+            return True
+        if self._idle is not None and time.monotonic() - self._last_record >= self._idle:
+            return True
+        return self._ends is not None and self._is_at_end(self._ends)
+
+    def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
+        """Whether all that this consumer has is read as far as it went when the command began."""
+        mine = self._consumer.assignment()
+        if not mine:
+            return not any(ends.values())
+        return all(self._consumer.position(p, timeout_ms=ADMIN_MS) >= ends.get(p, 0) for p in mine)

@@ -1,0 +1,133 @@
+"""``kohort group``: one consumer group described, explained, moved or deleted."""
+
+from __future__ import annotations
+
+import click
+
+from kohort.cli.group_state import GroupState, check_inactive, describe, states_of
+from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, confirm, output_option, yes_option
+from kohort.cli.reset import reset
+from kohort.cli.show import print_json, print_table
+from kohort.cli.why import why
+
+group_argument = click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+
+
+@click.group(short_help="Describe, explain, reset or delete a consumer group.")
+def group() -> None:
+    """Describe, explain, reset or delete a consumer group."""
+
+
+DESCRIBE_HELP = """Show the partitions of GROUP: what it has committed, how far behind it is, who reads what.
+
+The columns are those of Kafka's own tool. CURRENT-OFFSET is the next record to read.
+
+\b
+Examples:
+  kohort group describe my-group
+  kohort group describe my-group --members
+  kohort group describe my-group --output json | jq .lag
+"""
+
+
+@group.command("describe", help=DESCRIBE_HELP, short_help="Show partitions, lag and members.")
+@group_argument
+@click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
+@click.option("--members", "view", flag_value="members", help="Members and what each reads.")
+@click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
+@bootstrap_option
+@output_option
+def describe_group(group_id: str, view: str, bootstrap: str, output: str) -> None:
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        (found,) = states_of(admin, [describe(admin, group_id)])
+    if output == "json":
+        print_json("group.describe", found.as_json())
+        return
+    if found.description.state in ("PreparingRebalance", "CompletingRebalance"):
+        click.echo(f"group {group_id!r} is rebalancing", err=True)
+    elif not found.description.members:
+        click.echo(f"group {group_id!r} has no active members", err=True)
+    print_table(*VIEWS[view](found))
+
+
+def offsets_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    columns = (
+        "GROUP",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+        "CONSUMER-ID",
+        "HOST",
+        "CLIENT-ID",
+    )
+    rows: list[tuple[object, ...]] = []
+    for p in found.partitions:
+        owner = (p.member.member_id, p.member.client_host, p.member.client_id) if p.member else (None, None, None)
+        at = (found.description.group_id, p.partition.topic, p.partition.partition)
+        rows.append((*at, p.committed, p.log_end_offset, p.lag, *owner))
+    return columns, rows
+
+
+def members_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    columns = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+    about = found.description
+    return columns, [
+        (
+            about.group_id,
+            m.member_id,
+            m.group_instance_id,
+            m.client_host,
+            m.client_id,
+            len(m.assignment),
+            [str(tp) for tp in sorted(m.assignment)],
+        )
+        for m in about.members
+    ]
+
+
+def state_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    columns = ("GROUP", "COORDINATOR", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "LAG")
+    about = found.description
+    row = (about.group_id, about.coordinator_id, about.assignor, about.state, len(about.members), found.lag)
+    return columns, [row]
+
+
+VIEWS = {"offsets": offsets_table, "members": members_table, "state": state_table}
+
+
+@group.command(short_help="Delete groups without members, and their offsets.")
+@click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups)
+@yes_option
+@bootstrap_option
+@output_option
+def delete(group_ids: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> None:
+    """Delete groups that have no members, with all that they have committed.
+
+    \b
+    Examples:
+      kohort group delete old-group
+      kohort group delete old-group older-group --yes
+    """
+    from kohort import Admin
+
+    wanted = list(dict.fromkeys(group_ids))
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for group_id in wanted:
+            check_inactive(describe(admin, group_id), "deleted")
+        confirm(f"Delete {', '.join(wanted)} with all committed offsets?", yes=yes)
+        results = admin.delete_groups(wanted, check=False, timeout_ms=ADMIN_MS)
+    deleted = [name for name in results if name not in results.errors]
+    if output == "json":
+        print_json("group.delete", {"deleted": deleted})
+    else:
+        for name in deleted:
+            click.echo(f"deleted {name}")
+    results.check()
+
+
+group.add_command(why)
+group.add_command(reset)

@@ -1,0 +1,142 @@
+"""What is known of groups, gathered: members, offsets, lag; as values that tables and JSON are made of."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kohort.cli.options import ADMIN_MS
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort import Admin
+    from kohort.client.admin_model import GroupDescription, MemberDescription
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition that a group reads, has committed, or both."""
+
+    partition: TopicPartition
+    committed: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    member: MemberDescription | None
+    metadata: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        """Records behind the end; None where nothing is committed, or the topic is gone."""
+        if self.committed is None or self.log_end_offset is None:
+            return None
+        return max(self.log_end_offset - self.committed, 0)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "current_offset": self.committed,
+            "log_start_offset": self.log_start_offset,
+            "log_end_offset": self.log_end_offset,
+            "lag": self.lag,
+            "member_id": self.member.member_id if self.member else None,
+            "metadata": self.metadata,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """A group with its members and its partitions."""
+
+    description: GroupDescription
+    partitions: list[PartitionState]
+
+    @property
+    def lag(self) -> int | None:
+        """Of all partitions together; None where nothing is committed at all."""
+        known = [p.lag for p in self.partitions if p.lag is not None]
+        return sum(known) if known else None
+
+    def as_json(self) -> dict[str, Any]:
+        about = self.description
+        return {
+            "group": about.group_id,
+            "state": about.state,
+            "protocol_type": about.protocol_type,
+            "assignor": about.assignor,
+            "coordinator_id": about.coordinator_id,
+            "lag": self.lag,
+            "members": [member_json(m) for m in about.members],
+            "partitions": [p.as_json() for p in self.partitions],
+        }
+
+
+def member_json(member: MemberDescription) -> dict[str, Any]:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "host": member.client_host,
+        "topics": list(member.topics),
+        "assignment": [str(tp) for tp in sorted(member.assignment)],
+    }
+
+
+def describe(admin: Admin, group_id: str) -> GroupDescription:
+    """The group. Raises KohortError, with a guess at what was meant, where there is none."""
+    results = admin.describe_groups([group_id], timeout_ms=ADMIN_MS)
+    try:
+        return results[group_id]
+    except ApiError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+    names = [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS)]
+    guess = difflib.get_close_matches(group_id, names, 1)
+    meant = f" (did you mean {guess[0]!r}?)" if guess else ""
+    servers = ",".join(admin.config.bootstrap_servers)
+    raise KohortError(f"group {group_id!r} does not exist on {servers}{meant}")
+
+
+def check_inactive(group: GroupDescription, verb: str) -> None:
+    """Raise KohortError, naming them, where the group has members."""
+    if group.members:
+        names = [f"{m.client_id or m.member_id} at {m.client_host}" for m in group.members]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise KohortError(
+            f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: {shown}"
+        )
+
+
+def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[GroupState]:
+    """The groups with their offsets; the ends of all partitions are asked for once."""
+    groups = list(descriptions)
+    committed = {g.group_id: admin.list_group_offsets(g.group_id, timeout_ms=ADMIN_MS).check() for g in groups}
+    owners = {g.group_id: {tp: m for m in g.members for tp in m.assignment} for g in groups}
+    wanted = {g.group_id: sorted({*committed[g.group_id], *owners[g.group_id]}) for g in groups}
+    everything = sorted({tp for partitions in wanted.values() for tp in partitions})
+    starts, ends = ends_of(admin, everything, "earliest"), ends_of(admin, everything, "latest")
+    states = []
+    for group in groups:
+        partitions = []
+        for tp in wanted[group.group_id]:
+            at = committed[group.group_id].get(tp)
+            owner = owners[group.group_id].get(tp)
+            partitions.append(
+                PartitionState(
+                    tp, at.offset if at else None, starts.get(tp), ends.get(tp), owner, at.metadata if at else ""
+                )
+            )
+        states.append(GroupState(group, partitions))
+    return states
+
+
+def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
+    """The first or last offsets, of the partitions that exist. Raises what is wrong with any of the others."""
+    results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
+    for error in results.errors.values():
+        if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise error
+    return {tp: results[tp].offset for tp in results if tp not in results.errors}

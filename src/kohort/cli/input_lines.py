@@ -1,0 +1,135 @@
+"""Lines of files as records to send: raw, JSON or CSV, each fault with the file and the line where it is."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Final, NamedTuple
+
+from kohort.errors import KohortError
+
+LONGEST_LINE: Final = 16 << 20
+"""More than a broker takes in a record; a file without line ends is not read into memory to find that out."""
+
+
+class InputError(KohortError):
+    """A line that cannot be sent: which file, which line, what is wrong with it."""
+
+
+class Line(NamedTuple):
+    """A record to send."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class LineFormat:
+    """How lines are understood. ``key_field`` names the field that becomes the key, for JSON and CSV."""
+
+    kind: str = "raw"
+    key_separator: bytes | None = None
+    key_field: str | None = None
+    null_value: bytes | None = None
+
+
+Skip = Callable[[InputError], None]
+
+
+def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[Line]:
+    """The records in a file. ``on_error`` is told of each line that is none, and raises, or returns to skip it."""
+    if form.kind == "csv":
+        yield from _csv_lines(file, name, form, on_error)
+        return
+    parse = _json_line if form.kind == "json" else _raw_line
+    for number, line in _numbered(file, name):
+        try:
+            yield parse(line, form)
+        except ValueError as error:
+            on_error(InputError(f"{name}:{number}: {error}"))
+
+
+def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    """Lines without their ends, numbered from 1. A line without end that is too long is an error that cannot be
+    skipped: there is no telling where the next one begins."""
+    number = 0
+    while line := file.readline(LONGEST_LINE):
+        number += 1
+        if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+            raise InputError(f"{name}:{number}: the line is longer than {LONGEST_LINE >> 20} MiB")
+        yield number, line.removesuffix(b"\n").removesuffix(b"\r")
+
+
+def _raw_line(line: bytes, form: LineFormat) -> Line:
+    key: bytes | None = None
+    value: bytes | None = line
+    if form.key_separator is not None:
+        key, found, value = line.partition(form.key_separator)
+        if not found:
+            raise ValueError(f"no key separator {form.key_separator.decode(errors='replace')!r} in the line")
+    if form.null_value is not None:
+        key = None if key == form.null_value else key
+        value = None if value == form.null_value else value
+    return Line(key, value)
+
+
+def _json_line(line: bytes, form: LineFormat) -> Line:
+    """The line as it stands, once it is known to be JSON."""
+    line_of = _raw_line(line, form) if form.key_separator is not None else Line(None, line)
+    try:
+        content = json.loads(line_of.value or b"")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"not JSON: not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("not JSON that can be read: nested too deeply") from None
+    if form.key_field is None:
+        return line_of
+    if not isinstance(content, dict) or form.key_field not in content:
+        raise ValueError(f"no field {form.key_field!r} for the key")
+    key = content[form.key_field]
+    text = key if isinstance(key, str) else json.dumps(key, separators=(",", ":"), ensure_ascii=False)
+    return Line(None if key is None else text.encode("utf-8", "surrogatepass"), line_of.value)
+
+
+def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[Line]:
+    """Each row as a JSON object of texts, by the names in the first line."""
+    seen = 0
+
+    def decoded() -> Iterator[str]:
+        nonlocal seen
+        for number, line in _numbered(file, name):
+            seen = number
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8", "surrogateescape") + "\n"
+
+    rows = csv.reader(decoded(), strict=True)
+    columns = next(rows, None)
+    if columns is None:
+        return
+    if form.key_field is not None and form.key_field not in columns:
+        raise InputError(f"{name}:1: no column {form.key_field!r} for the key; there are {', '.join(columns)}")
+    while True:
+        first = seen + 1
+        try:
+            row = next(rows, None)
+            if row is None:
+                return
+            if row:
+                yield _csv_row(columns, row, form)
+        except (ValueError, csv.Error) as error:
+            on_error(InputError(f"{name}:{first}: {error}"))
+
+
+def _csv_row(columns: list[str], row: list[str], form: LineFormat) -> Line:
+    if len(row) != len(columns):
+        raise ValueError(f"{len(row)} fields where the first line names {len(columns)} columns")
+    fields = dict(zip(columns, row, strict=True))
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
+    try:
+        key = None if form.key_field is None else fields[form.key_field].encode()
+        return Line(key, text.encode())
+    except UnicodeEncodeError:
+        raise ValueError("not UTF-8") from None

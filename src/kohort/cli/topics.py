@@ -1,0 +1,220 @@
+"""``kohort topics``: create, list, describe, delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kohort.cli.options import (
+    ADMIN_MS,
+    bootstrap_option,
+    complete_topics,
+    confirm,
+    output_option,
+    pairs,
+    yes_option,
+)
+from kohort.cli.show import print_json, print_table
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import TopicPartition, uuid_to_text
+
+if TYPE_CHECKING:
+    from kohort import Admin
+    from kohort.client.admin_model import ConfigEntry, TopicDescription
+
+
+@click.group(short_help="Create, list, describe and delete topics.")
+def topics() -> None:
+    """Create, list, describe and delete topics."""
+
+
+CREATE_HELP = """Create topics.
+
+\b
+Examples:
+  kohort topics create orders
+  kohort topics create orders payments --partitions 6
+  kohort topics create audit --config retention.ms=604800000 --config cleanup.policy=compact
+"""
+
+
+@topics.command(help=CREATE_HELP, short_help="Create topics.")
+@click.argument("names", nargs=-1, required=True)
+@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions [the broker's num.partitions].")
+@click.option("--replication-factor", type=click.IntRange(min=1), help="How many replicas [the broker's default].")
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's topic options.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail for a topic that exists; it stays as it is.")
+@bootstrap_option
+@output_option
+def create(
+    names: tuple[str, ...],
+    partitions: int | None,
+    replication_factor: int | None,
+    configs: tuple[str, ...],
+    if_not_exists: bool,
+    bootstrap: str,
+    output: str,
+) -> None:
+    from kohort import Admin
+    from kohort.client.admin_model import NewTopic
+
+    options = pairs(configs, "--config")
+    new = [NewTopic(name, partitions or -1, replication_factor or -1, options) for name in dict.fromkeys(names)]
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        results = admin.create_topics(new, check=False, timeout_ms=ADMIN_MS)
+        created = [results[name] for name in results if name not in results.errors]
+        if output == "json":
+            about = [
+                {"name": t.name, "topic_id": uuid_to_text(t.topic_id), "partitions": t.partitions} for t in created
+            ]
+            print_json("topics.create", {"created": about})
+        else:
+            for topic in created:
+                counted = (
+                    f" with {topic.partitions} partition{'s' * (topic.partitions != 1)}" if topic.partitions > 0 else ""
+                )
+                click.echo(f"created {topic.name}{counted}")
+    existing = {n for n, e in results.errors.items() if _code(e) is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists}
+    for name in existing:
+        click.echo(f"{name} exists", err=True)
+    raise_all({name: error for name, error in results.errors.items() if name not in existing})
+
+
+@topics.command("list", short_help="List topics.")
+@click.option("--internal", is_flag=True, help="Also the cluster's own, such as __consumer_offsets.")
+@bootstrap_option
+@output_option
+def list_topics(internal: bool, bootstrap: str, output: str) -> None:
+    """List topics, by name.
+
+    \b
+    Examples:
+      kohort topics list
+      kohort topics list --internal --output json | jq -r '.topics[].name'
+    """
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        found = sorted(admin.list_topics(internal=internal, timeout_ms=ADMIN_MS), key=lambda t: t.name)
+    if output == "json":
+        about = [
+            {"name": t.name, "topic_id": uuid_to_text(t.topic_id), "partitions": t.partitions, "internal": t.internal}
+            for t in found
+        ]
+        print_json("topics.list", {"topics": about})
+    else:
+        print_table(("TOPIC", "PARTITIONS"), [(t.name, t.partitions) for t in found])
+
+
+@topics.command(short_help="Show partitions, offsets and options of topics.")
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@bootstrap_option
+@output_option
+def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
+    """Show the partitions of topics, their offsets, and the options that differ from the defaults.
+
+    \b
+    Examples:
+      kohort topics describe orders
+      kohort topics describe orders --output json | jq '.topics[0].partitions[].log_end_offset'
+    """
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
+        raise_all(results.errors)
+        about = [_about(admin, results[name]) for name in results]
+    if output == "json":
+        print_json("topics.describe", {"topics": about})
+        return
+    for i, topic in enumerate(about):
+        if i:
+            click.echo()
+        click.echo(f"{topic['name']}  id {topic['topic_id']}")
+        for name, value in topic["configs"].items():
+            click.echo(f"  {name}={value}")
+        columns = ("PARTITION", "LEADER", "REPLICAS", "ISR", "LOG-START-OFFSET", "LOG-END-OFFSET", "RECORDS")
+        rows = [
+            (
+                p["partition"],
+                p["leader"],
+                p["replicas"],
+                p["isr"],
+                p["log_start_offset"],
+                p["log_end_offset"],
+                p["log_end_offset"] - p["log_start_offset"],
+            )
+            for p in topic["partitions"]
+        ]
+        print_table(columns, rows)
+
+
+def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
+    """A topic for JSON and for the table."""
+    from kohort.client.admin_model import ConfigResource
+
+    partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]
+    starts = admin.list_offsets(dict.fromkeys(partitions, "earliest"), timeout_ms=ADMIN_MS).check()
+    ends = admin.list_offsets(dict.fromkeys(partitions, "latest"), timeout_ms=ADMIN_MS).check()
+    resource = ConfigResource("topic", topic.name)
+    configs: dict[str, ConfigEntry] = admin.describe_configs([resource], timeout_ms=ADMIN_MS).check()[resource]
+    return {
+        "name": topic.name,
+        "topic_id": uuid_to_text(topic.topic_id),
+        "internal": topic.internal,
+        "configs": {name: c.value for name, c in sorted(configs.items()) if not c.is_default},
+        "partitions": [
+            {
+                "partition": p.partition,
+                "leader": p.leader_id,
+                "leader_epoch": p.leader_epoch,
+                "replicas": list(p.replicas),
+                "isr": list(p.isr),
+                "log_start_offset": starts[tp].offset,
+                "log_end_offset": ends[tp].offset,
+            }
+            for p, tp in zip(topic.partitions, partitions, strict=True)
+        ],
+    }
+
+
+@topics.command(short_help="Delete topics and all their records.")
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
+@yes_option
+@bootstrap_option
+@output_option
+def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> None:
+    """Delete topics and all their records. Asks first; where nobody can be asked, --yes is needed.
+
+    \b
+    Examples:
+      kohort topics delete orders
+      kohort topics delete orders payments --yes
+    """
+    from kohort import Admin
+
+    wanted = list(dict.fromkeys(names))
+    confirm(f"Delete {', '.join(wanted)} and all records in {'it' if len(wanted) == 1 else 'them'}?", yes=yes)
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        results = admin.delete_topics(wanted, check=False, timeout_ms=ADMIN_MS)
+    deleted = [name for name in results if name not in results.errors]
+    if output == "json":
+        print_json("topics.delete", {"deleted": deleted})
+    else:
+        for name in deleted:
+            click.echo(f"deleted {name}")
+    raise_all(results.errors)
+
+
+def raise_all(errors: dict[str, Any]) -> None:
+    """Print all errors but the last, and raise that, so that each is said and the command fails."""
+    *others, last = errors.values() or (None,)
+    for error in others:
+        click.echo(f"kohort topics: {error}", err=True)
+    if last is not None:
+        raise last
+
+
+def _code(error: Exception) -> ErrorCode | None:
+    return error.code if isinstance(error, ApiError) else None

@@ -1,0 +1,185 @@
+"""``kohort group why``: what the rebalances of a group were about, from the journal that the broker keeps."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
+from kohort.cli.show import cell, print_json, print_table, time_text
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort import Consumer
+    from kohort.coordinator.journal import JournalEntry, Move
+    from kohort.insight.rebalances import Rebalance
+    from kohort.insight.why import Explanation
+
+JOURNAL: Final = "__kohort_journal"
+POLL_MS: Final = 500
+MOVES_SHOWN: Final = 20
+
+HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
+
+The kohort broker writes a journal of what happens to groups, kept for seven days; this reads it. Apache Kafka keeps
+none.
+
+\b
+Examples:
+  kohort group why my-group
+  kohort group why my-group --last 5
+  kohort group why my-group --last 0 --output json | jq '.rebalances[] | {cause, took_ms}'
+"""
+
+
+@click.command(help=HELP, short_help="Say why a group rebalanced.")
+@click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
+@click.option("--last", type=click.IntRange(min=0), default=1, show_default=True, help="How many; 0 for all.")
+@bootstrap_option
+@output_option
+def why(group_id: str, last: int, bootstrap: str, output: str) -> None:
+    from kohort.insight.rebalances import rebalances
+    from kohort.insight.why import explain
+
+    entries = read_journal(bootstrap, group_id)
+    found = rebalances(entries)
+    if not found:
+        heard = f"{len(entries)} entries but no" if entries else "no"
+        raise KohortError(f"the journal of {bootstrap} has {heard} rebalance of group {group_id!r}")
+    shown = found[-last:] if last else found
+    told = [(rebalance, explain(rebalance)) for rebalance in shown]
+    if output == "json":
+        about = [rebalance_json(rebalance, explanation) for rebalance, explanation in told]
+        print_json("group.why", {"group": group_id, "known": len(found), "rebalances": about})
+        return
+    click.echo(f"{len(found)} rebalance{'s' * (len(found) != 1)} of {cell(group_id)} in the journal", err=True)
+    for i, (rebalance, explanation) in enumerate(told):
+        if i:
+            click.echo()
+        print_story(rebalance, explanation)
+
+
+def read_journal(bootstrap: str, group_id: str) -> list[JournalEntry]:
+    """The entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
+    from kohort import Admin, Consumer
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        results = admin.describe_topics([JOURNAL], timeout_ms=ADMIN_MS)
+        error = results.errors.get(JOURNAL)
+        if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise KohortError(
+                f"{bootstrap} has no journal of rebalances: it is no kohort broker, or no group was ever there"
+            )
+        partitions = [TopicPartition(JOURNAL, p.partition) for p in results[JOURNAL].partitions]
+    with Consumer({"bootstrap.servers": bootstrap, "allow.auto.create.topics": False}) as consumer:
+        return entries_of(consumer, partitions, group_id)
+
+
+def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: str) -> list[JournalEntry]:
+    """Read the journal to the end that it has now; entries that cannot be read are counted on stderr."""
+    from kohort.coordinator.journal import from_json
+
+    key = group_id.encode("utf-8", "surrogatepass")
+    found: list[JournalEntry] = []
+    unread = 0
+    consumer.assign(partitions)
+    consumer.seek_to_beginning(partitions)
+    ends = consumer.end_offsets(partitions)
+    deadline = time.monotonic() + ADMIN_MS / 1000
+    while any(consumer.position(p, timeout_ms=ADMIN_MS) < ends[p] for p in partitions):
+        records = consumer.poll(POLL_MS)
+        for record in records:
+            if record.key != key or record.value is None:
+                continue
+            try:
+                found.append(from_json(json.loads(record.value)))
+            except ValueError:
+                unread += 1
+        if records:
+            deadline = time.monotonic() + ADMIN_MS / 1000
+        elif time.monotonic() > deadline:
+            raise KohortError(f"the journal could not be read to its end within {ADMIN_MS // 1000} s")
+    if unread:
+        click.echo(f"{unread} entries of the journal are of a kind that this version cannot read", err=True)
+    return found
+
+
+def print_story(this: Rebalance, told: Explanation) -> None:
+    """A rebalance for people: the sentence first, then what it stands on."""
+    from kohort.insight.names import seconds
+
+    after = "?" if this.generation is None else str(this.generation)
+    click.echo(
+        f"generation {this.from_generation} -> {after}  {time_text(this.opened_at_ms)}  ({ago(this.opened_at_ms)})"
+    )
+    click.echo(told.sentence)
+    click.echo(f"  CAUSE     {told.cause}  (confidence: {told.confidence})")
+    if this.took_ms is not None:
+        phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items())
+        click.echo(f"  TOOK      {seconds(this.took_ms)} = {phases}")
+    for fact in told.evidence:
+        if not fact.kind.startswith("phase_"):
+            when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
+            click.echo(f"  EVIDENCE  {fact.kind}: {fact.value}{when}")
+    if told.advice is not None:
+        click.echo(f"  ADVICE    {told.advice}")
+    if this.moves:
+        names = names_of(this)
+        click.echo(f"  MOVED     {len(this.moves)} partition{'s' * (len(this.moves) != 1)}")
+        rows = [(f"{m.topic}-{m.partition}", *(owner(names, o) for o in (m.before, m.after))) for m in this.moves]
+        print_table(("PARTITION", "FROM", "TO"), rows[:MOVES_SHOWN])
+        if len(rows) > MOVES_SHOWN:
+            click.echo(f"... and {len(rows) - MOVES_SHOWN} more: --output json has them all")
+
+
+def names_of(this: Rebalance) -> dict[str, str]:
+    """What to call each member."""
+    from kohort.insight.names import name_of
+
+    return {who.member_id: name_of(who) for who in (*this.members_before, *this.members_after)}
+
+
+def owner(names: dict[str, str], member_id: str | None) -> str | None:
+    """Who owns a partition; nobody is None."""
+    from kohort.insight.names import short_id
+
+    return None if member_id is None else names.get(member_id) or short_id(member_id)
+
+
+def ago(at_ms: int) -> str:
+    """How long since, in the largest unit that fits."""
+    passed = max(0, int(time.time()) - at_ms // 1000)
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if passed >= size:
+            return f"{passed // size} {unit} ago"
+    return f"{passed} s ago"
+
+
+def rebalance_json(this: Rebalance, told: Explanation) -> dict[str, Any]:
+    """A rebalance for programs."""
+    return {
+        "from_generation": this.from_generation,
+        "generation": this.generation,
+        "opened_at_ms": this.opened_at_ms,
+        "end": this.end,
+        "cause": told.cause,
+        "confidence": told.confidence,
+        "sentence": told.sentence,
+        "advice": told.advice,
+        "took_ms": this.took_ms,
+        "phases_ms": this.phases_ms,
+        "evidence": [{"kind": e.kind, "value": e.value, "at_ms": e.at_ms} for e in told.evidence],
+        "members": [
+            {"member_id": w.member_id, "client_id": w.client_id, "host": w.client_host, "instance_id": w.instance_id}
+            for w in this.members_after
+        ],
+        "moves": [move_json(move) for move in this.moves],
+    }
+
+
+def move_json(move: Move) -> dict[str, Any]:
+    return {"topic": move.topic, "partition": move.partition, "from": move.before, "to": move.after}
