@@ -15,7 +15,7 @@ from kohort.aio.admin import Admin
 from kohort.aio.embedded import Broker
 from kohort.aio.producer import Producer
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.session import session
+from kohort.spark.session import SHORT_RUN, session
 
 Records = list[tuple[bytes | None, bytes | None]]
 
@@ -69,10 +69,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    # The quick compiler only: these JVM programs end before the thorough one would pay.
-    found = session(
-        "kohort-tests", conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    )
+    found = session("kohort-tests", conf=SHORT_RUN)
     yield found
     found.stop()
 

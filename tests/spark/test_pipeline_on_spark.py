@@ -123,8 +123,10 @@ def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
 ) -> None:
     orders, rates = prepared(cluster)
 
+    text = ORDERS.replace("else: drop", "else: fail").replace("limit: {rows: 6}", "")
+
     with pytest.raises(ExpectationFailed, match=rf"line 18: 1 rows fail .*negative.*{orders}-\d offset"):
-        run(spark, cluster, tmp_path, orders, rates, ORDERS.replace("else: drop", "else: fail").replace("limit: {rows: 6}", ""))
+        run(spark, cluster, tmp_path, orders, rates, text)
 
     assert cluster.lag(orders, orders) == 12
 

@@ -116,7 +116,7 @@ def test_a_new_query_goes_on_from_its_group(
 
 
 def test_an_option_that_does_not_exist_is_an_error_with_the_nearest_name(read: Callable[..., Any]) -> None:
-    with pytest.raises(Exception, match="unknown option 'startingofsets'; did you mean startingOffsets?"):
+    with pytest.raises(Exception, match=r"unknown option 'startingofsets'; did you mean startingOffsets\?"):
         read("any", startingOfsets="earliest").collect()
 
 

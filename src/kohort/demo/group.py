@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +16,8 @@ from kohort.errors import ApiTimeout
 from kohort.model import TopicPartition
 
 GROUP: Final = "demo-group"
-SESSION_TIMEOUT_MS: Final = 4000
-WAIT_S: Final = 90.0
+SESSION_TIMEOUT_MS: Final = 6000
+WAIT_S: Final = 180.0
 
 
 @dataclass(slots=True)
@@ -45,13 +46,15 @@ class GroupPart:
     members: dict[str, Child] = field(default_factory=dict)
     killed: Killed | None = None
     added: str = ""
+    give_up: threading.Event = field(default_factory=threading.Event)
+    """Set when the demo ends before its time, so that nobody waits for the group any more."""
 
     def start_members(self, count: int = 3) -> None:
         """Start members and wait until each has its partitions."""
         self.notes.mkdir(parents=True, exist_ok=True)
         for number in range(1, count + 1):
             self.start_member(f"member-{number}")
-        self.journal.wait_for(settled_with(count), f"{count} members with their partitions", WAIT_S)
+        self.journal.wait_for(settled_with(count), f"{count} members with their partitions", WAIT_S, self.give_up)
 
     def start_member(self, name: str) -> None:
         self.members[name] = self.processes.start(
@@ -82,14 +85,14 @@ class GroupPart:
     def wait_for_notice(self) -> None:
         deadline = time.monotonic() + WAIT_S
         while not self.notice():
-            if time.monotonic() > deadline:
+            if self.give_up.is_set() or time.monotonic() > deadline:
                 raise ApiTimeout(f"group {GROUP}: the killed member was not noticed within {WAIT_S:.0f} s")
 
     def add_one(self) -> None:
         """Add a member that was never there, and wait until it has its share."""
         self.added = "member-4"
         self.start_member(self.added)
-        self.journal.wait_for(settled_with(3), "the added member's share", WAIT_S)
+        self.journal.wait_for(settled_with(3), "a share for the added member", WAIT_S, self.give_up)
 
     def wait_for_lag_0(self) -> None:
         """Until the group has committed all there is; a member that ended meanwhile is an error."""

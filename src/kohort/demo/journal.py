@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import Final
 
 from kohort.aio.consumer import Consumer
@@ -14,6 +15,7 @@ from kohort.model import TopicPartition
 
 TOPIC: Final = "__kohort_journal"
 _POLL_MS: Final = 100
+Holds = Callable[[list[JournalEntry]], bool]
 
 
 class GroupJournal:
@@ -39,27 +41,30 @@ class GroupJournal:
             self.read_more()
         return self.entries
 
-    def wait_for(self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float) -> None:
+    def wait_for(
+        self, holds: Callable[[list[JournalEntry]], bool], what: str, timeout_s: float, give_up: Event
+    ) -> None:
         """Read until ``holds`` is true of the entries. Raises ApiTimeout naming what did not happen."""
         deadline = time.monotonic() + timeout_s
         while not holds(self.entries):
-            if time.monotonic() > deadline:
-                raise ApiTimeout(f"group {self._group}: {what} within {timeout_s:.0f} s did not happen")
+            if give_up.is_set() or time.monotonic() > deadline:
+                raise ApiTimeout(f"group {self._group}: no {what} within {timeout_s:.0f} s")
             self.read_more()
 
     def close(self) -> None:
         self._consumer.close()
 
 
-def settled_with(members: int) -> Callable[[list[JournalEntry]], bool]:
-    """Whether the last generation has so many members, all of whom have their assignment."""
+def settled_with(members: int) -> Holds:
+    """Whether the last generation has so many members, each of which has partitions and knows it."""
 
     def holds(entries: list[JournalEntry]) -> bool:
         written = [e for e in entries if isinstance(e, AssignmentWritten)]
         settled = [e for e in entries if isinstance(e, RoundSettled)]
         if not written or not settled or settled[-1].generation != written[-1].generation:
             return False
-        return len(written[-1].partitions or {}) == members
+        shares = (written[-1].partitions or {}).values()
+        return len(shares) == members and all(any(share.values()) for share in shares)
 
     return holds
 

@@ -33,6 +33,9 @@ SETTINGS: Final = {
 }
 """What a local session sets unless told otherwise; shuffle partitions follow two to four cores, not a cluster."""
 
+SHORT_RUN: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""For programs that end within a few minutes: the JVM's thorough compiler would not pay for itself on two cores."""
+
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr

@@ -277,7 +277,7 @@ def test_records_deleted_before_they_were_read_fail_the_query() -> None:
     cluster = Dictionaries(p0=list(range(20, 30)))
     reader = stream(cluster)
 
-    with pytest.raises(DataLost, match="offsets 5 to 19 were deleted.*failOnDataLoss=false"):
+    with pytest.raises(DataLost, match=r"offsets 5 to 19 were deleted.*failOnDataLoss=false"):
         reader.latestOffset({"orders": {"0": 5}}, ALL)
 
 

@@ -93,7 +93,7 @@ class BatchRunner:
         passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
         if any(s.counts for s in self._pipeline.sinks):
             # An aggregating pipeline: its rows stand for several of the source's, and say how many.
-            entry.stepped = entry.passed = Count(entry.rows_in.rows - entry.undecoded.rows)
+            entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
             entry.marked = False
         for sink in self._pipeline.sinks:
             entry.sinks[sink.name] = write_rows(sink, passed, entry.batch)

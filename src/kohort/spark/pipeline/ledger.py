@@ -26,6 +26,10 @@ class Count(NamedTuple):
             return NotImplemented
         return Count(self.rows + other.rows, self.mark ^ other.mark)
 
+    def without(self, other: Count) -> Count:
+        """What is left when ``other``, a part of these, is taken away."""
+        return Count(self.rows - other.rows, self.mark ^ other.mark)
+
 
 NOTHING: Final = Count()
 
@@ -102,8 +106,7 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
 def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
     """What does not add up in one micro-batch, in sentences."""
     problems = []
-    decoded = entry.rows_in + entry.undecoded
-    decoded = Count(entry.rows_in.rows - entry.undecoded.rows, decoded.mark)
+    decoded = entry.rows_in.without(entry.undecoded)
     if entry.stepped.rows < decoded.rows and not filters:
         problems.append(
             f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "

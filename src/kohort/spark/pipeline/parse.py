@@ -103,6 +103,8 @@ def _source(name: str, section: Section, brokers: str, decode: Section | None) -
         raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
     if source.start == "group" and not source.group:
         raise PipelineError(section.file, start_line, "start: group needs a group")
+    if source.table and limit:
+        raise PipelineError(section.file, limit.line, "a table is read whole: leave the limit out")
     if source.table and source.start != "earliest":
         raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
     return source
