@@ -53,13 +53,16 @@ NEVER: Final = -1
 class Broker:
     """One broker with its topics, its groups and its connections."""
 
-    def __init__(self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int) -> None:
-        """Recover what ``storage`` holds, and load the groups from it, before anyone is served."""
+    def __init__(self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, *, checked: bool = False) -> None:
+        """Recover what ``storage`` holds, and load the groups from it, before anyone is served.
+
+        ``checked`` has the coordinator's invariants hold after every event: for tests and the simulator.
+        """
         purgatory = Purgatory()
         topics = Topics(storage, config, rng, now_ms)
         offsets_topic = OffsetsTopic(config, topics, purgatory)
         config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
-        coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append)
+        coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append, checked=checked)
         self._state = BrokerState(
             config=config,
             rng=rng,

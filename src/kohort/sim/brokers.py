@@ -6,6 +6,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Input, Pause, Received, Resume, Send, Tick
 from kohort.config.broker import BrokerConfig
 from kohort.errors import StorageError
+from kohort.model import TopicPartition
 from kohort.sim.disk import FaultyDisk, ProcessDied
 from kohort.sim.history import History
 from kohort.sim.network import Network
@@ -37,7 +38,7 @@ class BrokerActor:
         """Start the process; where the disk refuses, it is tried again a little later."""
         assert self.broker is None, "it runs already"
         try:
-            self.broker = Broker(self.config, self.disk, self._world.fork_rng(), self._world.now_ms)
+            self.broker = Broker(self.config, self.disk, self._world.fork_rng(), self._world.now_ms, checked=True)
         except (StorageError, ProcessDied) as error:
             self._history.add("broker", "start failed", str(error) or "died while starting")
             self._world.after(self._rng.randint(*RESTART_MS), self._maybe_start)
@@ -74,6 +75,11 @@ class BrokerActor:
         for given in held:
             self._handle(given)
         self._handle(Tick())
+
+    def committed(self, group_id: str) -> dict[TopicPartition, int]:
+        """What the group has committed, as the coordinator has it now."""
+        offsets = self.broker.state.coordinator.committed(group_id) if self.broker is not None else None
+        return {TopicPartition(t, p): value.offset for t, p, value in offsets or ()}
 
     # ------------------------------------------------------------ the network's side
 

@@ -1,0 +1,58 @@
+"""Once faults end: one generation owns all, every record is delivered, and a quiet failover moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kohort.model import TopicPartition
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.consumers import ConsumerActor
+
+Standing = dict[str, tuple[int, str, frozenset[TopicPartition]]]
+
+
+def standing(consumers: list[ConsumerActor]) -> Standing:
+    """Generation, member id and partitions of each consumer."""
+    return {c.name: (c.generation_id, c.member_id, frozenset(c.assigned)) for c in consumers if c.alive}
+
+
+def why_not_settled(
+    consumers: list[ConsumerActor],
+    partitions: set[TopicPartition],
+    ends: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int],
+) -> str | None:
+    """What is missing before the group is settled, or None: one generation, each partition once, no lag."""
+    alive = [c for c in consumers if c.alive]
+    if len(alive) < len(consumers):
+        return "not everybody is back"
+    if any(c.is_held_up for c in alive):
+        return "somebody is held up"
+    if rebalancing := [c.name for c in alive if c.is_rebalancing]:
+        return f"rebalancing: {rebalancing}"
+    generations = {c.generation_id for c in alive}
+    if len(generations) != 1 or -1 in generations:
+        return f"generations {sorted(generations)}"
+    owned = sorted(p for c in alive for p in c.assigned)
+    if owned != sorted(partitions):
+        return f"owned {[str(p) for p in owned]}"
+    behind = {str(p): (committed.get(p), end) for p, end in ends.items() if end and committed.get(p) != end}
+    if behind:
+        return f"committed behind the end: {behind}"
+    return None
+
+
+def check_delivered(acknowledged: Mapping[bytes, object], read: set[bytes]) -> None:
+    """Every acknowledged record reached the group at least once."""
+    missing = sorted(v for v in acknowledged if v not in read)
+    if missing:
+        raise CheckFailed(f"{len(missing)} acknowledged records were never delivered, {missing[0]!r} first")
+
+
+def check_nothing_moved(before: Standing, after: Standing) -> None:
+    """A failover in calm: the same generation, the same members, the same partitions."""
+    if before != after:
+        moved = {
+            n: (before.get(n), after.get(n)) for n in before.keys() | after.keys() if before.get(n) != after.get(n)
+        }
+        raise CheckFailed(f"a quiet failover moved the group: {moved}")

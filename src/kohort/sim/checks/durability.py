@@ -1,0 +1,75 @@
+"""What was acknowledged is on the log: records where they were said to be, commits among the coordinator's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kohort.broker.broker import Broker
+from kohort.client.commits import Offsets
+from kohort.coordinator.records import OffsetCommitted, parse_record
+from kohort.log.partition import PartitionLog
+from kohort.model import TopicPartition
+from kohort.sim.checks.broken import CheckFailed
+from kohort.wire.record_batch import ReadRecord, read_batch, split_batches
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
+    log = broker.state.topics.log(partition.topic, partition.partition)
+    if log is None:
+        raise CheckFailed(f"{partition} is gone")
+    return log
+
+
+def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
+    """Every record that the log holds."""
+    at = log.log_start_offset
+    while at < log.log_end_offset:
+        data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
+        for start, header in split_batches(data):
+            yield from read_batch(data, start)
+            at = header.next_offset
+
+
+def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
+    """Each acknowledged record lies at its offset, and an idempotent producer's record lies there once."""
+    by_partition: dict[TopicPartition, dict[int, bytes]] = {}
+    for value, (partition, offset) in acknowledged.items():
+        if offset >= 0:
+            by_partition.setdefault(partition, {})[offset] = value
+    for partition, wanted in by_partition.items():
+        found: dict[bytes, int] = {}
+        for record in records_on(log_of(broker, partition)):
+            value = record.value or b""
+            if value in found:
+                raise CheckFailed(f"{partition}: {value!r} is at {found[value]} and again at {record.offset}")
+            found[value] = record.offset
+        for offset, value in wanted.items():
+            if found.get(value) != offset:
+                raise CheckFailed(f"{partition}: {value!r} was acknowledged at {offset} and is at {found.get(value)}")
+
+
+def check_commits(broker: Broker, commits: list[Offsets]) -> None:
+    """Each acknowledged commit is a record of ``__consumer_offsets``."""
+    topic = broker.state.topics.get(OFFSETS_TOPIC)
+    on_log: set[tuple[str, int, int]] = set()
+    for log in topic.partitions if topic is not None else []:
+        for record in records_on(log):
+            parsed = parse_record(record.key or b"", record.value)
+            if isinstance(parsed, OffsetCommitted) and parsed.value is not None:
+                on_log.add((parsed.topic, parsed.partition, parsed.value.offset))
+    for offsets in commits:
+        for partition, committed in offsets.items():
+            if (partition.topic, partition.partition, committed.offset) not in on_log:
+                raise CheckFailed(
+                    f"the commit of {committed.offset} for {partition} was acknowledged and is not on the log"
+                )
+
+
+def check_replay(broker: Broker) -> None:
+    """Replaying each partition of ``__consumer_offsets`` gives what the coordinator holds."""
+    topic = broker.state.topics.get(OFFSETS_TOPIC)
+    for number, log in enumerate(topic.partitions if topic is not None else []):
+        pairs = [(r.key or b"", r.value) for r in records_on(log)]
+        broker.state.coordinator.check_replay(number, pairs)

@@ -1,0 +1,230 @@
+"""A consumer as an actor: the real machine, and a user that polls, handles, commits, and is sometimes slow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kohort.client.commits import Offsets
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.io import Tick
+from kohort.client.membership_classic import MemberState
+from kohort.client.promise import Promise
+from kohort.config.client import ConsumerConfig
+from kohort.errors import KohortError
+from kohort.model import Record, TopicPartition
+from kohort.sim.clients import EngineActor
+from kohort.sim.history import History
+from kohort.sim.network import Network
+from kohort.sim.world import World
+
+POLL_MS = 1000
+RESTART_MS = (20, 3000)
+
+
+class Witness(Protocol):
+    """Who is told what consumers see: the checks."""
+
+    def owns(self, consumer: ConsumerActor, generation_id: int, partitions: frozenset[TopicPartition]) -> None: ...
+    def lets_go(self, _consumer: ConsumerActor, kind: str, partitions: frozenset[TopicPartition]) -> None: ...
+    def reads(self, _consumer: ConsumerActor, records: list[Record]) -> None: ...
+    def commits(self, _consumer: ConsumerActor, offsets: Offsets) -> None: ...
+
+
+@dataclass(slots=True)
+class Pace:
+    """How the user works: milliseconds between polls, and now and then a handler that takes long."""
+
+    think_ms: tuple[int, int] = (5, 200)
+    slow: float = 0.0
+    slow_ms: tuple[int, int] = (1000, 4000)
+    commit_each_poll: float = 0.2
+    commits: list[Promise[Offsets]] = field(default_factory=list)
+
+
+class ConsumerActor(EngineActor):
+    """One member of the group, from its start to its death, and again."""
+
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        network: Network,
+        history: History,
+        config: ConsumerConfig,
+        topics: list[str],
+        witness: Witness,
+    ) -> None:
+        super().__init__(name, world, network, history)
+        self.machine: ConsumerMachine | None = None
+        self.pace = Pace()
+        self.stopped = False
+        """Whether it has left for good."""
+        self.busy_until_ms = 0
+        """Until when the user handles what the last poll gave."""
+        self._config = config
+        self._topics = topics
+        self._witness = witness
+        self._polling = False
+        self._poll_ends_ms = 0
+        self._leaving: Promise[None] | None = None
+        self._life = 0
+
+    # ------------------------------------------------------------ life and death
+
+    def start(self) -> None:
+        if self.alive:
+            return
+        self._life += 1
+        self.machine = ConsumerMachine(self._config, self.rng)
+        self.machine.subscribe(self._topics)
+        self._polling, self._leaving, self.stopped = False, None, False
+        self.run_engine(self.machine.engine)
+        self._after_thinking(0)
+
+    def kill(self, why: str) -> None:
+        if self.alive:
+            self._witness.lets_go(self, "killed", frozenset(self.assigned))
+        super().kill(why)
+        self.machine = None
+        self._polling = False
+
+    def restart_later(self) -> None:
+        self.world.after(self.rng.randint(*RESTART_MS), self.start)
+
+    def leave(self) -> None:
+        """Close as an application does: callbacks, LeaveGroup, the end."""
+        machine = self.machine
+        if machine is None or self._leaving is not None or self.frozen:
+            return
+        self.history.add(self.name, "leaves")
+        needed = machine.prepare_leave()
+        if needed is not None:
+            self._witness.lets_go(self, needed.kind, frozenset(needed.partitions))
+        self._leaving = machine.leave("the simulator scales down")
+        machine.stop_fetching()
+        self.stopped = True
+        self.step(Tick())
+        life = self._life
+        self.world.after(5000, lambda: self._end(life))
+
+    def _end(self, life: int) -> None:
+        if self._life == life and self._leaving is not None:
+            self._leaving = None
+            self.kill("closed")
+
+    @property
+    def is_held_up(self) -> bool:
+        """Frozen, or in a handler that takes long."""
+        return self.frozen or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """A join, a callback or a rejoin is due."""
+        group = self.machine.group if self.machine is not None else None
+        return group is None or group.rebalance.is_due or group.membership.state is not MemberState.STABLE
+
+    @property
+    def assigned(self) -> set[TopicPartition]:
+        return set(self.machine.subscription.assigned) if self.machine is not None else set()
+
+    @property
+    def generation_id(self) -> int:
+        return self.machine.group.membership.generation.generation_id if self.machine is not None else -1
+
+    @property
+    def member_id(self) -> str:
+        return self.machine.group.membership.generation.member_id if self.machine is not None else ""
+
+    # ------------------------------------------------------------ the user
+
+    def _after_thinking(self, delay_ms: int) -> None:
+        life = self._life
+        self.world.after(delay_ms, lambda: self._poll(life))
+
+    def _poll(self, life: int) -> None:
+        if self._life != life or self.machine is None or self._leaving is not None:
+            return
+        if self.frozen:
+            self._after_thinking(self.frozen_until_ms - self.world.now_ms)
+            return
+        self._polling = True
+        self._poll_ends_ms = self.world.now_ms + POLL_MS
+        self.machine.enter_poll(self.world.now_ms)
+        self._pump()
+        self.world.after(POLL_MS, lambda: self._poll_times_out(life))
+
+    def _poll_times_out(self, life: int) -> None:
+        if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:
+            return
+        if self.frozen:
+            self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._poll_times_out(life))
+        else:
+            self._leave_poll()
+
+    def after_step(self) -> None:
+        if self._leaving is not None and self._leaving.done:
+            self._leaving = None
+            self.kill("closed")
+        elif self._polling:
+            self._pump()
+        self._settle_commits()
+
+    def _pump(self) -> None:
+        """Go on with the poll: callbacks, then records if there are any."""
+        machine = self.machine
+        assert machine is not None
+        now_ms = self.world.now_ms
+        try:
+            while (needed := machine.advance(now_ms)) is not None:
+                self._tell(machine, needed.kind, frozenset(needed.partitions))
+            fetched, _ = machine.open_fetched()
+            records = []
+            if fetched is not None:
+                fetched.decode_records(check_crcs=True)
+                records = machine.hand_out(fetched, 500)
+        except KohortError as error:
+            self.history.add(self.name, "gives up", str(error))
+            self.kill(f"its application ends: {error}")
+            self.restart_later()
+            return
+        if records:
+            self._witness.reads(self, records)
+            if self.rng.random() < self.pace.commit_each_poll:
+                self.pace.commits.append(machine.commit(None, None))
+            self._leave_poll()
+
+    def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        """Be the listener."""
+        if kind == "assigned":
+            machine.acknowledge(self.world.now_ms)
+            owned = frozenset(self.assigned)
+            self.history.add(self.name, "owns", f"generation {self.generation_id}: {_names(owned)}")
+            self._witness.owns(self, self.generation_id, owned)
+        else:
+            self.history.add(self.name, kind, _names(partitions))
+            self._witness.lets_go(self, kind, partitions)
+            machine.acknowledge(self.world.now_ms)
+
+    def _leave_poll(self) -> None:
+        assert self.machine is not None
+        self._polling = False
+        self.machine.leave_poll(self.world.now_ms)
+        low, high = self.pace.slow_ms if self.rng.random() < self.pace.slow else self.pace.think_ms
+        busy_ms = self.rng.randint(low, high)
+        self.busy_until_ms = self.world.now_ms + busy_ms
+        self._after_thinking(busy_ms)
+        self.world.after(0, lambda: self.step(Tick()))  # as a face kicks its driver
+
+    def _settle_commits(self) -> None:
+        waiting = []
+        for promise in self.pace.commits:
+            if not promise.done:
+                waiting.append(promise)
+            elif promise.error is None:
+                self._witness.commits(self, promise.result())
+        self.pace.commits = waiting
+
+
+def _names(partitions: frozenset[TopicPartition]) -> str:
+    return ", ".join(str(p) for p in sorted(partitions)) or "nothing"

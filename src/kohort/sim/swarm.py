@@ -1,0 +1,83 @@
+"""From a seed to the options of a run: sizes, timeouts and which faults may strike are all drawn.
+
+Timeouts are drawn too, because a world in which one timeout always beats another never reaches what lies behind the
+other (a session that outlives the round, a round that outlives the session).
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker", "refuse writes", "torn write",
+          "clog", "scale", "slow handler", "leave")  # fmt: skip
+BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One run. Times in milliseconds."""
+
+    seed: int
+    consumers: int
+    topics: dict[str, int]
+    records: int
+    send_every_ms: int
+    assignors: list[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    request_timeout_ms: int
+    initial_delay_ms: int
+    auto_commit_interval_ms: int
+    offsets_partitions: int
+    segment_bytes: int
+    faults_ms: int
+    faults: frozenset[str]
+    fault_every_ms: int
+
+    @property
+    def calm_bound_ms(self) -> int:
+        """By when, once faults end, the group must be stable and its lag gone.
+
+        A member that died is noticed within its session; a round that it holds up ends with the longest rebalance
+        timeout, and so may the SyncGroup phase after it; one more round follows its removal; a client may first have to
+        wait out a request to a broker that is gone, a JoinGroup the longest.
+        """
+        join_ms = self.max_poll_interval_ms + 5_000
+        return (
+            2 * self.session_timeout_ms + 3 * self.max_poll_interval_ms + join_ms + 2 * self.request_timeout_ms + 30_000
+        )
+
+    def __str__(self) -> str:
+        sizes = f"{self.consumers} consumers, {sum(self.topics.values())} partitions, {'/'.join(self.assignors)}"
+        times = f"session {self.session_timeout_ms} ms, poll {self.max_poll_interval_ms} ms"
+        return f"seed {self.seed}: {sizes}, {times}; faults: {', '.join(sorted(self.faults)) or 'none'}"
+
+
+def plan_of(seed: int) -> Plan:
+    """The run of a seed."""
+    rng = random.Random(f"plan {seed}")
+    session_ms = rng.choice([6_000, 6_000, 10_000, 20_000, 45_000])
+    max_poll_ms = rng.choice([5_000, 10_000, 30_000, 60_000])
+    topics = {f"t{i}": rng.choice([1, 2, 3, 6]) for i in range(rng.choice([1, 1, 2]))}
+    return Plan(
+        seed=seed,
+        consumers=rng.choice([1, 2, 3, 3, 4, 5]),
+        topics=topics,
+        records=rng.choice([20, 60, 150]),
+        send_every_ms=rng.choice([50, 200, 500]),
+        assignors=rng.choice(BOTH),
+        session_timeout_ms=session_ms,
+        # A member hears of a round by its heartbeat: one that beats more slowly than rounds last is never in time.
+        heartbeat_interval_ms=max(500, min(session_ms, max_poll_ms) // rng.choice([3, 4, 10])),
+        max_poll_interval_ms=max_poll_ms,
+        request_timeout_ms=rng.choice([5_000, 10_000, 30_000]),
+        initial_delay_ms=rng.choice([0, 0, 500, 3_000]),
+        auto_commit_interval_ms=rng.choice([500, 2_000, 5_000]),
+        offsets_partitions=rng.choice([1, 3]),
+        segment_bytes=rng.choice([1 << 12, 1 << 16, 1 << 30]),
+        faults_ms=rng.choice([20_000, 40_000, 80_000]),
+        faults=frozenset(f for f in FAULTS if rng.random() < 0.45),
+        fault_every_ms=rng.choice([1_000, 3_000, 8_000]),
+    )

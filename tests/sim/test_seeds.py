@@ -1,0 +1,35 @@
+"""Two hundred seeds: one broker, some members, faults, then calm; the invariants after every event."""
+
+import pytest
+
+from kohort.sim.run import run_seed
+
+EVERY_RUN = range(200)
+CHUNK = 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", EVERY_RUN[::CHUNK])
+def test_the_group_survives_its_faults_and_settles_in_the_calm(first):
+    for seed in range(first, first + CHUNK):
+        verdict = run_seed(seed)
+        assert verdict.passed, f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nkohort sim replay {seed}"
+
+
+def test_a_seed_repeats_itself():
+    first, second = run_seed(4), run_seed(4)
+
+    assert (first.events, first.elapsed_ms, first.story) == (second.events, second.elapsed_ms, second.story)
+
+
+def test_the_faults_do_strike():
+    counts = {}
+    for seed in range(12):
+        for what, times in run_seed(seed).counts.items():
+            counts[what] = counts.get(what, 0) + times
+
+    assert counts["killed"] > 5
+    assert counts["frozen"] > 5
+    assert counts["owns"] > 40
+    assert counts["revoked"] > 10
