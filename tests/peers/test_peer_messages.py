@@ -21,10 +21,11 @@ from hypothesis import given, settings
 from wire_values import every_version, messages
 
 from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.schema import Message
 
 REQUESTS_AND_RESPONSES = [(m, v) for m, v in every_version() if m.API_KEY is not None]
-FEW = settings(max_examples=4, derandomize=True, deadline=None, database=None)
+FEW = settings(max_examples=5, derandomize=True, deadline=None, database=None)
 
 NEWER_THAN_THE_PEERS = {
     ("ApiVersionsRequest", 5): "drafted in Kafka 4.4; both peers end at 4",
@@ -126,6 +127,8 @@ def agree_with_kio(ours: Message, version: int) -> None:
 
 
 def agree_with_kafka_python(ours: Message, version: int) -> None:
+    if isinstance(ours, ApiVersionsResponse) and ours.error_code:
+        return  # it reads an error as version 0, whatever version it is told
     body = encode_bytes(ours, version)
 
     seen = kafka_python_class(type(ours)).decode(body, version=version)
