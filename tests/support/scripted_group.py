@@ -8,9 +8,16 @@ from typing import Any
 
 from consumer_stage import ONE, Turns
 
+from kohort.broker.io import Output, Send
 from kohort.errors import ErrorCode
 from kohort.testing.scripted import SILENCE, ScriptedBroker
-from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest
+from kohort.wire.headers import build_response, parse_request_header
+from kohort.wire.messages.epochs import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_classic import (
@@ -54,6 +61,26 @@ MEMBER = "member-1"
 TOPIC_ID = b"t" * 16
 
 
+class Leader(ScriptedBroker):
+    """Parks fetches that find nothing, and answers them before whatever comes next on their connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.nothing_new: Callable[[], FetchResponse] = FetchResponse
+        self._parked: dict[int, tuple[int, int]] = {}
+
+    def _serve(self, number: int, frame: bytes) -> list[Output]:
+        out: list[Output] = []
+        if number in self._parked:
+            correlation_id, version = self._parked.pop(number)
+            out.append(Send(number, build_response(correlation_id, self.nothing_new(), version)))
+        header = parse_request_header(frame)[0]
+        answers = super()._serve(number, frame)
+        if header.api_key == FetchRequest.API_KEY and not answers:
+            self._parked[number] = (header.correlation_id, header.api_version)
+        return out + answers
+
+
 class ScriptedGroup(Turns):
     """One topic ``t`` with one partition and ten records, one scripted node.
 
@@ -62,7 +89,8 @@ class ScriptedGroup(Turns):
 
     def __init__(self) -> None:
         super().__init__()
-        self.one = ScriptedBroker()
+        self.one = Leader()
+        self.one.nothing_new = lambda: fetch_answer(PartitionData(partition_index=0, high_watermark=self.log_end))
         self.loop.serve(ONE, self.one)
         self.next_codes: dict[type, deque[Any]] = {}
         self.leader_epoch = 3
@@ -82,6 +110,7 @@ class ScriptedGroup(Turns):
             OffsetCommitRequest: self.on_offset_commit,
             ListOffsetsRequest: self.on_list_offsets,
             FetchRequest: self.on_fetch,
+            OffsetForLeaderEpochRequest: self.on_epoch,
         }.items():
             self.one.on(request, self._answering(request, answer))
 
@@ -176,6 +205,12 @@ class ScriptedGroup(Turns):
             partition_index=0, error_code=code, offset=offset, timestamp=asked, leader_epoch=self.leader_epoch
         )
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
+
+    def on_epoch(self, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+        """No epoch was ever cut off."""
+        epoch = request.topics[0].partitions[0].leader_epoch
+        found = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=self.log_end)
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[found])])
 
     def on_fetch(self, request: FetchRequest) -> Any:
         return self.fetch(request)

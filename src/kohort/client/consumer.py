@@ -177,7 +177,7 @@ class ConsumerMachine:
         return self._open, self._open is not None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Up to ``most`` decoded records; the position moves behind them. None if the partition went meanwhile."""
+        """Up to ``most`` decoded records; the position moves behind them. Nothing if the partition went meanwhile."""
         if fetched is not self._open or not self._may_hand_out(fetched):
             return []
         records = fetched.records
@@ -192,14 +192,6 @@ class ConsumerMachine:
         elif out:
             fetched.state.advance(out[-1].offset + 1, out[-1].leader_epoch)
         return out
-
-    def step_back(self, fetched: Fetched) -> None:
-        """The record handed out last was not used after all."""
-        if self._open is None and not fetched.is_stale:
-            self._open = fetched
-        if fetched is self._open and fetched.records is not None and fetched.at > 0:
-            fetched.at -= 1
-            fetched.state.advance(fetched.records[fetched.at].offset, fetched.records[fetched.at].leader_epoch)
 
     def take_whole(self, most_bytes: int) -> list[Fetched]:
         """What is buffered, whole, up to ``most_bytes`` but at least one; positions move behind all of it."""

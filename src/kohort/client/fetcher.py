@@ -69,7 +69,10 @@ class Fetcher:
         self._limit = min(PREFETCH_BYTES, max(config.fetch_max_bytes, 1))
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: dict[int, Unsent] = {}
-        self._asked_for: dict[TopicPartition, tuple[PartitionState, int, int]] = {}
+        self._looked_at: tuple[dict[TopicPartition, PartitionState] | None, int] = (None, -1)
+        self._leaders: set[int] = set()
+        self._follows = False
+        """Whether any partition was ever sent to a replica that does not lead it."""
         self._retry_at_ms: dict[int, int] = {}
         self._failures: dict[int, int] = {}
         self._buffered: deque[Fetched] = deque()
@@ -112,6 +115,8 @@ class Fetcher:
         unsent, self._closing = self._closing, []
         if self._closed or not self._subscription.assigned:
             return Poll(unsent)
+        if self._nothing_is_free():
+            return Poll(unsent)
         wakes: list[int] = []
         for node_id, wanted in self._wanted(now_ms).items():
             retry_at_ms = self._retry_at_ms.get(node_id, 0)
@@ -130,6 +135,16 @@ class Fetcher:
                 continue  # the answer would come too late; the node evicts the session some day
             parts = session.build_close()
             self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
+
+    def _nothing_is_free(self) -> bool:
+        """Whether every node that leads a partition of ours has a fetch under way. Sources are polled whenever bytes
+        arrive, so this must not cost a walk over all partitions each time."""
+        assigned, version = self._subscription.assigned, self._metadata.version
+        if self._looked_at[0] is not assigned or self._looked_at[1] != version:
+            self._looked_at = (assigned, version)
+            leaders = [self._metadata.leader(p) for p in assigned]
+            self._leaders = {-1 if leader is None else leader.node_id for leader in leaders}
+        return self._leaders <= self._in_flight.keys() and not self._follows
 
     def _wanted(self, now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
         """What each free node can be asked for."""
@@ -253,6 +268,7 @@ class Fetcher:
         if data.log_start_offset >= 0:
             state.log_start_offset = data.log_start_offset
         if data.preferred_read_replica >= 0:
+            self._follows = True
             state.preferred_replica = data.preferred_read_replica
             state.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
         assert not isinstance(data.records, list), "read off the wire as one buffer"

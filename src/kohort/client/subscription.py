@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum, auto
 
 from kohort.client.metadata import Metadata
-from kohort.client.positions import PartitionState, Position
+from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
@@ -161,7 +161,7 @@ class SubscriptionState:
     def check_leaders(self) -> None:
         """Positions found good under an older leader are validated again (KIP-320)."""
         for partition, state in self.assigned.items():
-            if state.leader is None or not state.has_position or state.position is None:
+            if state.state is not FetchState.FETCHING or state.leader is None or state.position is None:
                 continue
             now = self._metadata.leader(partition)
             if now is None or now.epoch <= state.leader.epoch:

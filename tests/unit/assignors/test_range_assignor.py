@@ -1,0 +1,83 @@
+"""range: runs of neighbouring partitions per topic; by rack where that helps."""
+
+from __future__ import annotations
+
+from kohort.assignors.range import RANGE, assign
+from kohort.assignors.spec import Member, Topics
+from kohort.model import TopicPartition
+
+
+def members(*names: str, topics: str = "t", **options: object) -> list[Member]:
+    return [Member(name, tuple(topics.split()), **options) for name in names]
+
+
+def numbers(assignment: dict[str, list[TopicPartition]]) -> dict[str, list[str]]:
+    return {member: [str(p) for p in partitions] for member, partitions in assignment.items()}
+
+
+def test_the_first_members_get_the_extra_partitions():
+    found = assign(Topics({"t": 7}), members("c", "a", "b"))
+
+    assert numbers(found) == {"a": ["t-0", "t-1", "t-2"], "b": ["t-3", "t-4"], "c": ["t-5", "t-6"]}
+
+
+def test_topics_are_dealt_one_by_one_so_that_equal_numbers_meet():
+    found = assign(Topics({"t1": 3, "t2": 3}), members("a", "b", topics="t1 t2"))
+
+    assert numbers(found) == {"a": ["t1-0", "t1-1", "t2-0", "t2-1"], "b": ["t1-2", "t2-2"]}
+
+
+def test_static_members_come_first_by_their_instance_id():
+    found = assign(Topics({"t": 2}), [Member("a", ("t",)), Member("z", ("t",), instance_id="i9"), Member("y", ("t",))])
+
+    assert numbers(found) == {"a": ["t-1"], "z": ["t-0"], "y": []}
+
+
+def test_a_topic_without_partitions_and_a_member_without_topics_are_passed_over():
+    found = assign(Topics({"t": 1}), [Member("a", ("gone",)), Member("b", ("t", "gone")), Member("c", ())])
+
+    assert numbers(found) == {"a": [], "b": ["t-0"], "c": []}
+
+
+def test_more_members_than_partitions_leaves_the_last_ones_idle():
+    assert numbers(assign(Topics({"t": 1}), members("a", "b"))) == {"a": ["t-0"], "b": []}
+
+
+def racks(topic: str, *per_partition: str) -> dict[TopicPartition, frozenset[str]]:
+    return {TopicPartition(topic, i): frozenset(text.split()) for i, text in enumerate(per_partition)}
+
+
+def test_members_get_partitions_of_their_rack():
+    topics = Topics({"t": 4}, racks("t", "r2", "r1", "r2", "r1"))
+
+    found = assign(topics, [Member("a", ("t",), rack="r1"), Member("b", ("t",), rack="r2")])
+
+    assert numbers(found) == {"a": ["t-1", "t-3"], "b": ["t-0", "t-2"]}
+
+
+def test_co_partitioned_topics_are_placed_by_rack_together():
+    topics = Topics({"t": 2, "u": 2}, racks("t", "r2", "r1") | racks("u", "r2", "r1"))
+
+    found = assign(topics, [Member("a", ("t", "u"), rack="r1"), Member("b", ("t", "u"), rack="r2")])
+
+    assert numbers(found) == {"a": ["t-1", "u-1"], "b": ["t-0", "u-0"]}
+
+
+def test_balance_comes_before_racks():
+    topics = Topics({"t": 4}, racks("t", "r1", "r1", "r1", "r2"))
+
+    found = assign(topics, [Member("a", ("t",), rack="r1"), Member("b", ("t",), rack="r2")])
+
+    assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
+
+
+def test_racks_do_not_matter_where_every_rack_has_every_partition():
+    topics = Topics({"t": 4}, racks("t", *["r1 r2"] * 4))
+
+    found = assign(topics, [Member("a", ("t",), rack="r2"), Member("b", ("t",), rack="r1")])
+
+    assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
+
+
+def test_it_is_an_eager_strategy_without_user_data():
+    assert (RANGE.name, RANGE.cooperative, RANGE.user_data([], 3)) == ("range", False, None)

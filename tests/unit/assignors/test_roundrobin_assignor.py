@@ -1,0 +1,31 @@
+"""roundrobin: a circle of members, all partitions of all topics."""
+
+from __future__ import annotations
+
+from kohort.assignors.roundrobin import assign
+from kohort.assignors.spec import Member, Topics
+
+
+def test_partitions_go_round_over_the_borders_of_topics():
+    members = [Member("b", ("t", "u")), Member("a", ("t", "u"))]
+
+    found = assign(Topics({"t": 3, "u": 3}), members)
+
+    assert [str(p) for p in found["a"]] == ["t-0", "t-2", "u-1"]
+    assert [str(p) for p in found["b"]] == ["t-1", "u-0", "u-2"]
+
+
+def test_a_member_that_does_not_subscribe_is_passed_over_and_the_circle_goes_on_behind_the_one_chosen():
+    members = [Member("a", ("t",)), Member("b", ("t", "u")), Member("c", ("t", "u", "v"))]
+
+    found = assign(Topics({"t": 1, "u": 2, "v": 3}), members)
+
+    assert {m: [str(p) for p in ps] for m, ps in found.items()} == {
+        "a": ["t-0"],
+        "b": ["u-0"],
+        "c": ["u-1", "v-0", "v-1", "v-2"],
+    }
+
+
+def test_nobody_subscribes_to_anything():
+    assert assign(Topics({"t": 3}), [Member("a", ())]) == {"a": []}

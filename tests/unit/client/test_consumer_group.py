@@ -1,0 +1,354 @@
+"""Groups of consumers around a real broker machine: joining, leaving, dying, and what everybody is told."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from consumer_stage import Stage, names, tp
+
+from kohort.errors import ApiError, CommitFailed, ErrorCode, UsageError
+from kohort.model import OffsetAndMetadata
+
+EAGER = {"partition_assignment_strategy": "range"}
+COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
+
+
+def covered(stage: Stage, topic: str, partitions: int) -> bool:
+    """Every partition has exactly one owner among the living."""
+    owned = sorted(p for u in stage.users if u.alive for p in u.machine.subscription.assigned)
+    return owned == [tp(f"{topic}-{i}") for i in range(partitions)]
+
+
+def test_one_consumer_reads_everything_there_is():
+    stage = Stage()
+    stage.topic("t", 2)
+    stage.produce("t", 0, b"a", b"b")
+    stage.produce("t", 1, b"c")
+    user = stage.user("t", group_id="g")
+
+    stage.until(lambda: len(user.records) == 3)
+
+    assert sorted(user.values()) == [b"a", b"b", b"c"]
+    assert user.told == [("assigned", "t-0 t-1")]
+    assert user.machine.lag() == {tp("t-0"): 0, tp("t-1"): 0}
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+def test_three_consumers_share_and_take_over_from_one_that_dies(strategy: str):
+    stage = Stage()
+    stage.topic("t", 6)
+    users = [stage.user("t", group_id="g", partition_assignment_strategy=strategy) for _ in range(2)]
+    stage.until(lambda: covered(stage, "t", 6) and all(len(u.machine.subscription.assigned) == 3 for u in users))
+
+    users.append(stage.user("t", group_id="g", partition_assignment_strategy=strategy))
+    stage.until(lambda: covered(stage, "t", 6) and all(len(u.machine.subscription.assigned) == 2 for u in users))
+
+    users[0].die()
+    died_at_ms = stage.now_ms
+    stage.until(lambda: covered(stage, "t", 6), limit_ms=120_000)
+
+    assert 44_000 <= stage.now_ms - died_at_ms <= 52_000, "the session timeout is 45 s, the next heartbeat 3 s away"
+
+
+def test_eager_members_give_everything_up_and_are_told_so():
+    stage = Stage()
+    stage.topic("t", 4)
+    first = stage.user("t", group_id="g", **EAGER)
+    stage.until(lambda: first.owned == "t-0 t-1 t-2 t-3")
+
+    second = stage.user("t", group_id="g", **EAGER)
+    stage.until(lambda: covered(stage, "t", 4) and second.owned != "")
+
+    assert first.told == [
+        ("assigned", "t-0 t-1 t-2 t-3"),
+        ("revoked", "t-0 t-1 t-2 t-3"),
+        ("assigned", first.owned),
+    ]
+    assert first.owned in ("t-0 t-1", "t-2 t-3"), "whoever's member id comes first"
+
+
+def test_cooperative_members_give_up_only_what_moves():
+    stage = Stage()
+    stage.topic("t", 4)
+    first = stage.user("t", group_id="g", **COOPERATIVE)
+    stage.until(lambda: first.owned == "t-0 t-1 t-2 t-3")
+    second = stage.user("t", group_id="g", **COOPERATIVE)
+
+    stage.until(lambda: covered(stage, "t", 4) and second.owned != "")
+    stage.polls(5000)
+
+    assert first.told[:3] == [("assigned", "t-0 t-1 t-2 t-3"), ("revoked", "t-2 t-3"), ("assigned", "")]
+    assert second.told == [("assigned", ""), ("assigned", "t-2 t-3")]
+    assert all(kind != "lost" for user in stage.users for kind, _ in user.told)
+
+
+def test_a_cooperative_member_goes_on_reading_while_the_group_waits_for_another():
+    stage = Stage()
+    stage.topic("t", 2)
+    first, slow = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
+    stage.until(lambda: covered(stage, "t", 2) and first.owned and slow.owned)
+    owned = first.owned
+    third = stage.user("t", group_id="g", **COOPERATIVE)
+    stage.polls(10_000, only=[first, third])
+    assert first.membership.state.name == "PREPARING_REBALANCE"
+
+    stage.produce("t", tp(owned).partition, b"meanwhile")
+    stage.until(lambda: b"meanwhile" in first.values(), only=[first, third])
+
+    assert first.owned == owned
+    assert first.membership.state.name == "PREPARING_REBALANCE"
+
+
+def test_a_member_that_leaves_hands_over_at_once():
+    stage = Stage()
+    stage.topic("t", 2)
+    first, second = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
+    stage.until(lambda: covered(stage, "t", 2) and first.owned and second.owned)
+    left_at_ms = stage.now_ms
+
+    stage.settled(first.leave())
+    stage.until(lambda: second.owned == "t-0 t-1")
+
+    assert stage.now_ms - left_at_ms < 4000, "the next heartbeat tells"
+    assert first.told[-1][0] == "revoked"
+    assert first.owned == ""
+
+
+def test_positions_are_committed_before_partitions_move_so_that_nothing_is_read_twice():
+    stage = Stage()
+    stage.topic("t", 2)
+    first = stage.user("t", group_id="g", **EAGER)
+    stage.until(lambda: first.owned == "t-0 t-1")
+    stage.produce("t", 0, *[b"x%d" % i for i in range(10)])
+    stage.produce("t", 1, *[b"y%d" % i for i in range(10)])
+    stage.until(lambda: len(first.records) == 20)
+    second = stage.user("t", group_id="g", **EAGER)
+
+    stage.until(lambda: covered(stage, "t", 2) and second.owned != "")
+    stage.polls(3000)
+
+    assert second.records == []
+    assert len(first.records) == 20
+
+
+def test_a_listener_can_commit_while_its_partitions_are_being_revoked():
+    stage = Stage()
+    stage.topic("t", 2)
+    first = stage.user("t", group_id="g", enable_auto_commit="false", **EAGER)
+    stage.produce("t", 0, b"a", b"b", b"c")
+    stage.until(lambda: len(first.records) == 3)
+    said: list[object] = []
+
+    def commit(callback) -> None:
+        if callback.kind == "revoked":
+            promise = first.machine.commit({tp("t-0"): OffsetAndMetadata(2, "by hand")}, stage.now_ms + 1000)
+            stage.loop.run_until(lambda: promise.done)
+            said.append(promise.result())
+
+    first.on_callback = commit
+    second = stage.user("t", group_id="g", **EAGER)
+    stage.until(lambda: covered(stage, "t", 2) and second.owned != "")
+
+    assert said == [{tp("t-0"): OffsetAndMetadata(2, "by hand")}]
+    found = stage.settled(second.machine.committed([tp("t-0"), tp("t-1")], stage.now_ms + 1000))
+    assert found == {tp("t-0"): OffsetAndMetadata(2, "by hand"), tp("t-1"): None}
+
+
+def test_a_restarted_consumer_resumes_where_it_committed():
+    stage = Stage()
+    stage.topic("t", 1)
+    stage.produce("t", 0, *[b"%d" % i for i in range(10)])
+    first = stage.user("t", group_id="g", enable_auto_commit="false")
+    stage.until(lambda: len(first.records) == 10)
+    stage.settled(first.machine.commit({tp("t-0"): OffsetAndMetadata(7)}, stage.now_ms + 1000))
+    stage.settled(first.leave())
+    first.die()
+
+    second = stage.user("t", group_id="g")
+    stage.until(lambda: len(second.records) == 3)
+
+    assert second.values() == [b"7", b"8", b"9"]
+
+
+def test_auto_commit_writes_what_was_handed_out_before_the_poll():
+    stage = Stage()
+    stage.topic("t", 1)
+    user = stage.user("t", group_id="g", auto_commit_interval_ms=1000)
+    stage.produce("t", 0, b"a", b"b")
+    stage.until(lambda: len(user.records) == 2)
+
+    stage.polls(1500)
+
+    found = stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 1000))
+    assert found[tp("t-0")].offset == 2
+
+
+def test_a_consumer_that_stops_polling_leaves_the_group_with_its_reason_and_comes_back_when_it_polls():
+    stage = Stage()
+    stage.topic("t", 2)
+    options = {"max_poll_interval_ms": 10_000, "session_timeout_ms": 9000, **COOPERATIVE}
+    busy, other = (stage.user("t", group_id="g", **options) for _ in range(2))
+    stage.until(lambda: covered(stage, "t", 2) and busy.owned and other.owned)
+    owned = busy.owned
+
+    stage.until(lambda: other.owned == "t-0 t-1", only=[other])
+
+    assert busy.membership.state.name == "UNJOINED"
+    assert busy.owned == owned, "the user has not been told yet"
+    busy.told.clear()
+    stage.until(lambda: covered(stage, "t", 2) and busy.owned != "")
+    assert busy.told[0] == ("lost", owned)
+
+
+def test_a_commit_after_the_group_went_on_without_the_member_fails():
+    stage = Stage()
+    stage.topic("t", 1)
+    user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
+    stage.until(lambda: user.owned == "t-0")
+    stage.loop.run(20_000)
+
+    promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(0)}, stage.now_ms + 1000)
+    with pytest.raises(CommitFailed, match=r"not a member .* max\.poll\.interval\.ms"):
+        stage.settled(promise)
+
+
+def test_while_the_user_is_inside_poll_its_time_does_not_run():
+    stage = Stage()
+    stage.topic("t", 1)
+    user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
+    stage.until(lambda: user.owned == "t-0")
+
+    user.machine.enter_poll(stage.now_ms)
+    stage.loop.run(60_000)
+
+    assert user.membership.state.name == "STABLE"
+
+
+def test_a_topic_that_grows_makes_the_leader_rebalance():
+    stage = Stage()
+    stage.topic("t", 1)
+    user = stage.user("t", group_id="g", metadata_max_age_ms=5000)
+    stage.until(lambda: user.owned == "t-0")
+
+    stage.broker.state.topics.add_partitions("t", 3)
+    stage.until(lambda: user.owned == "t-0 t-1 t-2", limit_ms=10_000)
+
+
+def test_a_changed_subscription_makes_the_member_rejoin():
+    stage = Stage()
+    stage.topic("t", 1)
+    stage.topic("u", 1)
+    user = stage.user("t", group_id="g", **COOPERATIVE)
+    stage.until(lambda: user.owned == "t-0")
+
+    user.machine.subscribe(["u"])
+    stage.until(lambda: user.owned == "u-0")
+
+    assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "u-0")]
+
+
+def test_a_pattern_takes_in_topics_that_are_made_later():
+    stage = Stage()
+    stage.topic("flights.jfk", 1)
+    stage.topic("weather", 1)
+    user = stage.user(group_id="g", metadata_max_age_ms=5000, **COOPERATIVE)
+    user.machine.subscribe_pattern(re.compile(r"flights\..*"))
+    stage.until(lambda: user.owned == "flights.jfk-0")
+
+    stage.topic("flights.lga", 1)
+    stage.until(lambda: user.owned == "flights.jfk-0 flights.lga-0", limit_ms=15_000)
+
+
+def test_a_group_goes_on_when_its_broker_restarts():
+    stage = Stage()
+    stage.topic("t", 2)
+    users = [stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2)]
+    stage.until(lambda: covered(stage, "t", 2) and all(u.owned for u in users))
+    before = [u.owned for u in users]
+    generation = users[0].membership.generation
+
+    stage.restart()
+    stage.produce("t", 0, b"after")
+    stage.until(lambda: any(b"after" in u.values() for u in users))
+
+    assert [u.owned for u in users] == before
+    assert users[0].membership.generation == generation, "the written group knows its members"
+
+
+def test_a_static_member_returns_without_a_rebalance():
+    stage = Stage()
+    stage.topic("t", 2)
+    stays = stage.user("t", group_id="g", group_instance_id="i1", **EAGER)
+    goes = stage.user("t", group_id="g", group_instance_id="i2", **EAGER)
+    stage.until(lambda: covered(stage, "t", 2) and goes.owned == "t-1")
+    stage.settled(goes.leave())
+    goes.die()
+    stays.told.clear()
+
+    returns = stage.user("t", group_id="g", group_instance_id="i2", **EAGER)
+    stage.until(lambda: returns.owned == "t-1")
+    stage.polls(10_000)
+
+    assert stays.told == []
+
+
+def test_the_same_instance_id_twice_fences_the_first():
+    stage = Stage()
+    stage.topic("t", 1)
+    first = stage.user("t", group_id="g", group_instance_id="i")
+    stage.until(lambda: first.owned == "t-0")
+    second = stage.user("t", group_id="g", group_instance_id="i")
+    stage.until(lambda: second.owned == "t-0", only=[second])
+
+    with pytest.raises(ApiError) as caught:
+        stage.until(lambda: False, 10_000)
+
+    assert caught.value.code is ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_topics_and_partitions_cannot_be_mixed():
+    stage = Stage()
+    user = stage.user("t", group_id="g")
+
+    with pytest.raises(UsageError, match=r"subscribed to topics, which excludes partitions: call unsubscribe\(\)"):
+        user.machine.subscription.assign([tp("t-0")])
+
+    user.leave()
+    user.machine.subscription.assign([tp("t-0")])
+    with pytest.raises(UsageError, match="excludes a pattern"):
+        user.machine.subscribe_pattern(re.compile("x"))
+
+
+def test_without_a_group_there_is_nothing_to_subscribe_with():
+    stage = Stage()
+    user = stage.user()
+
+    with pytest.raises(UsageError, match=r"no group\.id"):
+        user.machine.subscribe(["t"])
+
+
+def test_assigned_partitions_are_read_without_a_group():
+    stage = Stage()
+    stage.topic("t", 2)
+    stage.produce("t", 1, b"a")
+    user = stage.user()
+    user.machine.subscription.assign([tp("t-1")])
+
+    stage.until(lambda: user.values() == [b"a"])
+
+    assert names(user.machine.subscription.assigned) == "t-1"
+
+
+def test_offsets_of_partitions_assigned_by_hand_can_be_committed():
+    stage = Stage()
+    stage.topic("t", 1)
+    stage.produce("t", 0, b"a", b"b")
+    user = stage.user(group_id="g", enable_auto_commit="false")
+    user.machine.subscription.assign([tp("t-0")])
+    stage.until(lambda: len(user.records) == 2)
+
+    stage.settled(user.machine.commit(None, stage.now_ms + 1000))
+
+    found = stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 1000))
+    assert found[tp("t-0")].offset == 2

@@ -1,0 +1,157 @@
+"""The client's half of fetch sessions: what is said again, what is not, and how it ends."""
+
+from __future__ import annotations
+
+from consumer_stage import tp
+
+from kohort.client.sessions import EPOCH_MAX, FetchSession, SessionRequest, Wanted
+from kohort.errors import ErrorCode
+from kohort.model import NO_UUID, TopicPartition
+from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+IDS = {"t": b"t" * 16, "u": b"u" * 16}
+
+
+def wanted(**offsets: int) -> dict[TopicPartition, Wanted]:
+    """``t0=5``: partition 0 of topic t from offset 5."""
+    return {tp(f"{k[0]}-{k[1]}"): Wanted(IDS[k[0]], offset, 1, 100) for k, offset in offsets.items()}
+
+
+def answer(*partitions: str, session_id: int = 9, error_code: int = 0) -> FetchResponse:
+    return FetchResponse(
+        session_id=session_id,
+        error_code=error_code,
+        responses=[
+            FetchableTopicResponse(topic_id=IDS[p[0]], partitions=[PartitionData(partition_index=int(p[1]))])
+            for p in partitions
+        ],
+    )
+
+
+def asked(request: SessionRequest) -> dict[str, int]:
+    return {f"{t.topic}{p.partition}": p.fetch_offset for t in request.topics for p in t.partitions}
+
+
+def opened() -> FetchSession:
+    session = FetchSession()
+    session.build(wanted(t0=0, t1=0))
+    assert session.take(answer("t0", "t1"))
+    return session
+
+
+def test_the_first_fetch_is_full_and_wants_a_session():
+    request = FetchSession().build(wanted(t0=0, u0=3))
+
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert asked(request) == {"t0": 0, "u0": 3}
+
+
+def test_then_only_what_changed_is_sent():
+    session = opened()
+
+    request = session.build(wanted(t0=5, t1=0))
+
+    assert (request.session_id, request.session_epoch, asked(request), request.forgotten) == (9, 1, {"t0": 5}, [])
+    assert session.take(answer("t0"))
+    assert session.build(wanted(t0=5, t1=0))[1:] == (2, [], [])
+
+
+def test_what_is_not_wanted_any_more_is_forgotten_and_may_come_back():
+    session = opened()
+
+    request = session.build(wanted(t1=0))
+
+    assert [(f.topic, f.topic_id, f.partitions) for f in request.forgotten] == [("t", IDS["t"], [0])]
+    session.take(answer())
+    assert asked(session.build(wanted(t0=0, t1=0))) == {"t0": 0}
+
+
+def test_a_topic_that_was_made_anew_replaces_the_old_one():
+    session = opened()
+    anew = {p: w._replace(topic_id=b"n" * 16) for p, w in wanted(t0=0, t1=0).items()}
+
+    request = session.build(anew)
+
+    assert asked(request) == {"t0": 0, "t1": 0}
+    assert [(f.topic_id, f.partitions) for f in request.forgotten] == [(IDS["t"], [0, 1])]
+
+
+def test_a_broker_without_room_for_sessions_is_asked_in_full_each_time():
+    session = FetchSession()
+    session.build(wanted(t0=0))
+    assert session.take(answer("t0", session_id=0))
+
+    assert session.build(wanted(t0=0))[:2] == (0, 0)
+    assert not session.is_open
+
+
+def test_a_session_that_the_broker_forgot_begins_anew_without_it():
+    session = opened()
+    session.build(wanted(t0=0, t1=0))
+
+    assert not session.take(answer(session_id=0, error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+
+    request = session.build(wanted(t0=0, t1=0))
+    assert (request.session_id, request.session_epoch, len(asked(request))) == (0, 0, 2)
+
+
+def test_after_any_other_trouble_the_session_is_closed_and_a_new_one_wanted():
+    session = opened()
+    session.build(wanted(t0=0, t1=0))
+    assert not session.take(answer(error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH))
+    assert session.build(wanted(t0=0, t1=0))[:2] == (9, 0)
+
+    session = opened()
+    session.build(wanted(t0=0, t1=0))
+    session.lost()
+    assert session.build(wanted(t0=0, t1=0))[:2] == (9, 0)
+
+
+def test_an_answer_about_something_else_is_not_used():
+    session = opened()
+    session.build(wanted(t0=0, t1=0))
+    assert not session.take(answer("u0"))
+    assert session.build(wanted(t0=0, t1=0))[:2] == (9, 0)
+
+    session = FetchSession()
+    session.build(wanted(t0=0, t1=0))
+    assert not session.take(answer("t0")), "a full answer names all partitions"
+
+
+def test_the_broker_can_end_a_session_with_an_answer():
+    session = opened()
+    session.build(wanted(t0=0, t1=0))
+
+    assert session.take(answer("t0", session_id=0))
+
+    assert session.build(wanted(t0=0, t1=0))[:2] == (0, 0)
+
+
+def test_a_session_names_topics_by_id_or_by_name_but_never_both():
+    session = opened()
+    nameless = {tp("x-0"): Wanted(NO_UUID, 0, 1, 100)}
+
+    request = session.build(wanted(t0=0) | nameless)
+
+    assert not session.uses_ids
+    assert (request.session_id, request.session_epoch) == (9, 0)
+
+
+def test_the_epoch_comes_round():
+    session = opened()
+    session._epoch = EPOCH_MAX
+    session.build(wanted(t0=0, t1=0))
+
+    session.take(answer())
+
+    assert session.build(wanted(t0=0, t1=0)).session_epoch == 1
+
+
+def test_closing_forgets_everything():
+    session = opened()
+
+    request = session.build_close()
+
+    assert (request.session_id, request.session_epoch) == (9, -1)
+    assert [f.partitions for f in request.forgotten] == [[0, 1]]
+    assert not session.is_open

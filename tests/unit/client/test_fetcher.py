@@ -1,0 +1,387 @@
+"""Fetching against a scripted leader: prefetch, order, errors, damage, and positions that move meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_stage import User, tp
+from scripted_group import TOPIC_ID, ScriptedGroup, fetch_answer
+
+from kohort.client import fetcher as fetcher_module
+from kohort.client.positions import FetchState, Position
+from kohort.client.subscription import Reset
+from kohort.errors import ApiError, CorruptRecord, ErrorCode
+from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderIdAndEpoch, PartitionData
+from kohort.wire.messages.list_offsets import ListOffsetsRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.record_batch import NewRecord, build_batch
+
+E = ErrorCode
+T0 = tp("t-0")
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def reader(stage: ScriptedGroup, **options: object) -> User:
+    """A consumer of t-0 without a group."""
+    user = stage.user(**options)
+    user.machine.subscription.assign([T0])
+    return user
+
+
+def offsets_asked(stage: ScriptedGroup) -> list[int]:
+    return [p.fetch_offset for r in stage.sent(FetchRequest) for t in r.topics for p in t.partitions]
+
+
+def values(first: int, last: int) -> list[bytes]:
+    return [b"v%d" % n for n in range(first, last)]
+
+
+def test_a_fetch_says_what_it_can_take(stage: ScriptedGroup):
+    user = reader(
+        stage, fetch_max_bytes=5000, max_partition_fetch_bytes=700, fetch_min_bytes=3, fetch_max_wait_ms=40,
+        client_rack="r1", isolation_level="read_committed",
+    )  # fmt: skip
+    stage.until(lambda: user.records)
+
+    request = stage.sent(FetchRequest)[0]
+    assert (request.max_bytes, request.min_bytes, request.max_wait_ms) == (5000, 3, 40)
+    assert (request.isolation_level, request.rack_id) == (1, "r1")
+    partition = request.topics[0].partitions[0]
+    assert request.topics[0].topic_id == TOPIC_ID
+    assert (partition.partition_max_bytes, partition.current_leader_epoch, partition.fetch_offset) == (700, 3, 0)
+
+
+def test_the_next_fetch_is_on_its_way_before_anything_is_handed_out(stage: ScriptedGroup):
+    user = reader(stage)
+
+    stage.loop.run(1000)
+
+    assert user.records == []
+    assert offsets_asked(stage) == [0, 10]
+    user.poll()
+    assert user.values() == values(0, 10)
+
+
+def test_only_one_fetch_is_in_flight_per_node(stage: ScriptedGroup):
+    reader(stage)
+    stage.fetch = lambda _: SILENCE
+
+    stage.polls(5000)
+
+    assert len(stage.sent(FetchRequest)) == 1
+
+
+def test_a_node_is_left_alone_while_more_is_buffered_than_the_limit(
+    stage: ScriptedGroup, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(fetcher_module, "PREFETCH_BYTES", 1)
+    user = reader(stage)
+    stage.loop.run(1000)
+    assert offsets_asked(stage) == [0]
+
+    user.poll()
+    stage.loop.run(1000)
+
+    assert offsets_asked(stage) == [0, 10]
+
+
+def test_max_records_splits_what_came_and_the_position_follows(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.loop.run(1000)
+
+    assert [r.offset for r in user.poll(4)] == [0, 1, 2, 3]
+    state = user.machine.subscription.state(T0)
+    assert state.position == Position(4, 3)
+    assert user.machine.lag() == {T0: 6}
+    assert [r.offset for r in user.poll(100)] == [4, 5, 6, 7, 8, 9]
+    assert state.position == Position(10, 3)
+
+
+def test_paused_data_is_kept_and_served_after_resume(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.loop.run(1000)
+    user.poll(4)
+
+    user.machine.subscription.set_paused([T0], paused=True)
+    assert user.poll() == []
+    stage.polls(1000)
+    user.machine.subscription.set_paused([T0], paused=False)
+
+    assert [r.offset for r in user.poll()] == [4, 5, 6, 7, 8, 9]
+    assert offsets_asked(stage) == [0, 10]
+
+
+def test_a_seek_drops_what_was_buffered_and_what_is_under_way(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.loop.run(1000)
+    user.poll(4)
+
+    user.machine.subscription.seek(T0, Position(8))
+    stage.until(lambda: len(user.records) == 6, limit_ms=40_000)
+
+    assert [r.offset for r in user.records] == [0, 1, 2, 3, 8, 9]
+
+
+def test_seek_to_the_ends(stage: ScriptedGroup):
+    stage.log_start = 2
+    user = reader(stage)
+    stage.loop.run(1000)
+    user.machine.subscription.seek_to([], Reset.LATEST)
+    assert user.machine.subscription.state(T0).state is FetchState.AWAIT_RESET
+    stage.loop.run(40_000)
+    assert user.machine.subscription.state(T0).position == Position(10, 3)
+
+    user.machine.subscription.seek_to([T0], Reset.EARLIEST)
+    stage.loop.run(40_000)
+
+    assert [r.offset for r in user.poll()] == list(range(2, 10))
+
+
+# Errors of a partition
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        E.NOT_LEADER_OR_FOLLOWER,
+        E.REPLICA_NOT_AVAILABLE,
+        E.KAFKA_STORAGE_ERROR,
+        E.FENCED_LEADER_EPOCH,
+        E.OFFSET_NOT_AVAILABLE,
+        E.UNKNOWN_TOPIC_OR_PARTITION,
+        E.UNKNOWN_TOPIC_ID,
+        E.INCONSISTENT_TOPIC_ID,
+    ],
+)
+def test_errors_of_a_moving_cluster_refresh_metadata_and_are_tried_again(stage: ScriptedGroup, code: ErrorCode):
+    user = reader(stage)
+    stage.then(FetchRequest, code)
+
+    stage.until(lambda: user.values() == values(0, 10))
+
+    assert len(stage.sent(MetadataRequest)) >= 2
+
+
+@pytest.mark.parametrize("answer", [E.UNKNOWN_LEADER_EPOCH, E.UNKNOWN_SERVER_ERROR, HANG_UP])
+def test_other_passing_errors_are_tried_again(stage: ScriptedGroup, answer: object):
+    user = reader(stage)
+    stage.then(FetchRequest, answer)
+
+    stage.until(lambda: user.values() == values(0, 10))
+
+
+@pytest.mark.parametrize("code", [E.TOPIC_AUTHORIZATION_FAILED, E.CORRUPT_MESSAGE, E.INVALID_FETCH_SIZE])
+def test_lasting_errors_are_the_users_to_know(stage: ScriptedGroup, code: ErrorCode):
+    reader(stage)
+    stage.then(FetchRequest, code)
+
+    with pytest.raises(ApiError, match=f"{code.name}: fetching t-0 at offset 0"):
+        stage.polls(2000)
+
+
+def test_a_new_leader_in_the_answer_is_believed_at_once(stage: ScriptedGroup):
+    user = reader(stage)
+
+    def moved(_request: FetchRequest):
+        stage.fetch = stage.serve_records
+        stage.leader_epoch = 4
+        leader = LeaderIdAndEpoch(leader_id=1, leader_epoch=4)
+        return fetch_answer(
+            PartitionData(partition_index=0, error_code=E.NOT_LEADER_OR_FOLLOWER, current_leader=leader)
+        )
+
+    stage.fetch = moved
+    started_ms = stage.now_ms
+    stage.until(lambda: user.values() == values(0, 10))
+
+    assert stage.now_ms - started_ms <= 100, "nothing was waited for"
+    assert stage.sent(FetchRequest)[1].topics[0].partitions[0].current_leader_epoch == 4
+
+
+def test_an_offset_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
+    user = reader(stage, auto_offset_reset="latest")
+    stage.until(lambda: user.machine.subscription.state(T0).position is not None)
+    user.machine.subscription.seek(T0, Position(99))
+    stage.then(FetchRequest, E.OFFSET_OUT_OF_RANGE)
+    stage.log_end = 12
+
+    stage.until(lambda: user.machine.subscription.state(T0).position == Position(12, 3), limit_ms=40_000)
+
+
+def test_an_offset_out_of_range_without_a_policy_is_the_users_to_know_once(stage: ScriptedGroup):
+    user = reader(stage, auto_offset_reset="none")
+    user.machine.subscription.seek(T0, Position(99))
+    stage.then(FetchRequest, E.OFFSET_OUT_OF_RANGE)
+
+    with pytest.raises(ApiError, match=r"OFFSET_OUT_OF_RANGE: t-0 has no offset 99, .* seek\(\) somewhere"):
+        stage.polls(1000)
+
+    stage.polls(5000)
+    user.machine.subscription.seek(T0, Position(7))
+    stage.until(lambda: user.values() == values(7, 10))
+
+
+def test_the_preferred_replica_is_asked_while_it_lasts(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.loop.settle()
+    from kohort.model import Node
+
+    def elsewhere(_request: FetchRequest):
+        stage.fetch = stage.serve_records
+        return fetch_answer(PartitionData(partition_index=0, high_watermark=10, preferred_read_replica=7))
+
+    stage.fetch = elsewhere
+    user.machine.metadata.learn_node(Node(7, "one", 9092))
+    stage.until(lambda: user.values() == values(0, 10))
+
+    connections = [s.connection for s in stage.one.seen if isinstance(s.request, FetchRequest)]
+    assert connections[0] != connections[1]
+
+
+# Damage
+
+
+def batch(first: int, last: int, **options: object) -> bytes:
+    return build_batch([NewRecord(None, v) for v in values(first, last)], base_offset=first, **options)
+
+
+def served(stage: ScriptedGroup, *batches: bytes, **options: object) -> None:
+    def once(request: FetchRequest):
+        stage.fetch = lambda _: SILENCE
+        return fetch_answer(PartitionData(partition_index=0, high_watermark=10, records=b"".join(batches), **options))
+
+    stage.fetch = once
+
+
+def broken(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def test_good_records_before_a_corrupt_batch_come_first_then_the_error_until_the_user_seeks_past_it(
+    stage: ScriptedGroup,
+):
+    served(stage, batch(0, 4), broken(batch(4, 6)), batch(6, 10))
+    user = reader(stage)
+    stage.loop.run(1000)
+
+    assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
+    for _ in range(2):
+        with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
+            user.poll()
+    assert user.machine.subscription.state(T0).position.offset == 4
+
+    stage.fetch = stage.serve_records
+    user.machine.subscription.seek(T0, Position(6))
+    stage.until(lambda: len(user.records) == 8, limit_ms=40_000)
+
+
+def test_a_corrupt_first_batch_raises_and_moves_nothing(stage: ScriptedGroup):
+    served(stage, broken(batch(0, 4)))
+    user = reader(stage)
+    stage.loop.run(1000)
+
+    with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
+        user.poll()
+
+    assert user.machine.subscription.state(T0).position.offset == 0
+
+
+def test_a_header_that_makes_no_sense_is_not_fetched_over_and_over(stage: ScriptedGroup):
+    bad = bytearray(batch(4, 6))
+    bad[8:12] = (1).to_bytes(4, "big")
+    served(stage, batch(0, 4), bytes(bad))
+    user = reader(stage)
+    stage.loop.run(5000)
+    asked = len(stage.sent(FetchRequest))
+
+    assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
+    with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
+        user.poll()
+    assert asked == 1
+
+
+def test_bytes_without_one_whole_batch_are_an_error(stage: ScriptedGroup):
+    served(stage, batch(0, 4)[:70])
+    user = reader(stage)
+    stage.loop.run(1000)
+
+    with pytest.raises(CorruptRecord, match="70 bytes that do not hold one whole batch"):
+        user.poll()
+
+
+def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch(stage: ScriptedGroup):
+    served(stage, batch(0, 4), batch(4, 10)[:80])
+    user = reader(stage)
+    stage.loop.run(1000)
+
+    assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
+    assert offsets_asked(stage) == [0, 4]
+
+
+def test_records_below_the_position_are_left_out(stage: ScriptedGroup):
+    stage.committed = 3
+    served(stage, batch(0, 10))
+    user = stage.user("t", group_id="g")
+
+    stage.until(lambda: user.records)
+
+    assert [r.offset for r in user.records] == list(range(3, 10))
+
+
+def test_aborted_transactions_are_left_out_and_the_position_moves_past_them(stage: ScriptedGroup):
+    served(
+        stage,
+        batch(0, 4, producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True),
+        batch(4, 6),
+        last_stable_offset=6,
+        aborted_transactions=[AbortedTransaction(producer_id=5, first_offset=0)],
+    )
+    user = reader(stage, isolation_level="read_committed")
+    stage.until(lambda: user.records)
+
+    assert [r.offset for r in user.records] == [4, 5]
+    assert user.machine.lag() == {T0: 0}
+
+
+# Positions
+
+
+def test_the_committed_offset_is_where_reading_starts(stage: ScriptedGroup):
+    stage.committed = 6
+    user = stage.user("t", group_id="g")
+
+    stage.until(lambda: user.values() == values(6, 10))
+
+    assert stage.sent(ListOffsetsRequest) == []
+
+
+@pytest.mark.parametrize(("policy", "timestamp"), [("earliest", -2), ("latest", -1)])
+def test_without_one_the_policy_says(stage: ScriptedGroup, policy: str, timestamp: int):
+    stage.user("t", group_id="g", auto_offset_reset=policy)
+
+    stage.until(lambda: stage.sent(ListOffsetsRequest))
+
+    (request,) = stage.sent(ListOffsetsRequest)
+    partition = request.topics[0].partitions[0]
+    assert (partition.timestamp, partition.current_leader_epoch, request.replica_id) == (timestamp, 3, -1)
+
+
+def test_a_duration_counts_back_from_now(stage: ScriptedGroup):
+    user = reader(stage, auto_offset_reset="by_duration:PT1H")
+    stage.until(lambda: user.values() == values(5, 10))
+
+    asked = stage.sent(ListOffsetsRequest)[0].topics[0].partitions[0].timestamp
+    assert 0 <= stage.now_ms - 3_600_000 - asked <= 1000
+
+
+def test_errors_while_resetting_are_tried_again(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.then(ListOffsetsRequest, E.NOT_LEADER_OR_FOLLOWER, E.OFFSET_NOT_AVAILABLE, HANG_UP)
+
+    stage.until(lambda: user.values() == values(0, 10))
+
+    assert len(stage.sent(ListOffsetsRequest)) == 4

@@ -1,0 +1,76 @@
+"""Questions about the ends of logs and about times."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_stage import Stage, tp
+from scripted_group import ScriptedGroup
+
+from kohort.client.list_offsets import EARLIEST, LATEST
+from kohort.errors import ApiError, ApiTimeout, ErrorCode
+from kohort.testing.scripted import HANG_UP
+from kohort.wire.messages.list_offsets import ListOffsetsRequest
+
+
+def test_the_ends_of_topics_that_nobody_subscribed_to():
+    stage = Stage()
+    stage.topic("t", 2)
+    stage.topic("u", 1)
+    stage.produce("t", 0, b"a", b"b")
+    user = stage.user()
+
+    found = stage.settled(user.machine.list_offsets({tp("t-0"): LATEST, tp("u-0"): LATEST}, stage.now_ms + 5000))
+
+    assert {str(p): o.offset for p, o in found.items()} == {"t-0": 2, "u-0": 0}
+
+
+def test_a_time_is_an_offset_or_nothing():
+    stage = Stage()
+    stage.topic("t", 1)
+    stage.produce("t", 0, b"a")
+    stage.clock.advance(1000)
+    stage.produce("t", 0, b"b")
+    user = stage.user()
+    now_ms = stage.now_ms
+
+    found = stage.settled(user.machine.list_offsets({tp("t-0"): now_ms - 500}, now_ms + 5000))
+    later = stage.settled(user.machine.list_offsets({tp("t-0"): now_ms + 60_000}, now_ms + 5000))
+
+    assert (found[tp("t-0")].offset, found[tp("t-0")].timestamp_ms) == (1, now_ms)
+    assert later == {tp("t-0"): None}
+
+
+def test_passing_errors_are_tried_again_until_time_is_up():
+    stage = ScriptedGroup()
+    stage.then(ListOffsetsRequest, ErrorCode.NOT_LEADER_OR_FOLLOWER, HANG_UP)
+    user = stage.user()
+
+    found = stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 60_000))
+    assert found[tp("t-0")].offset == 0
+
+    stage.then(ListOffsetsRequest, *[ErrorCode.LEADER_NOT_AVAILABLE] * 100)
+    with pytest.raises(ApiTimeout, match="the offsets of t-0 could not be found in time"):
+        stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
+
+
+def test_lasting_errors_end_the_question():
+    stage = ScriptedGroup()
+    stage.then(ListOffsetsRequest, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    user = stage.user()
+
+    with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED: the offsets of t-0"):
+        stage.settled(user.machine.list_offsets({tp("t-0"): EARLIEST}, stage.now_ms + 5000))
+
+
+def test_a_partition_that_does_not_exist_runs_out_of_time():
+    stage = ScriptedGroup()
+    user = stage.user()
+
+    with pytest.raises(ApiTimeout, match="t-7"):
+        stage.settled(user.machine.list_offsets({tp("t-7"): LATEST}, stage.now_ms + 3000))
+
+
+def test_nothing_asked_is_answered_at_once():
+    user = ScriptedGroup().user()
+
+    assert user.machine.list_offsets({}, 0).result() == {}

@@ -1,0 +1,406 @@
+"""A member against a scripted coordinator: what it sends, and what each error makes of it."""
+
+from __future__ import annotations
+
+import pytest
+from consumer_stage import User, tp
+from scripted_group import MEMBER, ScriptedGroup
+
+from kohort.client.membership_classic import MemberState
+from kohort.errors import ApiError, CommitFailed, ErrorCode, ProtocolError
+from kohort.model import OffsetAndMetadata
+from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.wire.consumer_protocol import parse_subscription
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+from kohort.wire.messages.offsets import OffsetCommitRequest
+
+E = ErrorCode
+COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def member(stage: ScriptedGroup, **options: object) -> User:
+    """A member that has its partition."""
+    user = stage.user("t", group_id="g", **{**COOPERATIVE, **options})
+    stage.until(lambda: user.owned == "t-0")
+    return user
+
+
+def joins(stage: ScriptedGroup) -> list[str]:
+    return [request.member_id for request in stage.sent(JoinGroupRequest)]
+
+
+# Joining
+
+
+def test_it_joins_with_what_it_wants_and_why(stage: ScriptedGroup):
+    stage.user("t", group_id="g", max_poll_interval_ms=7000, session_timeout_ms=6000, client_rack="r1")
+
+    stage.polls(200)
+
+    request = stage.sent(JoinGroupRequest)[0]
+    assert (request.session_timeout_ms, request.rebalance_timeout_ms) == (6000, 7000)
+    assert request.protocol_type == "consumer"
+    assert request.reason == "the consumer subscribed"
+    assert [p.name for p in request.protocols] == ["range", "cooperative-sticky"]
+    said = parse_subscription(request.protocols[1].metadata)
+    assert (said.topics, said.owned_partitions, said.generation_id, said.rack_id) == (["t"], [], -1, "r1")
+
+
+def test_the_coordinator_has_a_connection_of_its_own(stage: ScriptedGroup):
+    member(stage)
+
+    lanes = {type(s.request): s.connection for s in stage.one.seen}
+    assert lanes[JoinGroupRequest] == lanes[HeartbeatRequest if HeartbeatRequest in lanes else SyncGroupRequest]
+    assert lanes[JoinGroupRequest] != lanes[FindCoordinatorRequest]
+
+
+def test_a_member_id_that_was_given_is_used_at_once(stage: ScriptedGroup):
+    stage.then(JoinGroupRequest, E.MEMBER_ID_REQUIRED)
+
+    user = member(stage)
+
+    assert joins(stage) == ["", MEMBER]
+    assert user.membership.generation.member_id == MEMBER
+
+
+@pytest.mark.parametrize(
+    ("answer", "member_ids", "lookups"),
+    [
+        (E.COORDINATOR_LOAD_IN_PROGRESS, ["", ""], 1),
+        (E.NOT_COORDINATOR, ["", ""], 2),
+        (E.COORDINATOR_NOT_AVAILABLE, ["", ""], 2),
+        (E.REBALANCE_IN_PROGRESS, ["", ""], 1),
+        (E.UNKNOWN_MEMBER_ID, ["", ""], 1),
+        (HANG_UP, ["", ""], 2),
+    ],
+)
+def test_a_join_that_can_be_repeated_is(stage: ScriptedGroup, answer: object, member_ids: list[str], lookups: int):
+    stage.then(JoinGroupRequest, answer)
+
+    member(stage)
+
+    assert joins(stage) == member_ids
+    assert len(stage.sent(FindCoordinatorRequest)) == lookups
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        E.INCONSISTENT_GROUP_PROTOCOL,
+        E.INVALID_SESSION_TIMEOUT,
+        E.INVALID_GROUP_ID,
+        E.GROUP_AUTHORIZATION_FAILED,
+        E.GROUP_MAX_SIZE_REACHED,
+        E.FENCED_INSTANCE_ID,
+        E.ILLEGAL_GENERATION,
+    ],
+)
+def test_a_join_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGroup, code: ErrorCode):
+    stage.then(JoinGroupRequest, code)
+    user = stage.user("t", group_id="g")
+
+    with pytest.raises(ApiError) as caught:
+        stage.polls(1000)
+
+    assert caught.value.code is code
+    stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
+
+
+def test_a_group_of_another_kind_is_refused(stage: ScriptedGroup):
+    def answer(_request: object, _version: int) -> JoinGroupResponse:
+        return JoinGroupResponse(generation_id=1, protocol_type="connect", protocol_name="range", member_id="m")
+
+    stage.one.on(JoinGroupRequest, answer)
+    stage.user("t", group_id="g")
+
+    with pytest.raises(ApiError, match="INCONSISTENT_GROUP_PROTOCOL: group 'g' has protocol type 'connect'"):
+        stage.polls(1000)
+
+
+def test_no_heartbeat_is_sent_while_a_join_waits_and_they_begin_when_it_is_answered(stage: ScriptedGroup):
+    stage.then(JoinGroupRequest, SILENCE)
+    stage.user("t", group_id="g", max_poll_interval_ms=60_000)
+    stage.polls(50_000)
+    assert stage.sent(HeartbeatRequest) == []
+
+    stage.then(SyncGroupRequest, SILENCE)
+    stage.then(HeartbeatRequest, *[SILENCE] * 9)
+    stage.polls(20_000)
+
+    assert len(stage.sent(JoinGroupRequest)) == 2, "the first was given up after rebalance timeout and 5 s"
+    assert len(stage.sent(HeartbeatRequest)) >= 1, "while the sync waits"
+
+
+# Syncing
+
+
+@pytest.mark.parametrize(
+    ("answer", "member_ids"),
+    [
+        (E.REBALANCE_IN_PROGRESS, ["", MEMBER]),
+        (E.NOT_COORDINATOR, ["", MEMBER]),
+        (E.ILLEGAL_GENERATION, ["", MEMBER]),
+        (E.UNKNOWN_MEMBER_ID, ["", ""]),
+        (HANG_UP, ["", MEMBER]),
+    ],
+)
+def test_after_a_failed_sync_it_joins_again(stage: ScriptedGroup, answer: object, member_ids: list[str]):
+    stage.then(SyncGroupRequest, answer)
+
+    member(stage)
+
+    assert joins(stage) == member_ids
+
+
+@pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID, E.COORDINATOR_LOAD_IN_PROGRESS])
+def test_a_sync_that_cannot_be_repeated_is_the_users_to_know(stage: ScriptedGroup, code: ErrorCode):
+    stage.then(SyncGroupRequest, code)
+    stage.user("t", group_id="g")
+
+    with pytest.raises(ApiError) as caught:
+        stage.polls(1000)
+
+    assert caught.value.code is code
+
+
+@pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "other"}])
+def test_a_sync_that_names_another_protocol_is_refused(stage: ScriptedGroup, wrong: dict[str, str]):
+    stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(**wrong))
+    stage.user("t", group_id="g")
+
+    with pytest.raises(ApiError, match="INCONSISTENT_GROUP_PROTOCOL"):
+        stage.polls(1000)
+
+
+def test_an_assignment_that_is_none_is_an_error(stage: ScriptedGroup):
+    stage.one.on(SyncGroupRequest, lambda _r, _v: SyncGroupResponse(assignment=b"\0"))
+    stage.user("t", group_id="g")
+
+    with pytest.raises(ProtocolError, match="too short for a version"):
+        stage.polls(1000)
+
+
+# Heartbeats
+
+
+def test_heartbeats_go_out_at_their_interval_polls_or_not(stage: ScriptedGroup):
+    member(stage, heartbeat_interval_ms=1000)
+    before = len(stage.sent(HeartbeatRequest))
+
+    stage.loop.run(10_000)
+
+    assert len(stage.sent(HeartbeatRequest)) - before == 10
+
+
+@pytest.mark.parametrize(
+    ("code", "next_join", "told"),
+    [
+        (E.UNKNOWN_MEMBER_ID, "", ("lost", "t-0")),
+        (E.ILLEGAL_GENERATION, MEMBER, ("lost", "t-0")),
+        (E.REBALANCE_IN_PROGRESS, MEMBER, ("assigned", "")),
+    ],
+)
+def test_a_heartbeat_tells_that_the_group_goes_on_without_or_again(
+    stage: ScriptedGroup, code: ErrorCode, next_join: str, told: tuple[str, str]
+):
+    user = member(stage)
+    stage.then(HeartbeatRequest, code)
+
+    stage.until(lambda: len(joins(stage)) == 2 and user.owned == "t-0" and len(user.told) > 1)
+
+    assert joins(stage)[1] == next_join
+    assert user.told[1] == told
+
+
+def test_a_member_that_rejoins_says_what_it_owns_and_since_when(stage: ScriptedGroup):
+    user = member(stage)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.until(lambda: len(joins(stage)) == 2 and user.membership.state is MemberState.STABLE)
+
+    request = stage.sent(JoinGroupRequest)[1]
+    said = parse_subscription(request.protocols[0].metadata)
+    assert (said.owned_partitions, said.generation_id) == ([tp("t-0")], 1)
+    assert request.reason == "group is already rebalancing"
+
+
+def test_an_eager_member_owns_nothing_when_it_rejoins(stage: ScriptedGroup):
+    member(stage, partition_assignment_strategy="range")
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.until(lambda: len(joins(stage)) == 2)
+
+    assert parse_subscription(stage.sent(JoinGroupRequest)[1].protocols[0].metadata).owned_partitions == []
+
+
+@pytest.mark.parametrize("answer", [E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE, HANG_UP])
+def test_a_heartbeat_to_the_wrong_node_looks_for_the_right_one_and_keeps_the_generation(
+    stage: ScriptedGroup, answer: object
+):
+    user = member(stage)
+    generation = user.membership.generation
+    stage.then(HeartbeatRequest, answer)
+
+    stage.polls(10_000)
+
+    assert len(stage.sent(FindCoordinatorRequest)) == 2
+    assert len(joins(stage)) == 1
+    assert user.membership.generation == generation
+
+
+def test_without_an_answer_for_a_whole_session_the_coordinator_is_looked_for_again(stage: ScriptedGroup):
+    member(stage, session_timeout_ms=6000, request_timeout_ms=60_000)
+    stage.then(HeartbeatRequest, *[SILENCE] * 3)
+
+    stage.polls(12_000)
+
+    assert len(stage.sent(FindCoordinatorRequest)) >= 2
+
+
+@pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID])
+def test_a_fatal_heartbeat_is_raised_by_the_next_poll_and_holds_the_others_until_then(
+    stage: ScriptedGroup, code: ErrorCode
+):
+    user = member(stage, heartbeat_interval_ms=1000)
+    stage.then(HeartbeatRequest, code)
+    stage.loop.run(10_000)
+    sent = len(stage.sent(HeartbeatRequest))
+
+    with pytest.raises(ApiError) as caught:
+        user.poll()
+
+    assert caught.value.code is code
+    stage.polls(3000)
+    assert len(stage.sent(HeartbeatRequest)) > sent
+
+
+# Leaving
+
+
+def test_leaving_says_why(stage: ScriptedGroup):
+    user = member(stage)
+
+    stage.settled(user.leave())
+
+    (request,) = stage.sent(LeaveGroupRequest)
+    assert [(m.member_id, m.reason) for m in request.members] == [(MEMBER, "the consumer is being closed")]
+    assert user.told[-1] == ("revoked", "t-0")
+
+
+def test_a_static_member_does_not_leave(stage: ScriptedGroup):
+    user = member(stage, group_instance_id="i")
+
+    stage.settled(user.leave())
+
+    assert stage.sent(LeaveGroupRequest) == []
+    assert stage.sent(JoinGroupRequest)[0].group_instance_id == "i"
+
+
+def test_a_member_that_does_not_poll_leaves_and_says_so(stage: ScriptedGroup):
+    member(stage, max_poll_interval_ms=8000, session_timeout_ms=6000)
+
+    stage.loop.run(9000)
+
+    (request,) = stage.sent(LeaveGroupRequest)
+    assert request.members[0].reason.startswith("consumer poll timeout has expired")
+    beats = len(stage.sent(HeartbeatRequest))
+    stage.loop.run(20_000)
+    assert len(stage.sent(HeartbeatRequest)) == beats
+
+
+def test_an_old_broker_is_spoken_to_in_its_versions(stage: ScriptedGroup):
+    stage.one.ranges |= {11: (0, 3), 12: (0, 1), 13: (0, 1), 14: (0, 1), 8: (2, 5), 10: (0, 2), 9: (1, 3)}
+    from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
+    from kohort.wire.messages.offsets import (
+        OffsetCommitResponse,
+        OffsetFetchRequest,
+        OffsetFetchResponse,
+        OffsetFetchResponsePartition,
+        OffsetFetchResponseTopic,
+    )
+
+    old = OffsetFetchResponseTopic(
+        name="t", partitions=[OffsetFetchResponsePartition(partition_index=0, committed_offset=4, metadata="")]
+    )
+    stage.one.on(FindCoordinatorRequest, lambda _r, _v: FindCoordinatorResponse(node_id=1, host="one", port=9092))
+    stage.one.on(OffsetFetchRequest, lambda _r, _v: OffsetFetchResponse(topics=[old]))
+    stage.one.on(OffsetCommitRequest, lambda _r, _v: OffsetCommitResponse())
+
+    user = member(stage)
+    stage.until(lambda: user.values() == [b"v%d" % n for n in range(4, 10)])
+    stage.settled(user.machine.commit(None, stage.now_ms + 1000))
+    stage.settled(user.leave())
+
+    assert stage.sent(LeaveGroupRequest)[0].member_id == MEMBER
+
+
+# Commits
+
+
+@pytest.mark.parametrize("answer", [E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR, E.REQUEST_TIMED_OUT, HANG_UP])
+def test_a_commit_with_time_is_repeated_and_one_without_is_not(stage: ScriptedGroup, answer: object):
+    user = member(stage, enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, answer)
+
+    stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+    assert stage.committed == 3
+
+    stage.then(OffsetCommitRequest, answer)
+    promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(4)}, None)
+    stage.loop.run_until(lambda: promise.done)
+    assert promise.error is not None
+    assert stage.committed == 3
+
+
+@pytest.mark.parametrize(("code", "next_join"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, MEMBER)])
+def test_a_fenced_commit_fails_and_the_member_joins_again(stage: ScriptedGroup, code: ErrorCode, next_join: str):
+    user = member(stage, enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, code)
+
+    with pytest.raises(CommitFailed):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+
+    stage.until(lambda: user.owned == "t-0" and len(joins(stage)) == 2)
+    assert joins(stage)[1] == next_join
+
+
+def test_a_commit_during_a_rebalance_is_refused_without_being_sent(stage: ScriptedGroup):
+    user = member(stage, enable_auto_commit="false")
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.then(JoinGroupRequest, SILENCE)
+    stage.polls(5000)
+    assert user.membership.state is MemberState.PREPARING_REBALANCE
+
+    with pytest.raises(ApiError) as caught:
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+
+    assert caught.value.code is E.REBALANCE_IN_PROGRESS
+    assert stage.sent(OffsetCommitRequest) == []
+
+
+def test_a_commit_that_is_too_long_is_the_users_to_know(stage: ScriptedGroup):
+    user = member(stage, enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, E.OFFSET_METADATA_TOO_LARGE)
+
+    with pytest.raises(ApiError, match="OFFSET_METADATA_TOO_LARGE: committing t-0 for group 'g'"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3, "x" * 9999)}, stage.now_ms + 5000))
+
+
+def test_a_failed_auto_commit_before_a_join_does_not_hold_the_group_up_for_ever(stage: ScriptedGroup):
+    user = member(stage, max_poll_interval_ms=8000, session_timeout_ms=6000, heartbeat_interval_ms=1000)
+    stage.until(lambda: len(user.records) == 10)
+    stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
+    stage.then(OffsetCommitRequest, *[E.REQUEST_TIMED_OUT] * 1000)
+
+    stage.until(lambda: len(joins(stage)) == 2, limit_ms=12_000)

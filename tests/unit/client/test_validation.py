@@ -1,0 +1,158 @@
+"""Positions after a change of leader: still part of the log, or cut off?"""
+
+from __future__ import annotations
+
+import pytest
+from consumer_stage import User, tp
+from scripted_group import ScriptedGroup
+
+from kohort.client.positions import FetchState, Position
+from kohort.errors import ErrorCode, LogTruncated
+from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.wire.messages.epochs import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from kohort.wire.messages.fetch import FetchRequest
+
+T0 = tp("t-0")
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def ends(stage: ScriptedGroup, *answers: object) -> None:
+    """The answers to OffsetForLeaderEpoch in turn: (epoch, end offset), an error code, or HANG_UP."""
+    queue = list(answers)
+
+    def answer(_request: object, _version: int):
+        found = queue.pop(0) if len(queue) > 1 else queue[0]
+        if found is HANG_UP:
+            return HANG_UP
+        if isinstance(found, ErrorCode):
+            partition = EpochEndOffset(partition=0, error_code=found)
+        else:
+            partition = EpochEndOffset(partition=0, leader_epoch=found[0], end_offset=found[1])
+        return OffsetForLeaderEpochResponse(topics=[OffsetForLeaderTopicResult(topic="t", partitions=[partition])])
+
+    stage.one.on(OffsetForLeaderEpochRequest, answer)
+
+
+def read_all(stage: ScriptedGroup, **options: object) -> User:
+    """A consumer that has read ten records in epoch 3."""
+    user = stage.user(metadata_max_age_ms=5000, **options)
+    user.machine.subscription.assign([T0])
+    if options.get("auto_offset_reset") == "none":
+        user.machine.subscription.seek(T0, Position(0))
+    stage.until(lambda: len(user.records) == 10)
+    return user
+
+
+def elect(stage: ScriptedGroup) -> None:
+    stage.leader_epoch = 4
+
+
+def state(user: User):
+    return user.machine.subscription.state(T0)
+
+
+def test_a_position_that_the_new_leader_knows_stays(stage: ScriptedGroup):
+    ends(stage, (3, 10))
+    user = read_all(stage)
+
+    elect(stage)
+    stage.until(lambda: stage.epochs_asked() and state(user).state is FetchState.FETCHING)
+
+    assert stage.epochs_asked() == [(4, 3)]
+    assert state(user).position == Position(10, 3)
+
+
+def test_a_position_behind_the_cut_goes_back_to_it(stage: ScriptedGroup):
+    ends(stage, (2, 7))
+    user = read_all(stage)
+    stage.fetch = lambda _: SILENCE
+
+    elect(stage)
+    stage.until(lambda: state(user).position == Position(7, 2), limit_ms=40_000)
+
+    assert state(user).state is FetchState.FETCHING
+
+
+def test_where_the_new_leader_knows_nothing_of_the_epoch_the_policy_says(stage: ScriptedGroup):
+    ends(stage, (-1, -1))
+    user = read_all(stage)
+    stage.log_start = 4
+    stage.fetch = lambda _: SILENCE
+
+    elect(stage)
+
+    stage.until(lambda: state(user).position == Position(4, 4), limit_ms=40_000)
+
+
+@pytest.mark.parametrize(("answer", "divergent"), [((2, 7), 7), ((-1, -1), None)])
+def test_without_a_policy_the_user_hears_where_the_log_was_cut(
+    stage: ScriptedGroup, answer: tuple[int, int], divergent: int | None
+):
+    ends(stage, answer)
+    user = read_all(stage, auto_offset_reset="none")
+
+    elect(stage)
+    with pytest.raises(LogTruncated) as caught:
+        stage.polls(40_000)
+
+    assert (caught.value.partition, caught.value.position, caught.value.divergent_offset) == ("t-0", 10, divergent)
+    asked = len(stage.epochs_asked())
+    stage.polls(5000)
+    assert len(stage.epochs_asked()) == asked, "nothing is repeated until the user seeks"
+    user.machine.subscription.seek(T0, Position(8))
+    stage.until(lambda: user.records[-1].offset == 9 and len(user.records) == 12, limit_ms=40_000)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, HANG_UP],
+)
+def test_passing_errors_are_tried_again(stage: ScriptedGroup, answer: object):
+    ends(stage, answer, (3, 10))
+    user = read_all(stage)
+
+    elect(stage)
+    stage.until(lambda: len(stage.epochs_asked()) == 2 and state(user).state is FetchState.FETCHING)
+
+
+def test_a_committed_epoch_is_validated_before_the_first_fetch(stage: ScriptedGroup):
+    ends(stage, (2, 6))
+    stage.committed, stage.committed_epoch = 8, 2
+    user = stage.user("t", group_id="g")
+
+    stage.until(lambda: user.records)
+
+    assert stage.epochs_asked() == [(3, 2)]
+    assert user.records[0].offset == 6
+
+
+def test_a_broker_that_cannot_tell_is_trusted(stage: ScriptedGroup):
+    del stage.one.ranges[23]
+    stage.committed, stage.committed_epoch = 8, 2
+    user = stage.user("t", group_id="g")
+
+    stage.until(lambda: user.records)
+
+    assert stage.sent(FetchRequest)[0].topics[0].partitions[0].fetch_offset == 8
+
+
+def test_an_answer_is_ignored_if_the_user_has_sought_meanwhile(stage: ScriptedGroup):
+    ends(stage, (2, 6))
+    stage.committed, stage.committed_epoch = 8, 2
+    user = stage.user("t", group_id="g")
+    stage.loop.holding_answers = False
+    stage.until(lambda: stage.epochs_asked() or user.owned)
+    user.machine.subscription.seek(T0, Position(9))
+
+    stage.until(lambda: user.records)
+
+    assert user.records[0].offset == 9
