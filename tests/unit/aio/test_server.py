@@ -44,13 +44,13 @@ def test_it_runs_on_the_callers_loop_too():
 
 
 def test_options_are_given_by_kafkas_names_or_as_words():
-    with kohort.Broker({"num.partitions": 3}, auto_create_topics_enable=True) as broker:
-        with RawClient(broker.bootstrap) as client:
-            assert len(client.metadata("made").partitions) == 3
+    options = {"num.partitions": 3}
+    with kohort.Broker(options, auto_create_topics_enable=True) as broker, RawClient(broker.bootstrap) as client:
+        assert len(client.metadata("made").partitions) == 3
 
 
 def test_a_wrong_option_names_the_nearest_and_starts_nothing():
-    with pytest.raises(ConfigError, match="did you mean num.partitions"):
+    with pytest.raises(ConfigError, match=r"did you mean num\.partitions"):
         kohort.Broker({"num.partition": 3})
     with pytest.raises(ConfigError, match="whole number"):
         kohort.Broker(num_partitions="many")
@@ -79,12 +79,12 @@ def test_a_port_in_use_is_refused_before_the_folder_is_touched(tmp_path):
 
 
 def test_an_address_that_is_not_ours_is_refused():
-    with pytest.raises(ConfigError, match="cannot listen on 192.0.2.1"):
+    with pytest.raises(ConfigError, match=r"cannot listen on 192\.0\.2\.1"):
         bind(parse_config(BrokerConfig, {"host.name": "192.0.2.1", "port": 0}))
 
 
 def test_listening_everywhere_needs_an_address_to_advertise():
-    with pytest.raises(ConfigError, match="advertised.listeners"):
+    with pytest.raises(ConfigError, match=r"advertised\.listeners"):
         bind(parse_config(BrokerConfig, {"host.name": "0.0.0.0", "port": 0}))
 
 
