@@ -1,0 +1,160 @@
+"""Stories of ``kohort groups`` and ``kohort group``."""
+
+from __future__ import annotations
+
+import pytest
+
+import kohort
+
+
+@pytest.fixture
+def orders(run, broker):
+    """A topic of 20 records, of which group ``g`` has read 5 and left."""
+    run("topics", "create", "orders", "--partitions", "2", "--if-not-exists")
+    run("produce", "orders", "--partition", "0", stdin="".join(f"{i}\n" for i in range(20)))
+    run("consume", "orders", "--group", "g", "--from-beginning", "--max", "5")
+    yield "orders"
+    run("group", "delete", "g", "--yes")
+    run("topics", "delete", "orders", "--yes")
+
+
+@pytest.fixture
+def member(broker, orders):
+    """A member of ``g`` that has joined and goes on polling no more than it must."""
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="g", client_id="reader") as consumer:
+        consumer.subscribe([orders])
+        for _ in range(100):
+            consumer.poll(100, max_records=1)
+            if len(consumer.assignment()) == 2:
+                break
+        yield consumer
+
+
+def test_groups_are_listed_with_state_and_lag(run, ask, orders):
+    (about,) = [g for g in ask("groups")["groups"] if g["group"] == "g"]
+
+    assert (about["state"], about["members"], about["lag"]) == ("Empty", 0, 15)
+    assert run("groups").stdout.splitlines()[0].split() == [
+        "GROUP",
+        "STATE",
+        "MEMBERS",
+        "PARTITIONS",
+        "LAG",
+        "ASSIGNOR",
+    ]
+    assert [g["group"] for g in ask("groups", "--state", "stable")["groups"]] == []
+
+
+def test_a_group_is_described_as_kafkas_own_tool_does(run, ask, orders):
+    result = run("group", "describe", "g")
+
+    assert result.stderr == "group 'g' has no active members\n"
+    header, first = result.stdout.splitlines()[:2]
+    assert header.split() == (
+        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID"]
+    )
+    assert first.split() == ["g", "orders", "0", "5", "20", "15", "-", "-", "-"]
+    about = ask("group", "describe", "g")
+    assert (about["lag"], about["members"]) == (15, [])
+
+
+def test_members_are_shown_with_what_they_read(run, ask, member):
+    about = ask("group", "describe", "g")
+    assert [(m["client_id"], m["assignment"]) for m in about["members"]] == [("reader", ["orders-0", "orders-1"])]
+    assert "orders-0,orders-1" in run("group", "describe", "g", "--members").stdout
+    assert run("group", "describe", "g", "--state").stdout.splitlines()[1].split()[:5] == ["g", *_rest(about)]
+
+
+def _rest(about):
+    return [str(about["coordinator_id"]), about["assignor"], about["state"], "1"]
+
+
+def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, orders):
+    missing = run("group", "describe", "gg", code=1)
+
+    assert missing.stderr == f"kohort group: group 'gg' does not exist on {broker.bootstrap} (did you mean 'g'?)\n"
+
+
+def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
+    shown = run("group", "reset", "g", "--to-earliest")
+    assert shown.stderr == "nothing is changed yet: add --execute\n"
+    assert shown.stdout.splitlines()[0].split() == ["GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"]
+    assert ask("group", "describe", "g")["lag"] == 15
+
+    run("group", "reset", "g", "--to-earliest", "--execute")
+
+    assert ask("group", "describe", "g")["lag"] == 20
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (["--to-latest"], 20),
+        (["--to-offset", "7"], 7),
+        (["--to-offset", "700"], 20),
+        (["--shift-by", "-2"], 3),
+        (["--shift-by", "-100"], 0),
+        (["--to-datetime", "2001-01-01T00:00:00"], 0),
+        (["--to-datetime", "2999-01-01T00:00:00+02:00"], 20),
+    ],
+)
+def test_every_way_to_say_where_to(run, ask, orders, where, expected):
+    found = ask("group", "reset", "g", "--topic", "orders:0", *where)
+
+    assert [(p["partition"], p["new_offset"]) for p in found["partitions"]] == [(0, expected)]
+
+
+def test_a_group_with_members_is_neither_reset_nor_deleted(run, member):
+    for args in (("reset", "g", "--to-latest", "--execute"), ("delete", "g", "--yes")):
+        refused = run("group", *args, code=1)
+        assert "while it has members: reader at" in refused.stderr
+
+
+def test_where_to_must_be_said_once(run, orders):
+    assert "say where to, once" in run("group", "reset", "g", code=2).stderr
+    assert "say where to, once" in run("group", "reset", "g", "--to-latest", "--shift-by", "1", code=2).stderr
+    assert "is no time" in run("group", "reset", "g", "--to-datetime", "noon", code=2).stderr
+    assert "expected TOPIC" in run("group", "reset", "g", "--to-latest", "--topic", "orders:x", code=2).stderr
+
+
+def test_why_tells_what_the_last_rebalance_was_about(run, ask, orders):
+    told = run("group", "why", "g")
+
+    assert "of g in the journal" in told.stderr
+    assert "generation " in told.stdout.splitlines()[0]
+    assert "CAUSE     MEMBER_LEFT" in told.stdout
+    everything = ask("group", "why", "g", "--last", "0")
+    assert [r["cause"] for r in everything["rebalances"]] == ["GROUP_FORMING", "MEMBER_LEFT"]
+    assert everything["known"] == 2
+    assert all(r["evidence"] for r in everything["rebalances"])
+    formed = everything["rebalances"][0]
+    assert sorted((m["topic"], m["partition"]) for m in formed["moves"]) == [("orders", 0), ("orders", 1)]
+
+
+def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
+    nothing = run("group", "why", "quiet", code=1)
+
+    assert nothing.stderr == (f"kohort group: the journal of {broker.bootstrap} has no rebalance of group 'quiet'\n")
+
+
+def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders):
+    monkeypatch.setattr("kohort.cli.why.JOURNAL", "__no_journal")
+
+    assert "has no journal of rebalances: it is no kohort broker" in run("group", "why", "g", code=1).stderr
+
+
+def test_names_are_completed_from_the_cluster(run, broker, orders):
+    from click.shell_completion import ShellComplete
+
+    from kohort.cli.main import main
+
+    complete = ShellComplete(main, {}, "kohort", "_KOHORT_COMPLETE")
+
+    def words(args, incomplete):
+        return [item.value for item in complete.get_completions([*args], incomplete)]
+
+    assert words(["topics", "describe", "--bootstrap", broker.bootstrap], "ord") == ["orders"]
+    assert "g" in words(["group", "describe", "--bootstrap", broker.bootstrap], "")
+    assert words(["topics", "describe", "--bootstrap", "127.0.0.1:1"], "o") == []
+    assert words(["to"], "") == []
+    assert words([], "to") == ["topics"]

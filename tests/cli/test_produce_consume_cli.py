@@ -1,0 +1,165 @@
+"""Stories of ``kohort produce`` and ``kohort consume``, one the reverse of the other."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import pytest
+
+
+@pytest.fixture
+def topic(run, request):
+    name = request.node.name.split("[")[0].removeprefix("test_")[:80]
+    run("topics", "create", name, "--partitions", "3")
+    return name
+
+
+def read(run, topic, *args):
+    return run("consume", topic, "--from-beginning", "--until-end", *args).stdout_bytes
+
+
+def read_json(run, topic, *args):
+    return [json.loads(line) for line in read(run, topic, "--format", "json", *args).splitlines()]
+
+
+def test_lines_go_in_and_come_out(run, topic):
+    sent = run("produce", topic, stdin="one\ntwo\n\nthree")
+
+    assert sent.stdout == ""
+    assert f"4 records to {topic} in" in sent.stderr
+    assert sorted(read(run, topic).split(b"\n")) == sorted([b"one", b"two", b"", b"three", b""])
+
+
+def test_keys_headers_and_nulls_survive(run, topic):
+    options = ["--key-separator", "|", "--null-value", "NULL", "--header", "origin=import", "--compression", "zstd"]
+
+    run("produce", topic, *options, stdin="k1|v1\nk2|NULL\nNULL|a|b\n")
+
+    found = {r["key"]: (r["value"], r["headers"]) for r in read_json(run, topic)}
+    origin = [["origin", "import"]]
+    assert found == {"k1": ("v1", origin), "k2": (None, origin), None: ("a|b", origin)}
+    assert b"k1=v1\n" in read(run, topic, "--key-separator", "=")
+    assert b"k2=-\n" in read(run, topic, "--key-separator", "=", "--null-value", "-")
+
+
+def test_bytes_that_are_no_text_are_kept(run, topic):
+    run("produce", topic, stdin=b"\xff\xfe\n")
+
+    assert read(run, topic) == b"\xff\xfe\n"
+    assert read_json(run, topic)[0]["value"] == {"base64": base64.b64encode(b"\xff\xfe").decode()}
+
+
+def test_json_lines_are_checked_and_keyed_by_a_field(run, topic):
+    run(
+        "produce", topic, "--format", "json", "--key-field", "id", stdin='{"id": 7, "n": 1}\n{"id": "x"}\n{"id":null}\n'
+    )
+
+    assert {r["key"]: r["value"] for r in read_json(run, topic)} == {
+        "7": '{"id": 7, "n": 1}',
+        "x": '{"id": "x"}',
+        None: '{"id":null}',
+    }
+
+
+def test_a_line_that_is_no_json_stops_with_file_and_line_and_nothing_after_it_is_sent(run, topic, tmp_path):
+    path = tmp_path / "orders.jsonl"
+    path.write_text('{"n": 1}\n{"n": \n{"n": 3}\n')
+
+    failed = run("produce", topic, str(path), "--format", "json", code=1)
+
+    assert f"kohort produce: {path}:2: not JSON: Expecting value at column" in failed.stderr
+    assert read(run, topic) == b'{"n": 1}\n'
+
+
+def test_bad_lines_are_told_and_left_out_on_request(run, topic, tmp_path):
+    path = tmp_path / "orders.jsonl"
+    path.write_text('{"n": 1}\nnope\n{"n": 3}\n')
+
+    done = run("produce", topic, str(path), "--format", "json", "--on-error", "skip")
+
+    assert f"skipped {path}:2: not JSON" in done.stderr
+    assert f"2 records to {topic}, 1 skipped" in done.stderr
+    assert sorted(read(run, topic).splitlines()) == [b'{"n": 1}', b'{"n": 3}']
+
+
+def test_csv_rows_become_json_objects(run, topic, tmp_path):
+    path = tmp_path / "flights.csv"
+    path.write_text('origin,note\nJFK,"two\nlines"\nLGA,ok,extra\nEWR,ok\n')
+
+    done = run("produce", topic, str(path), "--format", "csv", "--key-field", "origin", "--on-error", "skip")
+
+    assert f"skipped {path}:4: 3 fields where the first line names 2 columns" in done.stderr
+    assert {r["key"]: json.loads(r["value"]) for r in read_json(run, topic)} == {
+        "JFK": {"origin": "JFK", "note": "two\nlines"},
+        "EWR": {"origin": "EWR", "note": "ok"},
+    }
+
+
+def test_several_files_and_stdin_go_in_order_of_the_words(run, topic, tmp_path):
+    one, two = tmp_path / "1", tmp_path / "2"
+    one.write_text("a\n")
+    two.write_text("c\n")
+
+    run("produce", topic, str(one), "-", str(two), "--partition", "1", stdin="b\n")
+
+    assert [(r["partition"], r["value"]) for r in read_json(run, topic)] == [(1, "a"), (1, "b"), (1, "c")]
+
+
+def test_reading_stops_where_it_was_told_to(run, topic):
+    run("produce", topic, "--partition", "2", stdin="".join(f"{i}\n" for i in range(50)))
+
+    assert read(run, topic, "--max", "3", "--partition", "2").splitlines() == [b"0", b"1", b"2"]
+    tail = run("consume", topic, "--partition", "2", "--offset", "47", "--until-end")
+    assert tail.stdout == "47\n48\n49\n"
+    assert tail.stderr == "3 records\n"
+    assert run("consume", topic, "--idle", "0.3", "--quiet").output == ""
+
+
+def test_a_group_goes_on_where_it_stood(run, topic):
+    run("produce", topic, "--partition", "0", stdin="a\nb\nc\nd\n")
+
+    first = run("consume", topic, "--group", f"g-{topic}", "--from-beginning", "--max", "3")
+    then = run("consume", topic, "--group", f"g-{topic}", "--from-beginning", "--until-end")
+
+    assert (first.stdout, then.stdout) == ("a\nb\nc\n", "d\n")
+
+
+def test_csv_out_has_its_columns_named(run, topic):
+    run("produce", topic, "--key-separator", ":", stdin='k:say "hi"\n')
+
+    lines = read(run, topic, "--format", "csv").decode().splitlines()
+
+    assert lines[0] == "topic,partition,offset,timestamp_ms,key,value"
+    assert lines[1].endswith(',k,"say ""hi"""')
+
+
+def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, topic):
+    gone = run("consume", "nowhere", code=1)
+    assert gone.stderr == f"kohort consume: topic 'nowhere' does not exist on {broker.bootstrap}\n"
+    outside = run("consume", topic, "--partition", "3", code=1)
+    assert f"topic '{topic}' has 3 partitions, 0 to 2; not 3" in outside.stderr
+    wrong = run("produce", topic, "--partition", "9", code=1, stdin="x\n")
+    assert "9" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        (("produce", "t", "--key-field", "id"), "--key-field needs --format json or csv"),
+        (("produce", "t", "--format", "csv", "--key-separator", ","), "--key-separator is for raw and json"),
+        (("produce", "t", "--header", "nothing"), "expected KEY=VALUE"),
+        (("produce", "t", "--set", "nothing"), "expected KEY=VALUE"),
+        (("consume", "t", "--group", "g", "--offset", "3"), "without a group"),
+        (("consume", "t", "--max", "0"), "--max"),
+        (("consume",), "Missing argument"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_what_is_wrong(run, args, problem):
+    assert problem in run(*args, code=2, stdin="").stderr
+
+
+def test_an_option_that_kafka_does_not_have_is_named(run, topic):
+    failed = run("consume", topic, "--set", "fetch.min.bites=1", code=1)
+
+    assert "fetch.min.bites" in failed.stderr

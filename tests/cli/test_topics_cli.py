@@ -1,0 +1,68 @@
+"""Stories of ``kohort topics``."""
+
+from __future__ import annotations
+
+
+def test_a_topic_is_created_listed_described_and_deleted(run, ask):
+    assert run("topics", "create", "orders", "--partitions", "2", "--config", "retention.ms=1000").stdout == (
+        "created orders with 2 partitions\n"
+    )
+
+    assert "orders" in [t["name"] for t in ask("topics", "list")["topics"]]
+    (about,) = ask("topics", "describe", "orders")["topics"]
+    assert about["configs"] == {"retention.ms": "1000"}
+    assert [p["partition"] for p in about["partitions"]] == [0, 1]
+    assert {p["log_end_offset"] for p in about["partitions"]} == {0}
+
+    assert run("topics", "delete", "orders", "--yes").stdout == "deleted orders\n"
+    assert "orders" not in run("topics", "list").stdout
+
+
+def test_tables_have_kafkas_column_names(run):
+    run("topics", "create", "wide", "--partitions", "1")
+
+    lines = run("topics", "describe", "wide").stdout.splitlines()
+
+    assert lines[0].startswith("wide  id ")
+    assert lines[1].split() == [
+        "PARTITION",
+        "LEADER",
+        "REPLICAS",
+        "ISR",
+        "LOG-START-OFFSET",
+        "LOG-END-OFFSET",
+        "RECORDS",
+    ]
+    assert lines[2].split()[0] == "0"
+    assert run("topics", "list").stdout.splitlines()[0].split() == ["TOPIC", "PARTITIONS"]
+
+
+def test_creating_a_topic_twice_fails_unless_told_that_it_may_exist(run):
+    run("topics", "create", "twice")
+
+    again = run("topics", "create", "twice", "fresh", code=1)
+    assert "kohort topics: TOPIC_ALREADY_EXISTS" in again.stderr
+    assert "created fresh" in again.stdout
+    assert run("topics", "create", "twice", "--if-not-exists").stderr == "twice exists\n"
+
+
+def test_what_does_not_exist_or_is_no_name_fails_in_a_line(run):
+    missing = run("topics", "describe", "nowhere", code=1)
+    assert missing.stdout == ""
+    assert missing.stderr.startswith("kohort topics: UNKNOWN_TOPIC_OR_PARTITION: nowhere")
+    assert len(missing.stderr.splitlines()) == 1
+    assert "INVALID_TOPIC_EXCEPTION" in run("topics", "create", "a b", code=1).stderr
+
+
+def test_destroying_needs_a_yes_where_nobody_can_be_asked(run):
+    run("topics", "create", "precious")
+
+    refused = run("topics", "delete", "precious", code=2)
+
+    assert "Give --yes to confirm" in refused.stderr
+    assert "precious" in run("topics", "list").stdout
+
+
+def test_internal_topics_are_listed_on_request_only(run, ask):
+    assert not any(t["internal"] for t in ask("topics", "list")["topics"])
+    assert run("topics", "list", "--internal").exit_code == 0

@@ -1,0 +1,74 @@
+"""Stories of lines that become records to send, or errors that name their place."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from kohort.cli import input_lines
+from kohort.cli.input_lines import InputError, Line, LineFormat, read_lines
+
+
+def read(text, **options):
+    faults = []
+    data = text if isinstance(text, bytes) else text.encode()
+    found = list(read_lines(io.BytesIO(data), "in.txt", LineFormat(**options), faults.append))
+    return found, [str(fault) for fault in faults]
+
+
+def test_raw_lines_lose_only_their_ends():
+    assert read(b"a\r\nb \n\n\xff") == ([Line(None, b"a"), Line(None, b"b "), Line(None, b""), Line(None, b"\xff")], [])
+    assert read("") == ([], [])
+
+
+def test_a_raw_line_without_the_separator_is_a_fault():
+    assert read("k::v\nlonely\n::\n", key_separator=b"::") == (
+        [Line(b"k", b"v"), Line(b"", b"")],
+        ["in.txt:2: no key separator '::' in the line"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"{", "not JSON: Expecting property name"),
+        (b"", "not JSON: Expecting value at column 1"),
+        (b'{"a": "\xff"}', "not JSON: not UTF-8 at byte 7"),
+        (b"[" * 100_000, "not JSON that can be read: nested too deeply"),
+        (b"[1]", "no field 'id' for the key"),
+        (b'{"a": 1}', "no field 'id' for the key"),
+    ],
+)
+def test_json_faults_say_what_and_where(line, problem):
+    found, (fault,) = read(b'{"id": 1}\n' + line + b"\n", kind="json", key_field="id")
+
+    assert found == [Line(b"1", b'{"id": 1}')]
+    assert fault.startswith(f"in.txt:2: {problem}")
+
+
+def test_csv_takes_names_from_its_first_line_and_leaves_empty_lines_out():
+    found, faults = read("\ufeffid,name\n1,Ann\n\n2,\u00c9va\n", kind="csv", key_field="id")
+
+    assert found == [Line(b"1", b'{"id":"1","name":"Ann"}'), Line(b"2", '{"id":"2","name":"\u00c9va"}'.encode())]
+    assert faults == []
+
+
+def test_csv_faults_name_the_line_where_the_row_begins():
+    found, faults = read(b'a,b\n1\n"x\ny",2\n\xff,3\n4,5\n', kind="csv")
+
+    assert [line.value for line in found] == [b'{"a":"x\\ny","b":"2"}', b'{"a":"4","b":"5"}']
+    assert faults == ["in.txt:2: 1 fields where the first line names 2 columns", "in.txt:5: not UTF-8"]
+
+
+def test_a_key_column_that_is_not_there_cannot_be_skipped():
+    with pytest.raises(InputError, match=r"in.txt:1: no column 'id' for the key; there are a, b"):
+        read("a,b\n1,2\n", kind="csv", key_field="id")
+    assert read("", kind="csv", key_field="id") == ([], [])
+
+
+def test_a_file_without_line_ends_is_not_read_into_memory(monkeypatch):
+    monkeypatch.setattr(input_lines, "LONGEST_LINE", 1 << 20)
+
+    with pytest.raises(InputError, match=r"in.txt:1: the line is longer than 1 MiB"):
+        read(bytes(2 << 20))
