@@ -27,10 +27,9 @@ def explain(rebalance: Rebalance) -> Explanation:
     evidence = [*finding.evidence, *_facts_of_the_round(rebalance)]
     clauses = [finding.clause, *(_meanwhile(rebalance, r, r.vitals) for r in rebalance.also_expired if r.vitals)]
     sentence = f"{_head(rebalance)}: {'; '.join(clauses)}; {_tail(rebalance)}."
-    advice = ADVICE.get(finding.cause)
-    if advice is None and rebalance.not_rejoined:
-        advice = ADVICE["JOIN_TIMEOUT"]
-    return Explanation(finding.cause, finding.confidence, sentence, tuple(evidence), advice)
+    causes = [finding.cause, *(["JOIN_TIMEOUT"] if rebalance.not_rejoined else [])]
+    advice = "; ".join(ADVICE[cause] for cause in causes if cause in ADVICE)
+    return Explanation(finding.cause, finding.confidence, sentence, tuple(evidence), advice or None)
 
 
 def _head(this: Rebalance) -> str:

@@ -1,0 +1,204 @@
+"""Events per second of the group coordinator in process: heartbeats, commits, and many members joining one group.
+
+    python bench/bench_coordinator.py [--members 1000] [--seconds 2] [--json]
+
+One thread, no sockets, an append that stores bytes in a list; invariants off, as in a server. Times are CPU times of
+this process; ``python_additions_per_second`` says how fast the machine was meanwhile, to compare runs by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.records import KeyValue
+from kohort.coordinator.runtime import Coordinator
+from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kohort.wire.schema import Message
+
+START_MS = 1_700_000_000_000
+
+
+class Topics:
+    """One topic, as many partitions as members."""
+
+    def __init__(self, partitions: int) -> None:
+        self._partitions = partitions
+
+    def topic_id(self, name: str) -> bytes | None:
+        return b"t" * 16 if name == "t" else None
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return "t" if topic_id == b"t" * 16 else None
+
+    def partition_count(self, name: str) -> int | None:
+        return self._partitions if name == "t" else None
+
+
+class Bench:
+    """A coordinator, and requests made as fast as they are answered."""
+
+    def __init__(self, members: int) -> None:
+        self.log: list[KeyValue] = []
+        self.now_ms = START_MS
+        config = BrokerConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3000)
+        self.coordinator = Coordinator(config, random.Random(1), Topics(members), self._append)
+        self.coordinator.load(0, [], self.now_ms)
+        self.answers: dict[Any, Any] = {}
+        self.tickets = 0
+
+    def _append(self, _partition: int, records: Sequence[KeyValue], _now_ms: int) -> None:
+        self.log.extend(records)
+
+    def ask(self, message: Message, version: int, ticket: Any = None) -> Any:
+        request = GroupRequest(message, version, "bench", "/127.0.0.1", ticket, 1)
+        for reply in self.coordinator.handle(request, self.now_ms):
+            self.answers[reply.to] = reply.message
+        return self.answers.get(ticket)
+
+    def tick(self, delta_ms: int) -> None:
+        self.now_ms += delta_ms
+        for reply in self.coordinator.tick(self.now_ms):
+            self.answers[reply.to] = reply.message
+
+
+def join_request(member_id: str, metadata: bytes) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=300_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name=n, metadata=metadata) for n in ("range", "cooperative-sticky")],
+    )
+
+
+def form_group(bench: Bench, members: int) -> tuple[dict[str, float], list[str], int]:
+    """Let ``members`` join one group in two steps each and sync; CPU seconds of each phase."""
+    metadata = build_subscription(Subscription(["t"]))
+    times: dict[str, float] = {}
+    halves: list[float] = []
+
+    began = time.process_time()
+    ids = [bench.ask(join_request("", metadata), 9, ("id", i)).member_id for i in range(members)]
+    times["member_ids"] = time.process_time() - began
+    began = time.process_time()
+    for i, member_id in enumerate(ids):
+        if i == members // 2:
+            halves.append(time.process_time() - began)
+        bench.ask(join_request(member_id, metadata), 9, ("join", i))
+    times["join"] = time.process_time() - began
+    halves.append(times["join"] - halves[0])
+    times["join_second_half_to_first"] = halves[1] / halves[0]
+    began = time.process_time()
+    while ("join", 0) not in bench.answers:
+        bench.tick(3000)
+    times["close_round"] = time.process_time() - began
+
+    generation, leader = bench.answers["join", 0].generation_id, bench.answers["join", 0].leader
+    given = [
+        SyncGroupRequestAssignment(member_id=m, assignment=build_assignment(Assignment([("t", i)])))  # type: ignore[list-item]  # a pair will do
+        for i, m in enumerate(ids)
+    ]
+    began = time.process_time()
+    for member_id in reversed(ids):
+        request = SyncGroupRequest(
+            group_id="g",
+            generation_id=generation,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=given if member_id == leader else [],
+        )
+        bench.ask(request, 5, ("sync", member_id))
+    times["sync"] = time.process_time() - began
+    assert all(bench.answers["sync", m].error_code == 0 for m in ids)
+    return times, ids, generation
+
+
+def rate(act: Callable[[int], None], seconds: float) -> float:
+    """How often ``act`` runs in a second of CPU time."""
+    done, began = 0, time.process_time()
+    while (spent := time.process_time() - began) < seconds:
+        for i in range(done, done + 2000):
+            act(i)
+        done += 2000
+    return done / spent
+
+
+def additions_per_second() -> float:
+    """The yardstick: a plain loop."""
+    total, began = 0, time.process_time()
+    for i in range(2_000_000):
+        total += i
+    return 2_000_000 / (time.process_time() - began)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--members", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+
+    bench = Bench(options.members)
+    times, ids, generation = form_group(bench, options.members)
+    bench.coordinator.take_journal()
+    beats = [HeartbeatRequest(group_id="g", generation_id=generation, member_id=m) for m in ids]
+    requests = [GroupRequest(b, 4, "bench", "/127.0.0.1", i, 1) for i, b in enumerate(beats)]
+    handle = bench.coordinator.handle
+
+    def heartbeat(i: int) -> None:
+        (reply,) = handle(requests[i % len(requests)], bench.now_ms + i // 100)
+        assert reply.message.error_code == 0  # type: ignore[attr-defined]  # a heartbeat's answer
+
+    def commit(i: int) -> None:
+        p = OffsetCommitRequestPartition(partition_index=i % len(ids), committed_offset=i, committed_metadata="")
+        message = OffsetCommitRequest(
+            group_id="g",
+            generation_id_or_member_epoch=generation,
+            member_id=ids[i % len(ids)],
+            topics=[OffsetCommitRequestTopic(name="t", partitions=[p])],
+        )
+        handle(GroupRequest(message, 8, "bench", "/127.0.0.1", i, 1), bench.now_ms)
+        if len(bench.log) > 50_000:
+            bench.log.clear()
+
+    result: dict[str, Any] = {
+        "python_additions_per_second": round(additions_per_second()),
+        "members": options.members,
+        "cpu_seconds": {name: round(value, 4) for name, value in times.items() if "half" not in name},
+        "cpu_us_per_member": {
+            name: round(value / options.members * 1e6, 1) for name, value in times.items() if "half" not in name
+        },
+        "join_second_half_to_first": round(times["join_second_half_to_first"], 2),
+        "heartbeats_per_second": round(rate(heartbeat, options.seconds)),
+        "commits_per_second": round(rate(commit, options.seconds)),
+    }
+    if options.json:
+        print(json.dumps(result))
+        return
+    for name, value in result.items():
+        print(f"{name:28} {value}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The invariants catch what they are for: each test plants a bug and a short story that brings it to light."""
+
+import pytest
+from coordinator_stage import GROUP, Stage, assignment
+
+from kohort.coordinator import replay, runtime
+from kohort.coordinator.classic import heartbeat, join, rebalance, sync
+from kohort.coordinator.invariants import InvariantBroken, check_replay
+from kohort.coordinator.outcome import CancelTimer
+from kohort.errors import ApiError, ErrorCode
+
+
+def a_generation_is_assigned(stage):
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    stage.sync(b, generation + 1)
+    stage.sync(a, generation + 1, {a: assignment(("t", 0))})
+
+
+def a_generation_cannot_be_written(stage):
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    stage.sync(b, generation + 1)
+    stage.sync(a, generation + 1, {a: assignment(("t", 0))})
+
+
+def a_member_is_silent(stage):
+    stage.stable(1)
+    stage.advance(100_000)
+
+
+def test_without_a_bug_the_stories_end_well():
+    for story in (a_generation_is_assigned, a_generation_cannot_be_written, a_member_is_silent):
+        story(Stage())
+
+
+def without_timers(kind):
+    """Carry out outcomes, but lose the timers of one kind."""
+
+    def arm(self, shard, outcome):
+        kept = [t for t in outcome.timers if isinstance(t, CancelTimer) or t.key.kind != kind]
+        outcome.timers[:] = kept
+        original(self, shard, outcome)
+
+    original = runtime.Coordinator._arm
+    return arm
+
+
+@pytest.mark.parametrize("kind", ["session", "round", "sync", "pending"])
+def test_a_wait_without_a_timer(monkeypatch, kind):
+    monkeypatch.setattr(runtime.Coordinator, "_arm", without_timers(kind))
+
+    with pytest.raises(InvariantBroken, match="timer"):
+        a_generation_is_assigned(Stage())
+
+
+def test_a_reply_that_is_released_although_the_append_failed(monkeypatch):
+    monkeypatch.setattr(runtime, "refused", lambda reply, _code: reply)
+
+    with pytest.raises(InvariantBroken, match="not written"):
+        a_generation_cannot_be_written(Stage())
+
+
+def test_a_round_that_is_kept_although_its_generation_could_not_be_written(monkeypatch):
+    monkeypatch.setattr(runtime, "drop_round", lambda *_: runtime.Outcome())
+
+    with pytest.raises(InvariantBroken, match="written"):
+        a_generation_cannot_be_written(Stage())
+
+
+def test_a_session_that_is_not_begun_anew_after_a_wait(monkeypatch):
+    monkeypatch.setattr(sync, "keep_session", lambda *_: None)
+    stage = Stage()
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    stage.sync(b, generation + 1)
+    for _ in range(2):
+        stage.advance(6000)
+        stage.heartbeat(a, generation + 1)
+
+    with pytest.raises(InvariantBroken, match="no session timer"):
+        stage.sync(a, generation + 1, {})
+
+
+def test_a_member_that_is_forgotten_by_replay(monkeypatch):
+    original = replay.replay_group
+
+    def forgetful(groups, record, now_ms):
+        original(groups, record, now_ms)
+        if record.value is not None:
+            groups.by_id[record.group_id].written.members[1:] = []
+
+    monkeypatch.setattr(replay, "replay_group", forgetful)
+
+    with pytest.raises(InvariantBroken, match=r"not written|on the log"):
+        a_generation_is_assigned(Stage())
+
+
+def test_a_member_that_is_removed_without_being_counted_out(monkeypatch):
+    original = heartbeat.remove_member
+
+    def miscounting(group, *args, **kwargs):
+        group.round.awaiting_join += 1
+        return original(group, *args, **kwargs)
+
+    monkeypatch.setattr(heartbeat, "remove_member", miscounting)
+
+    with pytest.raises(InvariantBroken, match="awaiting_join"):
+        a_member_is_silent(Stage())
+
+
+def test_an_assignment_that_outlives_its_generation(monkeypatch):
+    monkeypatch.setattr(rebalance, "_give_up_assignments", lambda *_: None)
+    stage = Stage()
+    (a, b), generation = stage.stable(2)
+    stage.join(a)
+    stage.join(b)
+    stage.sync(b, generation + 1)
+
+    with pytest.raises(InvariantBroken, match="SyncGroup is parked"):
+        stage.join(a, protocols=(("range", b"other"),))
+
+
+def test_written_state_that_is_changed_by_a_decision(monkeypatch):
+    original = join.decide_join
+
+    def meddling(group, *args, **kwargs):
+        if group.written is not None:
+            group.written = type(group.written)(generation=9, protocol=None, leader=None)
+        return original(group, *args, **kwargs)
+
+    monkeypatch.setattr("kohort.coordinator.shard.decide_join", meddling)
+
+    with pytest.raises(InvariantBroken):
+        a_generation_is_assigned(Stage())
+
+
+def test_a_log_that_says_something_else():
+    stage = Stage()
+    stage.stable(1)
+    groups = stage.coordinator._shards[stage.coordinator.partition_of(GROUP)].groups
+
+    with pytest.raises(InvariantBroken, match="replaying the log"):
+        check_replay(groups, [])
+
+
+def test_a_timer_that_was_missed():
+    stage = Stage()
+    stage.stable(1)
+
+    with pytest.raises(InvariantBroken, match="was due"):
+        stage.coordinator.check_invariants(stage.now + 100_000)

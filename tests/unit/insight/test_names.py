@@ -1,0 +1,56 @@
+"""How members, times and numbers are told."""
+
+import pytest
+
+from kohort.coordinator.journal import Who
+from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds
+
+UUID = "1a2b3c4d-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("who", "name"),
+    [
+        (Who(f"demo-2-{UUID}", "demo-2", "/127.0.0.1"), "demo-2-1a2b3c4d"),
+        (Who(f"node-7-{UUID}", "demo", "/127.0.0.1", "node-7"), "node-7-1a2b3c4d"),
+        (Who(UUID, "rdkafka"), "rdkafka/1a2b3c4d"),
+        (Who(f"-{UUID}"), "-1a2b3c4d"),
+        (Who("", "admin"), "admin"),
+        (Who(""), "an unknown client"),
+        (Who("x" * 100, ""), "x" * 60 + "…"),
+    ],
+)
+def test_a_member_goes_by_its_client_id_and_the_head_of_its_member_id(who, name):
+    assert name_of(who) == name
+
+
+def test_where_a_member_runs_is_told_with_it():
+    assert name_and_place(Who(f"a-{UUID}", "a", "/10.0.0.1")) == "a-1a2b3c4d (client a at /10.0.0.1)"
+    assert name_and_place(Who(f"i-{UUID}", "a", "/h", "i")) == "i-1a2b3c4d (static i, client a at /h)"
+    assert name_and_place(Who("m")) == "m"
+
+
+def test_what_a_client_says_cannot_move_the_cursor():
+    assert printable("a\x1b[2Jb\nc\u202e") == "a?[2Jb?c?"
+    assert printable("x" * 300) == "x" * 255 + "…"
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (0, "0 ms"),
+        (99, "99 ms"),
+        (100, "0.1 s"),
+        (3149, "3.1 s"),
+        (119_999, "120.0 s"),
+        (185_000, "3 min 5 s"),
+        (600_000, "10 min"),
+    ],
+)
+def test_times_are_told_as_precisely_as_people_need_them(ms, text):
+    assert seconds(ms) == text
+
+
+def test_a_limit_is_told_as_it_was_set():
+    assert [limit(ms) for ms in (10_000, 1500, 300_000)] == ["10 s", "1.5 s", "5 min"]
+    assert [count(n, "member") for n in (0, 1, 2)] == ["no members", "1 member", "2 members"]

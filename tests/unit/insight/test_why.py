@@ -1,0 +1,404 @@
+"""From what members did to the sentence that tells it: every story is played on a real coordinator."""
+
+import pytest
+from coordinator_stage import RANGE, Stage, Topics, assignment, subscription
+
+from kohort.coordinator.journal import GroupLoaded, MemberArrived, RoundOpened, from_json, to_json
+from kohort.errors import ApiError, ErrorCode
+from kohort.insight.names import name_of, short_id
+from kohort.insight.rebalances import rebalances
+from kohort.insight.why import explain
+from kohort.wire.messages.group_classic import MemberIdentity
+
+SLOW = {"session_ms": 60_000, "rebalance_ms": 20_000}
+
+
+@pytest.fixture
+def stage():
+    return Stage()
+
+
+def trio(stage, **options):
+    """A stable group of demo-0 (the leader), demo-1 and demo-2, two partitions each; ids by client id, generation."""
+    ids, tickets = {}, {}
+    for i in range(3):
+        member_id, tickets[f"demo-{i}"] = stage.enter(client_id=f"demo-{i}", connection=i, **options)
+        ids[f"demo-{i}"] = member_id
+    for i in (0, 1):
+        tickets[f"demo-{i}"] = stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i, **options)
+    for i in (0,):
+        if stage.answer(tickets["demo-0"]) is None:
+            tickets["demo-0"] = stage.join(ids["demo-0"], client_id="demo-0", connection=i, **options)
+    generation = stage.answer(tickets["demo-0"]).generation_id
+    settle(stage, ids, generation)
+    stage.journal.clear()
+    return ids, generation
+
+
+def settle(stage, ids, generation):
+    """The members of ``ids`` share six partitions evenly."""
+    share = 6 // len(ids)
+    given = {
+        member_id: assignment(*(("t", p) for p in range(i * share, (i + 1) * share)))
+        for i, member_id in enumerate(ids.values())
+    }
+    for i, (client, member_id) in enumerate(ids.items()):
+        ticket = stage.sync(member_id, generation, given if i == 0 else None, client_id=client, connection=i)
+        assert stage.answer(ticket).error_code == ErrorCode.NONE
+
+
+def told(stage):
+    """The explanation of the latest rebalance, made from the journal as text."""
+    entries = [from_json(to_json(entry)) for entry in stage.journal]
+    rebalance = rebalances(entries)[-1]
+    explanation = explain(rebalance)
+    assert explanation.evidence
+    return rebalance, explanation
+
+
+def test_a_killed_member_is_named_with_the_time_it_took_to_notice_and_what_moved(stage):
+    ids, generation = trio(stage)
+    stage.advance(100)
+    stage.coordinator.connection_closed(2, stage.now)
+    for _ in range(3):
+        stage.advance(3000)
+        for i in (0, 1):
+            stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
+    stage.advance(900)
+    killed = ids.pop("demo-2")
+    stage.advance(50)
+    stage.join(ids["demo-0"], client_id="demo-0", connection=0)
+    stage.advance(3000)
+    stage.join(ids["demo-1"], client_id="demo-1", connection=1)
+    settle(stage, ids, generation + 1)
+
+    rebalance, explanation = told(stage)
+
+    assert explanation.sentence == (
+        f"Generation {generation + 1} (2 members, 3 partitions moved): "
+        f"member {short_id(killed)} (client demo-2 at /127.0.0.1) stopped heartbeating and was expired after 10.0 s "
+        f"(session timeout 10 s; its connection had closed 9.9 s before); "
+        f"the round took 3.0 s, of which 3.0 s waiting for {short_id(ids['demo-1'])}."
+    )
+    assert (explanation.cause, explanation.confidence) == ("SESSION_TIMEOUT.process_died", "high")
+    assert rebalance.phases_ms == {"join": 3050, "assign": 0, "sync": 0}
+    assert {m.before for m in rebalance.moves} >= {killed}
+    assert [w.client_id for w in rebalance.members_before] == ["demo-0", "demo-1", "demo-2"]
+    assert [e.kind for e in explanation.evidence][:4] == [
+        "last_request",
+        "session_timeout",
+        "longest_gap",
+        "connection_closed",
+    ]
+
+
+def expire_third(stage, gap_ms=3000):
+    """The third member falls silent with its connection open."""
+    ids, generation = trio(stage)
+    waited = 0
+    while waited < 10_000:
+        stage.advance(min(gap_ms, 10_000 - waited))
+        waited += gap_ms
+        for i in (0, 1):
+            stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
+    return ids, generation
+
+
+class TestASessionThatTimesOut:
+    def test_of_a_member_that_comes_back_was_frozen(self, stage):
+        ids, generation = expire_third(stage)
+        stage.advance(2000)
+        stage.heartbeat(ids["demo-2"], generation, client_id="demo-2", connection=2)
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == "SESSION_TIMEOUT.frozen"
+        assert "came back 2.0 s later" in explanation.sentence
+
+    def test_of_a_member_that_does_not_is_out_of_reach_as_far_as_is_known(self, stage):
+        expire_third(stage)
+
+        _, explanation = told(stage)
+
+        assert (explanation.cause, explanation.confidence) == ("SESSION_TIMEOUT.unreachable", "medium")
+        assert "Generation" not in explanation.sentence.split(":")[0].replace("After generation", "")
+        assert "open for up to 60 s" in explanation.sentence
+
+    def test_of_a_member_whose_heartbeats_were_late_before_was_starved(self, stage):
+        ids, generation = trio(stage)
+        stage.advance(7000)
+        for i in range(3):
+            stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
+        stage.advance(10_000)
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == "SESSION_TIMEOUT.starved"
+        assert "silent for 7.0 s before" in explanation.sentence
+
+    def test_while_a_round_is_open_is_told_beside_its_trigger(self, stage):
+        ids, generation = trio(stage)
+        stage.coordinator.connection_closed(2, stage.now)
+        stage.advance(4000)
+        newcomer, _ = stage.enter(client_id="demo-3", connection=3)
+        for i in (0, 1):
+            stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
+        stage.advance(6000)
+        killed = ids.pop("demo-2")
+        settle(stage, ids | {"demo-3": newcomer}, generation + 1)
+
+        rebalance, explanation = told(stage)
+
+        assert explanation.cause == "NEW_MEMBER"
+        assert f"meanwhile member {short_id(killed)} (client demo-2 at /127.0.0.1) stopped" in explanation.sentence
+        assert f"of which 6.0 s waiting for {short_id(killed)} until it was out" in explanation.sentence
+        assert rebalance.took_ms == 6000
+
+
+class TestAMemberThatComes:
+    def test_first_forms_the_group(self):
+        stage = Stage(group_initial_rebalance_delay_ms=3000)
+        _, ticket = stage.enter(client_id="a")
+        b, _ = stage.enter(client_id="b")
+        stage.advance(6000)
+        a = stage.answer(ticket).leader
+        settle(stage, {"a": a, "b": b}, 1)
+
+        _, explanation = told(stage)
+
+        assert (explanation.cause, explanation.confidence) == ("GROUP_FORMING", "proof")
+        assert explanation.sentence == (
+            f"Generation 1 (2 members, 6 partitions moved): the group was empty and member {short_id(a)} "
+            "(client a at /127.0.0.1) joined, then 1 more; "
+            "the round took 6.0 s, of which 6.0 s waiting for more members to come."
+        )
+
+    def test_later_is_a_new_member(self, stage):
+        ids, generation = trio(stage)
+        stage.enter(client_id="demo-3", reason="need to re-join with the given member-id: x")
+        for client, member_id in ids.items():
+            stage.join(member_id, client_id=client)
+
+        rebalance, explanation = told(stage)
+
+        assert (explanation.cause, rebalance.end, rebalance.generation) == ("NEW_MEMBER", "assigning", generation + 1)
+        assert explanation.sentence.endswith("so far, and the leader's assignment is awaited.")
+
+    def test_anew_after_it_was_expired_is_a_reset(self, stage):
+        ids, generation = expire_third(stage)
+        for i in (0, 1):
+            stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
+        settle(stage, {c: m for c, m in ids.items() if c != "demo-2"}, generation + 1)
+        stage.enter(client_id="demo-2", connection=2)
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == "CLIENT_RESET"
+        assert short_id(ids["demo-2"]) in explanation.sentence
+
+
+class TestAMemberThatLeaves:
+    @pytest.mark.parametrize(
+        ("reason", "cause"),
+        [
+            ("the consumer is being closed", "MEMBER_LEFT"),
+            (None, "MEMBER_LEFT"),
+            ("consumer poll timeout has expired.", "MAX_POLL_EXCEEDED"),
+        ],
+    )
+    def test_says_why(self, stage, reason, cause):
+        ids, _ = trio(stage)
+        stage.leave(ids["demo-2"], reason=reason, client_id="demo-2")
+
+        assert told(stage)[1].cause == cause
+
+    def test_without_a_word_but_idle_for_too_long_did_not_poll(self, stage):
+        ids, generation = trio(stage, **SLOW)
+        stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
+        for _ in range(3):
+            stage.advance(8000)
+            for i in range(3):
+                stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
+        stage.leave(ids["demo-2"], version=1, client_id="demo-2", connection=2)
+
+        _, explanation = told(stage)
+
+        assert (explanation.cause, explanation.confidence) == ("MAX_POLL_EXCEEDED", "medium")
+        assert "after 24.0 s without commit progress (its limit is 20 s)" in explanation.sentence
+
+    def test_by_an_administrators_hand_is_told_so(self, stage):
+        first = stage.answer(stage.join(instance_id="i-1")).member_id
+        stage.sync(first, 1, {first: b""}, instance_id="i-1")
+        stage.leave(MemberIdentity(group_instance_id="i-1", reason="maintenance"), client_id="ops")
+
+        rebalance, explanation = told(stage)
+
+        assert (explanation.cause, rebalance.end) == ("ADMIN_REMOVED", "empty")
+        assert "was removed by ops (client ops at /127.0.0.1)" in explanation.sentence
+        assert explanation.sentence.startswith("Generation 2 (no members left)")
+
+
+class TestAMemberThatJoinsAgain:
+    def rejoin(self, stage, protocols=RANGE, who="demo-1", reason=None):
+        ids, _ = trio(stage)
+        stage.join(ids[who], client_id=who, protocols=protocols, reason=reason)
+        return told(stage)
+
+    def test_with_another_subscription(self, stage):
+        _, explanation = self.rejoin(stage, (("range", subscription("t", "u")),))
+
+        assert explanation.cause == "SUBSCRIPTION_CHANGED"
+        assert "changed its subscription: added u" in explanation.sentence
+
+    def test_with_another_list_of_assignors(self, stage):
+        _, explanation = self.rejoin(stage, (*RANGE, ("sticky", b"")))
+
+        assert explanation.cause == "ASSIGNOR_CHANGED"
+        assert "range became range, sticky" in explanation.sentence
+
+    def test_because_a_topic_has_grown(self):
+        stage = Stage(topics=Topics(t=6))
+        ids, _ = trio(stage)
+        stage.topics.partitions["t"] = 12
+        stage.join(ids["demo-0"], client_id="demo-0")
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == "PARTITIONS_CHANGED"
+        assert "t from 6 to 12 partitions" in explanation.sentence
+
+    @pytest.mark.parametrize(
+        ("reason", "cause", "confidence"),
+        [
+            (None, "LEADER_REJOIN", "low"),
+            ("rebalance enforced by user", "USER_ENFORCED", "high"),
+            ("cached metadata has changed from (version1) to (version2)", "PARTITIONS_CHANGED", "high"),
+            ("received assignment does not match the current subscription", "ASSIGNMENT_MISMATCH", "high"),
+            ("something\nelse", "LEADER_REJOIN", "low"),
+        ],
+    )
+    def test_as_leader_for_the_reason_that_it_gives(self, stage, reason, cause, confidence):
+        _, explanation = self.rejoin(stage, who="demo-0", reason=reason)
+
+        assert (explanation.cause, explanation.confidence) == (cause, confidence)
+        assert "\n" not in explanation.sentence
+
+    def test_to_hand_over_what_it_gave_up_completes_the_rebalance_before(self, stage):
+        owned = {i: (("range", subscription("t", owned=[("t", i), ("t", i + 3)])),) for i in range(3)}
+        ids, generation = trio(stage)
+        stage.join(ids["demo-0"], client_id="demo-0", protocols=owned[0])
+        for i in (1, 2):
+            stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", protocols=owned[i])
+        given = {ids["demo-0"]: assignment(("t", 0)), ids["demo-1"]: assignment(("t", 2), ("t", 3))}
+        for i, (client, member_id) in enumerate(ids.items()):
+            stage.sync(member_id, generation + 1, given if i == 0 else None, client_id=client)
+        less = (("range", subscription("t", owned=[("t", 0)])),)
+        stage.join(ids["demo-0"], client_id="demo-0", protocols=less, reason="need to revoke partitions and re-join")
+
+        rebalance, explanation = told(stage)
+
+        assert (explanation.cause, explanation.confidence) == ("COOPERATIVE_FOLLOWUP", "proof")
+        assert rebalance.parent == generation + 1
+
+
+class TestARoundThatWaits:
+    def test_in_vain_names_who_did_not_rejoin(self, stage):
+        ids, generation = trio(stage, **SLOW)
+        stage.join(ids["demo-0"], client_id="demo-0", **SLOW)
+        stage.join(ids["demo-1"], client_id="demo-1", **SLOW)
+        stage.advance(20_000)
+        late = ids.pop("demo-2")
+        settle(stage, ids, generation + 1)
+
+        rebalance, explanation = told(stage)
+
+        assert explanation.sentence.endswith(
+            f"the round took 20.0 s, of which 20.0 s waiting for {short_id(late)}, which did not rejoin."
+        )
+        assert [name_of(r.who) for r in rebalance.not_rejoined] == [short_id(late)]
+        assert "max.poll.interval.ms" in explanation.advice
+
+    def test_for_syncs_in_vain_names_who_did_not_ask(self, stage):
+        ids, generation = trio(stage, **SLOW)
+        for client, member_id in ids.items():
+            stage.join(member_id, client_id=client, **SLOW)
+        stage.sync(ids["demo-1"], generation + 1, client_id="demo-1")
+        stage.advance(20_000)
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == "LEADER_LOST"
+        assert short_id(ids["demo-0"]) in explanation.sentence
+        assert "and 1 other" in explanation.sentence
+
+
+class TestARoundThatEndsBadly:
+    def test_since_it_could_not_be_written(self, stage):
+        ids, generation = trio(stage)
+        for client, member_id in ids.items():
+            stage.join(member_id, client_id=client)
+        stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        stage.sync(ids["demo-0"], generation + 1, {})
+        before, after = rebalances(stage.journal)
+
+        assert (before.end, before.error) == ("dropped", "COORDINATOR_NOT_AVAILABLE")
+        assert "could not be written" in explain(before).sentence
+        assert explain(after).cause == "ASSIGNMENT_STORE_FAILED"
+
+    def test_since_another_began(self, stage):
+        ids, generation = trio(stage)
+        for client, member_id in ids.items():
+            stage.join(member_id, client_id=client)
+        stage.leave(ids["demo-2"], client_id="demo-2")
+
+        before, _ = rebalances(stage.journal)
+        assert (before.generation, before.end) == (generation + 1, "superseded")
+        assert "another round began" in explain(before).sentence
+
+    def test_since_its_coordinator_went_away(self, stage):
+        ids, _ = trio(stage)
+        stage.join(ids["demo-0"], client_id="demo-0")
+        stage.restart()
+
+        (rebalance,) = rebalances(stage.journal)
+        assert stage.entries(GroupLoaded)
+        assert rebalance.end == "interrupted"
+        assert "ended with its coordinator" in explain(rebalance).sentence
+
+    def test_since_the_group_was_too_large(self, stage):
+        trio(stage)
+        stage.config = Stage(group_max_size=2).config
+        stage.restart()
+
+        assert told(stage)[1].cause == "OVER_CAPACITY"
+
+
+def test_a_static_member_is_named_by_its_instance_id_when_it_expires(stage):
+    member_id = stage.answer(stage.join(instance_id="node-7", client_id="app")).member_id
+    stage.sync(member_id, 1, {member_id: b""}, instance_id="node-7")
+    stage.journal.clear()
+    stage.advance(10_000)
+
+    _, explanation = told(stage)
+
+    assert explanation.cause == "STATIC_EXPIRED"
+    assert f"member {short_id(member_id)} (static node-7, client app at /127.0.0.1)" in explanation.sentence
+
+
+def test_rebalances_of_several_groups_are_told_apart(stage):
+    stage.enter(group="a")
+    stage.advance(10)
+    stage.enter(group="b")
+
+    assert [(r.group, r.generation) for r in rebalances(stage.journal)] == [("a", 1), ("b", 1)]
+
+
+def test_a_journal_that_begins_in_the_middle_of_a_round_begins_with_the_next(stage):
+    trio(stage)
+    (ids, _) = stage.stable(2, group="h")
+    middle = [e for e in stage.journal if isinstance(e, MemberArrived)]
+    stage.leave(ids[1], group="h")
+    opened = [e for e in stage.journal if isinstance(e, RoundOpened)]
+
+    assert rebalances(middle) == []
+    assert len(rebalances(stage.journal)) == len(opened)
