@@ -45,6 +45,7 @@ class Producer:
         self._machine = ProducerMachine(self.config, system_rng())
         self._accumulator = self._machine.accumulator
         self._metadata = self._machine.metadata
+        self._engine = self._machine.engine
         self._lock = threading.RLock()
         self._io = io_thread()
         self._owner = Owner(self._lock, self._io.thread_id)
@@ -98,6 +99,9 @@ class Producer:
                 now_ms if timestamp_ms is None else timestamp_ms,
                 now_ms,
             )
+            if news:
+                wake_at_ms = self._engine.wake_at_ms
+                news = batch.full or wake_at_ms is None or wake_at_ms > batch.ready_at_ms
         if news:
             self._driver.kick_soon()
         return Delivery(batch, index, self._owner)

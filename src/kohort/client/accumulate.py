@@ -1,7 +1,7 @@
 """Records that wait to be sent, in batches by partition, within ``buffer.memory``.
 
-A batch is ready when it holds ``batch.size`` bytes or has waited ``linger.ms``. One that must wait for its turn,
-because requests before it are under way, goes on growing meanwhile, so that a slow answer costs no throughput.
+A batch is full when it holds ``batch.size`` bytes, and due when it has waited ``linger.ms``. One that must wait for its
+turn, because requests before it are under way, goes on growing meanwhile, so that a slow answer costs no throughput.
 """
 
 from __future__ import annotations
@@ -83,9 +83,8 @@ class Accumulator:
         before = batch.size
         batch.size = after = before + size
         self.buffered_bytes += size
-        if before < self._ready_size <= after:
-            batch.ready_at_ms = 0
-            news = True
+        if before < self._ready_size <= after or not self._ready_size:
+            batch.full = news = True
         return batch, index, news
 
     def add_batch(self, batch: ProduceBatch) -> None:

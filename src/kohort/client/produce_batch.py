@@ -42,7 +42,7 @@ class ProduceBatch:
 
     __slots__ = (
         "append_time_ms", "attempts", "base_offset", "base_sequence", "callbacks", "codec", "count", "deadline_ms",
-        "done", "error", "first_ms", "halves", "headers", "in_flight", "keys", "last_error", "last_ms", "partition",
+        "done", "error", "first_ms", "full", "halves", "headers", "keys", "last_error", "last_ms", "partition",
         "payload", "producer_epoch", "producer_id", "ready_at_ms", "size", "timestamps", "topic", "values",
     )  # fmt: skip
 
@@ -52,6 +52,7 @@ class ProduceBatch:
         self.codec = codec
         self.ready_at_ms = ready_at_ms
         """When it leaves although it is not full; 0 once it need not wait."""
+        self.full = False
         self.deadline_ms = deadline_ms
         self.keys: list[bytes | None] = []
         self.values: list[bytes | None] = []
@@ -64,7 +65,6 @@ class ProduceBatch:
         self.payload: bytes | None = None
         self.producer_id = self.producer_epoch = self.base_sequence = NO_SEQUENCE
         self.attempts = 0
-        self.in_flight = False
         self.last_error: KohortError | None = None
         self.halves: tuple[ProduceBatch, ProduceBatch] | None = None
         self.done = False

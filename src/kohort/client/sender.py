@@ -34,6 +34,8 @@ from kohort.wire.schema import Message
 
 EPOCH_MOST: Final = 0x7FFE
 LAST_VERSION_WITH_NAMES: Final = 12
+BUSY: Final = 2
+"""Requests under way to a node from which on full batches wait for their time, and grow."""
 STALE_METADATA: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -99,32 +101,44 @@ class Sender:
             return Poll(wake_at_ms=self._wake_under_way())
         if self._config.enable_idempotence and self._producer_id < 0:
             return self._ask_id(now_ms)
-        wakes: list[int] = []
+        wakes = [self._next_expiry_ms]
         by_node: dict[int, list[TopicPartition]] = {}
+        due: set[int] = set()
         for tp, queue in self._accumulator.waiting.items():
-            ready_ms = self._ready_at(tp, queue[0])
-            if ready_ms is None:
-                continue
-            if ready_ms > now_ms:
-                wakes.append(ready_ms)
-                continue
             leader = self._metadata.leader(tp)
             if leader is None:
                 self._metadata.want_also(tp.topic)
                 self._metadata.request_refresh()
-            elif self._under_way.get(leader.node_id, 0) < self._config.max_in_flight_requests_per_connection:
-                by_node.setdefault(leader.node_id, []).append(tp)
-        unsent = [self._request(node_id, tps) for node_id, tps in by_node.items()]
-        return Poll(unsent, min([*wakes, self._next_expiry_ms]))
+                continue
+            node_id = leader.node_id
+            under_way = self._under_way.get(node_id, 0)
+            may_leave_ms = self._may_leave_at(tp)
+            if may_leave_ms is None or under_way >= self._config.max_in_flight_requests_per_connection:
+                continue  # an answer must come first, and will be an event
+            if may_leave_ms <= now_ms:
+                by_node.setdefault(node_id, []).append(tp)
+            ready_ms = max(may_leave_ms, self._ready_at(queue[0], under_way))
+            if ready_ms <= now_ms:
+                due.add(node_id)
+            else:
+                wakes.append(ready_ms)
+        return Poll([self._request(node_id, by_node[node_id]) for node_id in due], min(wakes))
 
-    def _ready_at(self, tp: TopicPartition, batch: ProduceBatch) -> int | None:
-        """When ``batch``, the first of ``tp``, may leave; None if an answer must come first."""
+    def _may_leave_at(self, tp: TopicPartition) -> int | None:
+        """From when on the partition's order and back-off let a batch go; None if an answer must come first."""
         lineage = self._lineages.get(tp)
         if lineage is None:
-            return batch.ready_at_ms
+            return 0
         if lineage.under_way and (lineage.recovering or lineage.begin_again):
             return None
-        return max(batch.ready_at_ms, lineage.not_before_ms)
+        return lineage.not_before_ms
+
+    def _ready_at(self, batch: ProduceBatch, under_way: int) -> int:
+        """When ``batch`` is a reason to send; others for the same node then go with it.
+
+        A full one is at once, unless the node is busy: then it grows until it is due, and one request replaces many.
+        """
+        return 0 if batch.full and under_way < BUSY else batch.ready_at_ms
 
     def _request(self, node_id: int, tps: Iterable[TopicPartition]) -> Unsent:
         """Take the first batch of each partition, up to ``max.request.size`` together."""
@@ -165,7 +179,6 @@ class Sender:
         if lineage is None:
             lineage = self._lineages[tp] = Lineage()
         batch.attempts += 1
-        batch.in_flight = True
         if self._config.enable_idempotence:
             self._continue_sequence(lineage, batch)
         lineage.under_way.append(batch)
@@ -258,7 +271,6 @@ class Sender:
             self._give_up(batch, error)
 
     def _land(self, batch: ProduceBatch) -> None:
-        batch.in_flight = False
         lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
         lineage.under_way.remove(batch)
 
