@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
@@ -17,12 +18,10 @@ from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_b
 OPTIONS = {"segment.bytes": "1024", "index.interval.bytes": "100"}
 
 
-def batch(
-    values: Sequence[str] = ("v",), *, at_ms: int = -1, codec: Codec = Codec.NONE, **producer: int | bool
-) -> bytes:
+def batch(values: Sequence[str] = ("v",), *, at_ms: int = -1, codec: Codec = Codec.NONE, **producer: Any) -> bytes:
     """One batch, a record per value, all with the time ``at_ms``."""
     records = [NewRecord(None, value.encode(), (), at_ms) for value in values]
-    return build_batch(records, codec=codec, **producer)  # type: ignore[arg-type]  # ids and flags by name
+    return build_batch(records, codec=codec, **producer)
 
 
 class LogRoom:
@@ -50,7 +49,7 @@ class LogRoom:
         assert log is not None
         return log
 
-    def append(self, *values: str, at_ms: int | None = None, **producer: int | bool) -> Appended:
+    def append(self, *values: str, at_ms: int | None = None, **producer: Any) -> Appended:
         given = batch(values or ("v",), at_ms=self.now_ms if at_ms is None else at_ms, **producer)
         return self.log.append(given, self.now_ms)
 

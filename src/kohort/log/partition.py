@@ -75,7 +75,7 @@ class PartitionLog:
         """What recovery, or a later repair, did; ``take_notes`` empties it."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
-        if not clean and self.epochs.latest is not None:
+        if found.new_epoch:
             self._save_epochs()
 
     def __repr__(self) -> str:
@@ -199,10 +199,9 @@ class PartitionLog:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
         active = self._segments[-1]
         assert active.size, "an empty segment is not rolled"
+        active.seal()
         segment = Segment(self._storage, self.folder, self._next_offset, self._limits, now_ms)
         segment.make()
-        active.save_indexes()
-        active.start_flush()
         self._segments.append(segment)
         self._take_snapshot()
 

@@ -9,7 +9,7 @@ the bad batch unless the machine lost power before a flush, or the disk lies.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
@@ -48,9 +48,11 @@ class Recovered:
     recovery_point: int
     producers: Producers
     epochs: LeaderEpochs
-    snapshots: list[int] = field(default_factory=list)
+    new_epoch: bool
+    """Whether the last of the epochs begins now."""
+    snapshots: list[int]
     """Offsets of the producer snapshots that are left."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str]
 
 
 @dataclass(slots=True)
@@ -65,14 +67,20 @@ class _Files:
 
 def recover(place: Place, now_ms: int) -> Recovered:
     """Open the log at ``place``; StorageError only where the disk refuses."""
+    if not place.clean:
+        return _recover(place, now_ms)
+    try:
+        return _recover(place, now_ms)
+    except CorruptLog as error:
+        found = _recover(replace(place, clean=False), now_ms)
+        found.notes.insert(0, f"the stop was clean, but {error}")
+        return found
+
+
+def _recover(place: Place, now_ms: int) -> Recovered:
     notes: list[str] = []
     files = _sort_files(place, notes)
-    segments = [
-        Segment(place.storage, place.folder, base, place.limits, now_ms, size) for base, size in files.segments.items()
-    ]
-    if not segments:
-        segments = [Segment(place.storage, place.folder, place.start_offset, place.limits, now_ms)]
-    _drop_indexes(place, files)
+    segments = _segments_of(place, files, now_ms, notes)
     epochs = _read_epochs(place, segments, files, notes)
     first_unflushed = len(segments) - 1 if place.clean else _floor(segments, place.recovery_point)
     snapshot_limit = None if place.clean else segments[first_unflushed].base_offset
@@ -89,17 +97,28 @@ def recover(place: Place, now_ms: int) -> Recovered:
     else:
         _replay_headers(segments, first_unflushed, replay_from, replay, notes)
         next_offset = _recover_unflushed(segments, first_unflushed, replay, notes)
-    latest = epochs.latest
-    epochs.truncate_end(next_offset + 1)
-    if latest is not None and not place.clean:
-        epochs.assign(latest + 1, next_offset)
     start_offset = max(place.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
         notes.append(f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there")
         start_offset = next_offset
-    recovery_point = next_offset if place.clean else min(place.recovery_point, next_offset)
-    snapshots = [offset for offset in files.snapshots if offset <= replay_from]
-    return Recovered(segments, next_offset, start_offset, recovery_point, producers, epochs, snapshots, notes)
+    return Recovered(
+        segments,
+        next_offset,
+        start_offset,
+        next_offset if place.clean else min(place.recovery_point, next_offset),
+        producers,
+        epochs,
+        _begin_epoch(place, epochs, next_offset),
+        [offset for offset in files.snapshots if offset <= replay_from],
+        notes,
+    )
+
+
+def _begin_epoch(place: Place, epochs: LeaderEpochs, next_offset: int) -> bool:
+    """Forget epochs that were cut. After an unclean stop a later one than any before begins; whether it did."""
+    latest = epochs.latest
+    epochs.truncate_end(next_offset + 1)
+    return latest is not None and not place.clean and epochs.assign(latest + 1, next_offset)
 
 
 # ---------------------------------------------------------------- files
@@ -136,17 +155,34 @@ def _sort_files(place: Place, notes: list[str]) -> _Files:
     return found
 
 
-def _drop_indexes(place: Place, files: _Files) -> None:
+def _segments_of(place: Place, files: _Files, now_ms: int, notes: list[str]) -> list[Segment]:
+    """The segments, oldest first. An empty one counts only as the last, where the log goes on."""
+    segments = [
+        Segment(place.storage, place.folder, base, place.limits, now_ms, size) for base, size in files.segments.items()
+    ]
+    for segment in segments[:-1]:
+        if not segment.size:
+            segment.delete()
+            notes.append(f"deleted {segment.log_name}, which was empty")
+    segments = [segment for segment in segments if segment.size or segment is segments[-1]]
+    if not segments:
+        return [Segment(place.storage, place.folder, place.start_offset, place.limits, now_ms)]
+    if not segments[-1].size:
+        _drop_indexes(place, files, segments[-1])
+    return segments
+
+
+def _drop_indexes(place: Place, files: _Files, segment: Segment) -> None:
     """An empty log has no use for an index (Kafka preallocates them); new entries must not follow old ones."""
-    for base, size in files.segments.items():
-        for name, index_size in files.indexes.get(base, []):
-            if index_size and not size:
-                place.storage.delete(f"{place.folder}/{name}")
+    for name, size in files.indexes.get(segment.base_offset, []):
+        if size:
+            place.storage.delete(f"{place.folder}/{name}")
 
 
 def _floor(segments: list[Segment], offset: int) -> int:
-    """Index of the segment that holds ``offset``, or of the first."""
-    return max((i for i, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
+    """Index of the segment that holds ``offset``, or of the first; of the one before where that one is empty."""
+    found = max((i for i, segment in enumerate(segments) if segment.base_offset <= offset), default=0)
+    return found if segments[found].size or not found else found - 1
 
 
 def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: list[str]) -> LeaderEpochs:
@@ -191,19 +227,17 @@ def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes:
 def _open_clean(
     segments: list[Segment], replay_from: int, replay: Callable[[BatchHeader], None], notes: list[str]
 ) -> int:
-    """Find where the log ends by the last segment's index; fall back to recovery where that does not add up."""
+    """Find where the log ends by the last index. Raises CorruptLog where that does not add up."""
     last = segments[-1]
+    next_offset = last.end_offset()
+    if not last.size and len(segments) > 1 and segments[-2].end_offset() > next_offset:
+        raise CorruptLog(f"{segments[-2].log_name} reaches beyond the beginning of {last.log_name}")
+    if next_offset < replay_from:
+        raise CorruptLog(f"the log ends at {next_offset}, before its last producer snapshot of {replay_from}")
     _replay_headers(segments, len(segments) - 1, replay_from, replay, notes)
-    if not last.size:
-        return last.base_offset
-    try:
-        next_offset = last.end_offset()
-        if next_offset > replay_from:
-            for _, header in last.headers(replay_from):
-                replay(header)
-    except CorruptLog as error:
-        notes.append(f"the stop was clean, but {error}")
-        return _recover_unflushed(segments, len(segments) - 1, replay, notes)
+    if next_offset > replay_from:
+        for _, header in last.headers(replay_from):
+            replay(header)
     return next_offset
 
 
@@ -233,10 +267,9 @@ def _recover_unflushed(
     expected = segments[first].base_offset
     for i in range(first, len(segments)):
         segment = segments[i]
-        limit = segments[i + 1].base_offset if i + 1 < len(segments) else None
-        expected = max(expected, segment.base_offset)
         if not segment.size:
-            continue
+            return _begin_at(segments, expected, notes)
+        limit = segments[i + 1].base_offset if i + 1 < len(segments) and segments[i + 1].size else None
         check = _Check(segment, limit, replay)
         segment.rebuild_indexes(check.good_batches())
         expected = max(expected, check.next_offset)
@@ -252,6 +285,16 @@ def _recover_unflushed(
                 gone.delete()
             del segments[i + 1 :]
             break
+    return expected
+
+
+def _begin_at(segments: list[Segment], expected: int, notes: list[str]) -> int:
+    """Go on in the empty last segment, unless the one before it has grown past its name."""
+    last = segments[-1]
+    if expected <= last.base_offset:
+        return last.base_offset
+    notes.append(f"deleted {last.log_name}, which was empty though the log reaches {expected}")
+    segments.pop().delete()
     return expected
 
 

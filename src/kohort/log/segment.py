@@ -168,21 +168,28 @@ class Segment:
             return timestamp - self._first_timestamp
         return now_ms - self._created_ms
 
-    def save_indexes(self) -> None:
+    def seal(self) -> None:
+        """Nothing more will be appended: take indexes and log to the disk, in that order and without waiting."""
+        self.save_indexes(start_flush=True)
+        self.start_flush()
+
+    def save_indexes(self, *, start_flush: bool = False) -> None:
         """Bring the index files up to date; the time index ends with the segment's latest timestamp, as in Kafka."""
         if not self.size or self._offsets is None or self._times is None:
             return
         self._append_time()
         for index, ending in ((self._offsets, "index"), (self._times, "timeindex")):
-            self._save(index, ending)
+            self._save(index, ending, start_flush=start_flush)
 
-    def _save(self, index: OffsetIndex | TimeIndex, ending: str) -> None:
+    def _save(self, index: OffsetIndex | TimeIndex, ending: str, *, start_flush: bool) -> None:
         file = self._storage.open(self._path(ending))
         try:
             unsaved = index.unsaved()
             if unsaved:
                 file.append([unsaved])
             index.saved = len(index)
+            if start_flush:
+                file.start_flush()
         finally:
             file.close()
 
@@ -320,9 +327,9 @@ class Segment:
     def end_offset(self) -> int:
         """The offset after the last batch, found from the last index entry on; raises CorruptLog."""
         end = self.base_offset
-        start = self._indexes()[0].last_position
-        for _, header in self._walk(start):
-            end = header.next_offset
+        if self.size:
+            for _, header in self._walk(self._indexes()[0].last_position):
+                end = header.next_offset
         return end
 
     # ---------------------------------------------------------------- files

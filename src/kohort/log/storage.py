@@ -46,7 +46,7 @@ class StorageFile(Protocol):
         ...
 
     def start_flush(self) -> None:
-        """Have it flushed soon without waiting; ``flushed`` tells when it was."""
+        """Have it flushed soon without waiting, files in the order asked; ``flushed`` tells when it was."""
         ...
 
     def close(self) -> None:

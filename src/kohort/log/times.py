@@ -35,10 +35,29 @@ def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: i
 
 def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> FoundOffset | None:
     """The first record that bears the latest timestamp of the log."""
-    latest = max((s for s in segments if s.size), key=lambda s: s.max_timestamp, default=None)
-    if latest is None or latest.max_timestamp < 0:
-        return None
-    return find_by_time([latest], latest.max_timestamp, start_offset)
+    latest = max((_latest(segment, start_offset) for segment in segments), default=-1)
+    return None if latest < 0 else find_by_time(segments, latest, start_offset)
+
+
+def _latest(segment: Segment, start_offset: int) -> int:
+    """The latest timestamp in a segment; where the log starts inside it, the index knows of records that are gone."""
+    if segment.base_offset >= start_offset or not segment.size:
+        return segment.max_timestamp
+    latest = -1
+    for position, header in segment.headers(start_offset):
+        if header.base_offset >= start_offset or header.timestamp_type == LOG_APPEND_TIME:
+            latest = max(latest, header.max_timestamp)
+        elif header.last_offset >= start_offset:
+            latest = max(latest, _latest_record(segment, position, header, start_offset))
+    return latest
+
+
+def _latest_record(segment: Segment, position: int, header: BatchHeader, start_offset: int) -> int:
+    try:
+        records = read_batch(segment.batch(position, header))
+    except CorruptRecord:
+        return header.max_timestamp
+    return max((record.timestamp_ms for record in records if record.offset >= start_offset), default=-1)
 
 
 def _first_record(

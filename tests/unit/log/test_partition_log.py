@@ -219,6 +219,17 @@ def test_a_time_before_the_logs_start_is_not_found_there(room):
     assert room.log.find_by_time(0) == (2, 30, 0)
 
 
+def test_the_latest_time_is_that_of_a_record_that_may_be_read(room):
+    records = [NewRecord(None, b"x", (), at_ms) for at_ms in (90, 20, 40)]
+    room.log.append(build_batch(records), room.now_ms)
+    room.append(at_ms=30)
+
+    room.log.delete_records_before(1)
+
+    assert room.log.max_timestamp() == (2, 40, 0)
+    assert room.log.find_by_time(50) is None
+
+
 def test_compressed_batches_are_opened_for_a_time(room):
     records = [NewRecord(None, b"x", (), 100 + i) for i in range(5)]
     room.log.append(build_batch(records, codec=Codec.ZSTD), room.now_ms)

@@ -193,6 +193,41 @@ def test_an_empty_segment_file_is_where_the_log_goes_on(room):
     assert values_from(room.log, 0) == [*names, "next"]
 
 
+def test_an_empty_segment_file_that_the_log_has_outgrown_goes(room):
+    names = room.fill(3)
+    folder(room)[f"{2:020d}.log"] = bytearray()
+
+    assert room.crash()[0] == f"orders-0: deleted {2:020d}.log, which was empty though the log reaches 3"
+    assert values_from(room.log, 0) == names
+    folder(room)[f"{2:020d}.log"] = bytearray()
+
+    assert "reaches beyond the beginning of" in room.restart()[0]
+    assert values_from(room.log, 0) == names
+
+
+def test_an_empty_segment_file_between_others_goes(room):
+    names = room.fill(20)
+    folder(room)[f"{1:020d}.log"] = bytearray()
+
+    assert room.crash()[0] == f"orders-0: deleted {1:020d}.log, which was empty"
+    assert values_from(room.log, 0) == names
+
+
+def test_a_log_cut_after_a_clean_stop_forgets_the_producers_ahead_of_it(room):
+    room.append("a", producer_id=1, producer_epoch=0, base_sequence=0)
+    size = room.log.size_bytes
+    room.append("b", producer_id=1, producer_epoch=0, base_sequence=1)
+    room.topics.close()
+    del file(room, FIRST_LOG)[size:]
+    del file(room, f"{0:020d}.index")[:]
+
+    notes = room.crash()
+
+    assert notes == ["orders-0: the stop was clean, but the log ends at 1, before its last producer snapshot of 2"]
+    assert room.log.producers.get(1).last_sequence == 0
+    assert room.log.leader_epoch == 1
+
+
 def test_the_preallocated_index_of_an_empty_log_is_not_continued(room):
     folder(room)[FIRST_LOG] = bytearray()
     folder(room)[f"{0:020d}.index"] = bytearray(4096)
