@@ -29,7 +29,7 @@ class EqualSubscriptions:
         self._over = 0
         self._under_min: list[str] = []
         self._exactly_min: list[str] = []
-        self._given_up: set[TopicPartition] = set()
+        self._given_up: dict[TopicPartition, str] = {}
         self._assignment: Assignment = {m.member_id: [] for m in members}
 
     def assign(self) -> Assignment:
@@ -56,7 +56,7 @@ class EqualSubscriptions:
     def _keep(self, member_id: str) -> None:
         owned = self._ownership.owned.get(member_id, [])
         fitting = [p for p in owned if self._fits(member_id, p)]
-        self._given_up.update(p for p in owned if not self._fits(member_id, p))
+        self._given_up |= {p: member_id for p in owned if not self._fits(member_id, p)}
         fitting = [p for p in fitting if p not in self._ownership.contested]
         fitting.sort(key=lambda p: (p.partition, java_order(p.topic)))
         if len(fitting) < self._min:
@@ -70,7 +70,7 @@ class EqualSubscriptions:
             if self._over < self._over_allowed:
                 self._exactly_min.append(member_id)
         self._assignment[member_id] += fitting[:keep]
-        self._given_up.update(fitting[keep:])
+        self._given_up |= dict.fromkeys(fitting[keep:], member_id)
 
     def _count_over(self) -> None:
         self._over += 1
@@ -78,8 +78,8 @@ class EqualSubscriptions:
             self._exactly_min.clear()
 
     def _give(self, member_id: str, partition: TopicPartition) -> int:
-        """Returns how many the member has now. What a member gave up, or two claimed, changes hands."""
-        if partition in self._given_up or partition in self._ownership.contested:
+        """Returns how many the member has now. What another gave up, or two claimed, changes hands."""
+        if self._given_up.get(partition, member_id) != member_id or partition in self._ownership.contested:
             self.transferring[partition] = member_id
         self._assignment[member_id].append(partition)
         return len(self._assignment[member_id])
