@@ -176,12 +176,14 @@ class Server:
     def _arm(self) -> None:
         """One timer, moved only when it must be earlier: one that fires too soon costs a look."""
         wake_at_ms = self.broker.wake_at_ms
-        if wake_at_ms is None or (self._timer is not None and self._timer_at_ms <= wake_at_ms):
+        if wake_at_ms is None:
             return
-        if self._timer is not None:
-            self._timer.cancel()
         now_ms = self._clock.now_ms()
         delay_ms = min(max(wake_at_ms - now_ms, 0), LONGEST_SLEEP_MS)
+        if self._timer is not None:
+            if self._timer_at_ms <= now_ms + delay_ms:  # one that is overdue is left to fire, however busy the loop is
+                return
+            self._timer.cancel()
         self._timer_at_ms = now_ms + delay_ms
         self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
 

@@ -63,6 +63,7 @@ class Broker:
         offsets_topic = OffsetsTopic(config, topics, purgatory)
         config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
         coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append, checked=checked)
+        self._journal = GroupJournal(topics, purgatory)
         self._state = BrokerState(
             config=config,
             rng=rng,
@@ -71,10 +72,10 @@ class Broker:
             topics=topics,
             coordinator=coordinator,
             offsets_topic=offsets_topic,
+            own_topics={offsets_topic.name: offsets_topic.ensure, self._journal.name: self._journal.ensure},
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
             purgatory=purgatory,
         )
-        self._journal = GroupJournal(topics, purgatory)
         self._connections: dict[ConnectionId, Connection] = {}
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
@@ -133,7 +134,7 @@ class Broker:
             case Connected(connection=number, host=host):
                 self._connect(number, host, now_ms)
             case Disconnected(connection=number):
-                self._forget(number, now_ms)
+                self._lose(number, now_ms)
             case Congested(connection=number) | Drained(connection=number):
                 self._set_congested(number, congested=isinstance(given, Congested))
             case Tick():
@@ -211,9 +212,8 @@ class Broker:
                     self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
-            else:
+            elif not self._write_journal(now_ms):
                 break
-        self._write_journal(now_ms)
 
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         """Serve the frames of one connection until one of them has to wait."""
@@ -266,6 +266,12 @@ class Broker:
         out.append(Close(connection.connection_id, f"{connection.host}: {reason}"))
         self._forget(connection.connection_id, now_ms)
 
+    def _lose(self, number: ConnectionId, now_ms: int) -> None:
+        connection = self._connections.get(number)
+        if connection is not None and (size := connection.reader.pending_bytes):
+            self._notes.append(f"{connection.host}: gone in the middle of a request, after {size} bytes of it")
+        self._forget(number, now_ms)
+
     def _forget(self, number: ConnectionId, now_ms: int) -> None:
         connection = self._connections.pop(number, None)
         if connection is None:
@@ -275,10 +281,12 @@ class Broker:
         self._state.purgatory.forget(number)
         self._state.coordinator.connection_closed(number, now_ms)
 
-    def _write_journal(self, now_ms: int) -> None:
+    def _write_journal(self, now_ms: int) -> bool:
+        """Write what the coordinator saw; True if there was something, for which a reader may be waiting."""
         entries = self._state.coordinator.take_journal()
         if entries and (note := self._journal.append(entries, now_ms)):
             self._notes.append(note)
+        return bool(entries)
 
 
 def _node(config: BrokerConfig, node_id: int) -> Node:

@@ -13,7 +13,7 @@ from typing import Final
 from kohort.broker.purgatory import Purgatory
 from kohort.coordinator.journal import JournalEntry, to_json
 from kohort.errors import KohortError
-from kohort.log.topics import Topics
+from kohort.log.topics import Topic, Topics
 from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__kohort_journal"
@@ -31,17 +31,22 @@ class GroupJournal:
         self._topics = topics
         self._purgatory = purgatory
 
+    def ensure(self, now_ms: int) -> Topic:
+        """The topic; made now if it is not there yet."""
+        topic = self._topics.get(NAME)
+        if topic is not None:
+            return topic
+        overrides = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(RETENTION_MS),
+            "max.message.bytes": str(MESSAGE_MAX_BYTES),
+        }
+        return self._topics.create(NAME, 1, overrides, now_ms, internal=True)
+
     def append(self, entries: Sequence[JournalEntry], now_ms: int) -> str | None:
         """Append ``entries``; returns a line for the log if that fails."""
         try:
-            topic = self._topics.get(NAME)
-            if topic is None:
-                overrides = {
-                    "cleanup.policy": "delete",
-                    "retention.ms": str(RETENTION_MS),
-                    "max.message.bytes": str(MESSAGE_MAX_BYTES),
-                }
-                topic = self._topics.create(NAME, 1, overrides, now_ms, internal=True)
+            topic = self.ensure(now_ms)
             for records in _by_size(entries):
                 batch = build_batch(records)
                 topic.partitions[0].append(batch, now_ms, from_client=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.broker.offsets_topic import OffsetsTopic
@@ -11,7 +12,7 @@ from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.runtime import Coordinator
-from kohort.log.topics import Topics
+from kohort.log.topics import Topic, Topics
 from kohort.model import Node
 
 
@@ -26,6 +27,8 @@ class BrokerState:
     topics: Topics
     coordinator: Coordinator
     offsets_topic: OffsetsTopic
+    own_topics: Mapping[str, Callable[[int], Topic]]
+    """The broker's own topics by name, and what makes each at ``now_ms`` unless it is there."""
     sessions: FetchSessions
     purgatory: Purgatory
     released: list[Reply] = field(default_factory=list)

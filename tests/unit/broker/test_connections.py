@@ -181,6 +181,14 @@ def test_bytes_of_a_connection_that_was_closed_are_dropped(peer):
     assert peer.take() is None
 
 
+def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, house):
+    peer.send_bytes(struct.pack(">i", 1000) + b"half")
+
+    peer.leave()
+
+    assert house.broker.take_notes() == ["127.0.0.1: gone in the middle of a request, after 4 bytes of it"]
+
+
 def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, house):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)

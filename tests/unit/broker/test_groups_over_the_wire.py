@@ -15,6 +15,7 @@ from kohort.wire.messages.group_admin import (
     ListGroupsRequest,
 )
 from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import read_batch, split_batches
 
@@ -199,6 +200,24 @@ def test_the_journal_tells_what_happened_to_the_group_in_order(house):
     assert kinds.count("assignment_written") == 2
     assert kinds.index("round_opened") < kinds.index("round_closed") < kinds.index("assignment_written")
     assert {entry["group"] for entry in journal(house)} == {"g"}
+
+
+def test_a_reader_that_waits_for_the_journal_is_woken_by_the_event_itself(house):
+    ann, _ = two_members(house)
+    reader = house.connect()
+    end = reader.fetch("__kohort_journal").responses[0].partitions[0].high_watermark
+    assert reader.fetch("__kohort_journal", end, max_wait_ms=5000) is None
+
+    ann.leave()
+
+    assert reader.take().responses[0].partitions[0].high_watermark > end
+
+
+def test_whoever_asks_for_the_journal_before_there_is_one_finds_the_brokers_own(house):
+    peer = house.connect()
+    topic = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(name="__kohort_journal")]), 12).topics[0]
+
+    assert (topic.is_internal, len(topic.partitions)) == (True, 1)
 
 
 def test_the_journal_tells_of_an_expired_member_and_survives_a_restart(house):

@@ -123,6 +123,12 @@ def test_the_brokers_own_topics_stay(peer):
     assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
+def test_nobody_else_makes_the_brokers_own_topics(peer):
+    (journal,) = create(peer, topic("__kohort_journal"))
+
+    assert journal.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
 def test_deletion_can_be_switched_off():
     peer = House(delete_topic_enable=False).connect()
     create(peer, topic("a"))

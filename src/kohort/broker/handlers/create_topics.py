@@ -48,6 +48,8 @@ def _refused(asked: CreatableTopic, error: KohortError) -> CreatableTopicResult:
 
 
 def _create(state: BrokerState, asked: CreatableTopic, now_ms: int, *, validate_only: bool) -> CreatableTopicResult:
+    if asked.name in state.own_topics and asked.name not in state.topics:
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} belongs to the broker, which makes it itself")
     count = _partition_count(state, asked)
     if not asked.assignments and asked.replication_factor not in {DEFAULT, 1}:
         raise ApiError(

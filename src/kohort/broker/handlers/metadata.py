@@ -79,8 +79,8 @@ def _by_name(state: BrokerState, request: Request, name: str) -> Topic:
     allowed = request.version < 4 or message.allow_auto_topic_creation
     if not (allowed and state.config.auto_create_topics_enable):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if name == state.offsets_topic.name:
-        return state.offsets_topic.ensure(request.now_ms)
+    if name in state.own_topics:
+        return state.own_topics[name](request.now_ms)
     return state.topics.create(name, state.config.num_partitions, {}, request.now_ms)
 
 
