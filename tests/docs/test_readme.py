@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.S)
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 def face(source: str) -> str:
@@ -19,7 +19,9 @@ def face(source: str) -> str:
 def test_an_example_runs_as_it_stands(source, tmp_path):
     script = tmp_path / "readme_example.py"
     script.write_text(source)
-    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "an example shows something"
 
