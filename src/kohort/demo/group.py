@@ -61,12 +61,21 @@ class GroupPart:
             name,
             "kohort.demo.member",
             *("--bootstrap", self.bootstrap, "--topic", self.topic, "--group", GROUP, "--name", name),
-            *("--notes", str(self.notes / f"{name}.jsonl"), "--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
+            *("--notes", str(self._notes_of(name)), "--session-timeout-ms", str(SESSION_TIMEOUT_MS)),
         )
 
+    def _notes_of(self, name: str) -> Path:
+        return self.notes / f"{name}.jsonl"
+
     def kill_one(self) -> Killed:
-        """SIGKILL the second member while it is at work."""
+        """SIGKILL the second member while it is at work, that is, after it has noted its first rows."""
         child = self.members.pop("member-2")
+        deadline = time.monotonic() + WAIT_S
+        while not self._notes_of(child.name).stat().st_size and not self.give_up.is_set():
+            child.check_alive()
+            if time.monotonic() > deadline:
+                raise ApiTimeout(f"{child.name} saw no row within {WAIT_S:.0f} s")
+            time.sleep(0.05)
         child.kill()
         self.killed = Killed(child.name, child.pid, time.time_ns() // 1_000_000)
         return self.killed
