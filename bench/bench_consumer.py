@@ -1,0 +1,172 @@
+"""Records a second into a consumer: kohort's three ways, beside confluent-kafka, aiokafka and kafka-python.
+
+All read the same topic from the same served kohort broker, which runs in a process of its own, one after the other in
+one run. A reader is timed from its first record to its last, so joining and warming up do not count::
+
+    python bench/bench_consumer.py [--records 1000000] [--bytes 200] [--partitions 6] [--only kohort.poll] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import kohort
+from kohort.wire.record_batch import NewRecord, build_batch
+
+TOPIC = "bench"
+PER_BATCH = 400
+GIVE_UP_S = 30.0
+BEGIN = {"auto_offset_reset": "earliest"}
+Reader = Callable[[str], Iterator[int]]
+"""Given the broker: yields how many records came, again and again."""
+
+
+def kohort_poll(address: str) -> Iterator[int]:
+    with kohort.Consumer(bootstrap_servers=address, group_id="kohort.poll", **BEGIN) as consumer:
+        consumer.subscribe(TOPIC)
+        while True:
+            yield len(consumer.poll(1000, max_records=5000))
+
+
+def kohort_iterate(address: str) -> Iterator[int]:
+    with kohort.Consumer(bootstrap_servers=address, group_id="kohort.iterate", **BEGIN) as consumer:
+        consumer.subscribe(TOPIC)
+        for n, _record in enumerate(consumer, 1):
+            if n % PER_BATCH == 0:  # the total is a multiple
+                yield PER_BATCH
+
+
+def kohort_arrow(address: str) -> Iterator[int]:
+    with kohort.Consumer(bootstrap_servers=address, group_id="kohort.arrow", **BEGIN) as consumer:
+        consumer.subscribe(TOPIC)
+        while True:
+            yield consumer.poll_arrow(1000).num_rows
+
+
+def confluent_consume(address: str) -> Iterator[int]:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "confluent", "auto.offset.reset": "earliest"})
+    consumer.subscribe([TOPIC])
+    try:
+        while True:
+            messages = consumer.consume(num_messages=5000, timeout=0.1)
+            yield sum(1 for m in messages if m.value() is not None)
+    finally:
+        consumer.close()
+
+
+def kafka_python_poll(address: str) -> Iterator[int]:
+    from kafka import KafkaConsumer
+
+    consumer = KafkaConsumer(TOPIC, bootstrap_servers=address, group_id="kafka-python", auto_offset_reset="earliest")
+    try:
+        while True:
+            yield sum(map(len, consumer.poll(timeout_ms=1000, max_records=5000).values()))
+    finally:
+        consumer.close()
+
+
+def aiokafka_getmany(address: str) -> Iterator[int]:
+    from aiokafka import AIOKafkaConsumer
+
+    loop = asyncio.new_event_loop()
+
+    async def make() -> AIOKafkaConsumer:
+        consumer = AIOKafkaConsumer(TOPIC, bootstrap_servers=address, group_id="aiokafka", auto_offset_reset="earliest")
+        await consumer.start()
+        return consumer
+
+    consumer = loop.run_until_complete(make())
+    try:
+        while True:
+            got = loop.run_until_complete(consumer.getmany(timeout_ms=1000, max_records=5000))
+            yield sum(map(len, got.values()))
+    finally:
+        loop.run_until_complete(consumer.stop())
+        loop.close()
+
+
+READERS: dict[str, Reader] = {
+    "kohort.poll_arrow": kohort_arrow,
+    "kohort.poll": kohort_poll,
+    "kohort.iterate": kohort_iterate,
+    "confluent-kafka.consume": confluent_consume,
+    "aiokafka.getmany": aiokafka_getmany,
+    "kafka-python.poll": kafka_python_poll,
+}
+
+
+def measure(reader: Reader, address: str, total: int, most_s: float) -> dict[str, float]:
+    """Records a second between the first and the last batch that came."""
+    seen = 0
+    started = first = last = time.perf_counter()
+    source = reader(address)
+    cpu = time.process_time()
+    base = 0
+    for count in source:
+        now = time.perf_counter()
+        if count and not seen:
+            first, base, cpu = now, count, time.process_time()
+        seen += count
+        if count:
+            last = now
+        if seen >= total or now - started > GIVE_UP_S or (seen and now - first > most_s):
+            break
+    cpu = time.process_time() - cpu
+    source.close()  # type: ignore[attr-defined]  # a generator
+    took = max(last - first, 1e-9)
+    rate = (seen - base) / took
+    return {"records": seen, "seconds": round(took, 3), "records_per_s": round(rate), "cpu_seconds": round(cpu, 3)}
+
+
+def fill(address: str, records: int, size: int, partitions: int) -> None:
+    """The topic, in batches as a busy producer makes them."""
+    with kohort.Admin(bootstrap_servers=address) as admin:
+        admin.create_topics({TOPIC: partitions})
+    values = [NewRecord(b"%08d" % n, bytes(size), (), 1_700_000_000_000 + n) for n in range(PER_BATCH)]
+    batch = build_batch(values)
+    with kohort.Producer(bootstrap_servers=address) as producer:
+        for n in range(records // PER_BATCH):
+            producer.send_prebuilt(TOPIC, n % partitions, batch)
+        producer.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--bytes", type=int, default=200)
+    parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=10.0, help="most time for one reader")
+    parser.add_argument("--only", action="append", choices=list(READERS))
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    total = given.records // PER_BATCH * PER_BATCH
+    command = [sys.executable, "-m", "kohort", "serve", "--listen", "127.0.0.1:0", "--memory", "--output", "json"]
+    server = subprocess.Popen([*command, "--set", "group.initial.rebalance.delay.ms=0"], stdout=subprocess.PIPE)
+    try:
+        assert server.stdout is not None
+        address = json.loads(server.stdout.readline())["bootstrap"]
+        fill(address, total, given.bytes, given.partitions)
+        results: dict[str, dict[str, float]] = {}
+        for name in given.only or READERS:
+            results[name] = measure(READERS[name], address, total, given.seconds)
+            if not given.json:
+                print(f"{name:26} {results[name]['records_per_s'] / 1e6:8.2f} M records/s   {results[name]}")
+    finally:
+        server.terminate()
+        server.wait()
+    if given.json:
+        facts = {"records": total, "bytes": given.bytes, "partitions": given.partitions}
+        print(json.dumps({**facts, "python": platform.python_version(), "results": results}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,358 @@
+"""The blocking consumer over real sockets: threads, listeners, death, restart, and its manners."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import kohort
+from kohort import (
+    ApiTimeout,
+    ConfigError,
+    NoOffsetForPartition,
+    OffsetAndMetadata,
+    TopicPartition,
+    UsageError,
+    Wakeup,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kohort.Broker]:
+    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=6) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        yield producer
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return request.node.name.replace("[", ".").replace("]", "")[:200]
+
+
+@pytest.fixture
+def consumer(broker: kohort.Broker, topic: str) -> Iterator[Callable[..., kohort.Consumer]]:
+    """Makes consumers of a group of the test's own, and closes them."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: object) -> kohort.Consumer:
+            given = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
+            return stack.enter_context(kohort.Consumer(bootstrap_servers=broker.bootstrap, **given))
+
+        yield make
+
+
+def send(producer: kohort.Producer, topic: str, count: int, first: int = 0) -> None:
+    for n in range(first, first + count):
+        producer.send(topic, b"%d" % n, key=b"k%d" % n)
+    producer.flush()
+
+
+def until(done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, "not done in time"
+
+
+def read(consumer: kohort.Consumer, count: int) -> list[int]:
+    found: list[int] = []
+    until(lambda: found.extend(int(r.value) for r in consumer.poll(200)) or len(found) >= count)
+    return sorted(found)
+
+
+def test_what_was_sent_is_read_with_keys_and_positions(producer, consumer, topic):
+    send(producer, topic, 100)
+    reader = consumer()
+    reader.subscribe(topic)
+
+    assert read(reader, 100) == list(range(100))
+    assert reader.assignment() == {TopicPartition(topic, n) for n in range(6)}
+    assert sum(reader.position(p) for p in reader.assignment()) == 100
+    assert set(reader.lag().values()) == {0}
+    reader.commit()
+    committed = reader.committed(reader.assignment())
+    assert sum(o.offset for o in committed.values() if o) == 100
+    assert reader.end_offsets(reader.assignment()) == {p: reader.position(p) for p in reader.assignment()}
+    assert set(reader.beginning_offsets(reader.assignment()).values()) == {0}
+
+
+class Worker(threading.Thread):
+    """A member in a thread of its own, with a listener that writes down what it hears."""
+
+    def __init__(self, make: Callable[..., kohort.Consumer], topic: str, **options: object) -> None:
+        super().__init__(daemon=True)
+        self.owned: set[int] = set()
+        self.seen: list[int] = []
+        self.stopping = False
+        self.failure: Exception | None = None
+        options = {"session_timeout_ms": 4000, "heartbeat_interval_ms": 100, "enable_auto_commit": True, **options}
+        self.consumer = make(**options)
+        self.consumer.subscribe(topic, listener=self)
+        self.start()
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        assert threading.current_thread() is self
+        self.owned = self.owned | {p.partition for p in partitions}  # a new set: the test looks at it meanwhile
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.owned = self.owned - {p.partition for p in partitions}
+
+    on_partitions_lost = on_partitions_revoked
+
+    def run(self) -> None:
+        try:
+            while not self.stopping:
+                self.seen += [int(r.value) for r in self.consumer.poll(100)]
+        except Exception as error:  # noqa: BLE001  # raised again by stop()
+            self.failure = error
+
+    def stop(self) -> None:
+        self.stopping = True
+        self.join(DEADLINE_S)
+        if self.failure is not None:
+            raise self.failure
+
+    def vanish(self) -> None:
+        """Stop without a word: the connections break, nobody leaves the group."""
+        self.stop()
+        driver, io = self.consumer._driver, self.consumer._io
+        io.call(driver.close)
+        self.consumer._closed = True
+        self.owned = set()
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_three_threads_share_one_dies_one_resumes(producer, consumer, topic, strategy):
+    make = lambda **options: consumer(partition_assignment_strategy=strategy, **options)  # noqa: E731
+    send(producer, topic, 60)
+    workers = [Worker(make, topic) for _ in range(3)]
+    until(
+        lambda: (
+            sorted(n for w in workers for n in w.owned) == list(range(6)) and all(len(w.owned) == 2 for w in workers)
+        )
+    )
+    until(lambda: {n for w in workers for n in w.seen} == set(range(60)))
+
+    workers[0].vanish()
+    until(lambda: sorted(n for w in workers for n in w.owned) == list(range(6)))
+    send(producer, topic, 60, first=60)
+    until(lambda: {n for w in workers for n in w.seen} == set(range(120)))
+
+    for worker in workers[1:]:
+        worker.stop()
+        worker.consumer.close()
+    late = make()
+    late.subscribe(topic)
+    send(producer, topic, 10, first=120)
+    assert read(late, 10) == list(range(120, 130)), "the group goes on where it was"
+
+
+def test_a_group_outlives_the_restart_of_its_broker(tmp_path):
+    options = {"group.initial.rebalance.delay.ms": 0}
+    with kohort.Broker(options, data_dir=tmp_path) as broker:
+        address = broker.bootstrap
+        with kohort.Producer(bootstrap_servers=address) as producer:
+            send(producer, "t", 10)
+        first = kohort.Consumer(bootstrap_servers=address, group_id="g", auto_offset_reset="earliest")
+        first.subscribe("t")
+        assert read(first, 10) == list(range(10))
+        first.commit()
+    with kohort.Broker(options, data_dir=tmp_path, listen=address):
+        with kohort.Producer(bootstrap_servers=address) as producer:
+            send(producer, "t", 5, first=10)
+        assert read(first, 5) == list(range(10, 15))
+        first.commit()
+        first.close()
+
+
+@pytest.fixture(scope="module")
+def arrow() -> object:
+    """pyarrow, and the kernels compiled, so that no deadline counts that."""
+    pyarrow = pytest.importorskip("pyarrow")
+    from kohort.columns.decode import decode_batches
+
+    decode_batches(build_batch([NewRecord(b"k", b"v")]), topic="t", partition=0, start_offset=0)
+    return pyarrow
+
+
+def test_arrow_and_records_read_the_same(arrow, producer, consumer, topic):
+    send(producer, topic, 500)
+    reader = consumer(enable_auto_commit="false")
+    reader.subscribe(topic)
+    tables = []
+    until(lambda: tables.append(reader.poll_arrow(500)) or sum(t.num_rows for t in tables) >= 500)
+    table = arrow.concat_tables(tables)
+
+    assert sorted(int(v) for v in table["value"].to_pylist()) == list(range(500))
+    assert table.column_names == ["topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value"]
+    assert reader.poll_arrow(0, columns=["value"]).column_names == ["value"]
+    reader.seek_to_beginning()
+    assert read(reader, 500) == list(range(500))
+
+
+def test_switching_from_records_to_arrow_loses_nothing(arrow, producer, consumer, topic):
+    send(producer, topic, 100)
+    reader = consumer()
+    reader.assign([TopicPartition(topic, n) for n in range(6)])
+    found: list[int] = []
+    until(lambda: found.extend(int(r.value) for r in reader.poll(200, max_records=7)) or found)
+
+    until(lambda: found.extend(int(v) for v in reader.poll_arrow(200)["value"].to_pylist()) or len(found) >= 100)
+
+    assert sorted(found) == list(range(100))
+
+
+def test_iterating_counts_only_what_was_yielded(producer, consumer, topic):
+    send(producer, topic, 50)
+    reader = consumer(enable_auto_commit="false")
+    reader.subscribe(topic)
+    found = []
+    for record in reader:
+        found.append(int(record.value))
+        if len(found) == 20:
+            break
+    reader.commit()
+
+    assert sum(o.offset for o in reader.committed(reader.assignment()).values() if o) == 20
+    assert sorted(found + read(reader, 30)) == list(range(50))
+
+
+def test_seek_pause_resume_and_times(producer, consumer, topic):
+    one = TopicPartition(topic, 3)
+    for n in range(10):
+        producer.send(topic, b"%d" % n, partition=3, timestamp_ms=1000 * (n + 1))
+    producer.flush()
+    reader = consumer(enable_auto_commit="false")
+    reader.assign([one])
+    reader.seek(one, 7)
+    assert read(reader, 3) == [7, 8, 9]
+
+    reader.seek(one, 0)
+    reader.pause([one])
+    assert reader.poll(300) == []
+    assert reader.paused() == {one}
+    reader.resume([one])
+    assert read(reader, 10) == list(range(10))
+
+    found = reader.offsets_for_times({one: 4500, TopicPartition(topic, 0): 4500})
+    assert (found[one].offset, found[one].timestamp_ms) == (4, 5000)
+    assert found[TopicPartition(topic, 0)] is None
+    reader.seek_to_end([one])
+    assert reader.position(one) == 10
+
+
+def test_commits_without_waiting_report_in_order(producer, consumer, topic):
+    send(producer, topic, 10)
+    reader = consumer(enable_auto_commit="false")
+    reader.subscribe(topic)
+    read(reader, 10)
+    heard: list[object] = []
+    p = TopicPartition(topic, 0)
+    reader.commit_async({p: OffsetAndMetadata(1)}, lambda offsets, error: heard.append((offsets[p].offset, error)))
+    reader.commit_async({p: OffsetAndMetadata(2)}, lambda offsets, error: heard.append((offsets[p].offset, error)))
+
+    reader.commit({p: OffsetAndMetadata(3, "done")})
+
+    assert heard == [(1, None), (2, None)]
+    assert reader.committed([p]) == {p: OffsetAndMetadata(3, "done")}
+
+
+def test_the_error_of_a_listener_is_raised_by_poll_after_the_rebalance_went_on(consumer, producer, topic):
+    send(producer, topic, 5)
+
+    class Listener:
+        def on_partitions_assigned(self, partitions):
+            raise ZeroDivisionError("listener")
+
+        def on_partitions_revoked(self, partitions): ...
+        def on_partitions_lost(self, partitions): ...
+
+    reader = consumer()
+    reader.subscribe(topic, listener=Listener())
+    with pytest.raises(ZeroDivisionError, match="listener"):
+        until(lambda: reader.poll(200))
+
+    assert read(reader, 5) == list(range(5))
+
+
+def test_wakeup_ends_a_poll_that_waits(consumer, topic):
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0)])
+    threading.Timer(0.2, reader.wakeup).start()
+
+    started = time.monotonic()
+    with pytest.raises(Wakeup):
+        reader.poll(30_000)
+
+    assert time.monotonic() - started < 25
+
+
+def test_two_threads_at_once_are_told_who_is_who(consumer, topic):
+    reader = consumer()
+    reader.assign([TopicPartition(topic, 0)])
+    entered = threading.Event()
+
+    def wait() -> None:
+        entered.set()
+        with contextlib.suppress(Wakeup):
+            reader.poll(30_000)
+
+    other = threading.Thread(target=wait, name="the-poller")
+    other.start()
+    entered.wait()
+    until(lambda: reader._turns._user is other)
+    with pytest.raises(UsageError, match="'MainThread' called it while 'the-poller' uses it"):
+        reader.assignment()
+    reader.wakeup()
+    other.join()
+    assert reader.assignment() == {TopicPartition(topic, 0)}
+
+
+def test_closing_twice_is_once_and_a_closed_consumer_says_so(consumer):
+    reader = consumer()
+    reader.close()
+    reader.close()
+
+    with pytest.raises(UsageError, match="the consumer is closed"):
+        reader.poll()
+    assert list(reader) == []
+
+
+def test_misuse_is_explained(consumer, broker, topic):
+    reader = consumer()
+    reader.subscribe(topic)
+    with pytest.raises(UsageError, match=r"excludes partitions: call unsubscribe\(\)"):
+        reader.assign([TopicPartition(topic, 0)])
+    with pytest.raises(UsageError, match=r"-7 is not assigned to this consumer"):
+        reader.seek(TopicPartition(topic, 7), 0)
+    with pytest.raises(ConfigError, match=r"did you mean group\.id"):
+        kohort.Consumer(bootstrap_servers=broker.bootstrap, groupid="x")
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
+        kohort.Consumer(group_id="x")
+
+
+def test_without_a_policy_and_without_a_commit_the_user_decides(producer, consumer, topic):
+    send(producer, topic, 3)
+    reader = consumer(auto_offset_reset="none")
+    reader.subscribe(topic)
+
+    with pytest.raises(NoOffsetForPartition, match=r"auto\.offset\.reset is none; seek\(\) somewhere"):
+        until(lambda: reader.poll(200))
+
+
+def test_nobody_at_the_address_is_a_timeout_that_says_so():
+    with kohort.Consumer(bootstrap_servers="127.0.0.1:1", group_id="g") as reader:
+        assert reader.poll(100) == []
+        with pytest.raises(ApiTimeout):
+            reader.committed([TopicPartition("t", 0)], timeout_ms=300)
