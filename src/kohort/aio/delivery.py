@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
@@ -11,6 +12,8 @@ from typing import Any
 from kohort.client.produce_batch import ProduceBatch
 from kohort.client.producer import RecordMetadata, record_metadata, resolve
 from kohort.errors import ApiTimeout, KohortError, UsageError
+
+log = logging.getLogger(__name__)
 
 
 class Delivery:
@@ -58,10 +61,13 @@ class Delivery:
         batch = resolve(self._batch, self._index)[0]
 
         def run() -> None:
-            if self.done():
-                callback(self)
-            else:  # the batch was split
+            if not self.done():  # the batch was split
                 self.add_done_callback(callback)
+                return
+            try:
+                callback(self)
+            except Exception:
+                log.exception("a delivery callback failed")
 
         self._owner.call_when_done(batch, run)
 

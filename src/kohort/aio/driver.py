@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
@@ -15,6 +16,7 @@ from kohort.aio.system import SystemClock
 from kohort.client.engine import Engine
 from kohort.client.io import Close, Closed, ConnectionId, Input, Open, Opened, Output, Received, Send, Tick
 from kohort.clock import Clock
+from kohort.errors import KohortError
 
 T = TypeVar("T")
 CLOSE_GRACE_S: Final = 1.0
@@ -59,6 +61,8 @@ class Driver:
         self._watchers: dict[Callable[[], object], asyncio.Future[Any]] = {}
         self._listeners: list[Callable[[], None]] = []
         self._drained = asyncio.Event()
+        self.failure: KohortError | None = None
+        """Set when a machine failed in a way it should not: the client is of no more use."""
 
     def on_progress(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` on the loop after every step of the engine."""
@@ -82,6 +86,8 @@ class Driver:
 
         Returns None when ``timeout_ms`` passed first. What ``ready`` raises is raised here.
         """
+        if self.failure is not None:
+            raise self.failure
         value = ready()
         if value is not None or timeout_ms == 0:
             return value
@@ -104,17 +110,18 @@ class Driver:
 
     def handle(self, given: Input) -> None:
         """Feed one event to the engine and do what it says."""
-        if self._closed:
+        if self._closed or self.failure is not None:
             return
         try:
             with self._guard:
                 outputs = self.engine.handle(given, self.clock.now_ms())
             self._do(outputs)
+            self._arm()
         except Exception as error:
             self._fail(error)
             raise
-        self._arm()
-        self._notify()
+        finally:
+            self._notify()
 
     async def close(self) -> None:
         """End every connection, after what was written has left."""
@@ -159,7 +166,7 @@ class Driver:
             await self.loop.create_connection(lambda: _Link(self, connection), host, port)
         except OSError as error:
             self._connecting.pop(connection, None)
-            self.handle(Closed(connection, error.strerror or str(error)))
+            self.handle(Closed(connection, _why(error)))
         finally:
             self._connecting.pop(connection, None)
 
@@ -224,10 +231,19 @@ class Driver:
                     future.set_result(value)
 
     def _fail(self, error: Exception) -> None:
-        """A bug in a machine: nobody waits for ever for what will not come."""
+        """A defect in a machine: nobody waits for ever for what will not come, and nothing more is done."""
+        self.failure = KohortError(f"a defect in kohort ended this client: {type(error).__name__}: {error}")
         for future in self._watchers.values():
             if not future.done():
-                future.set_exception(error)
+                future.set_exception(self.failure)
+        for link in list(self._links.values()):
+            if link.transport is not None:
+                link.transport.abort()
+
+
+def _why(error: OSError) -> str:
+    """The system's words for the error, which asyncio replaces by its own."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 
 def _end_wait(future: asyncio.Future[Any]) -> None:

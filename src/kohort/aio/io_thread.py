@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
-import contextlib
+import logging
 import os
 import threading
 import weakref
@@ -20,12 +20,15 @@ from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
 EXIT_GRACE_S: Final = 5.0
+"""How long the end of the process waits for each thing that was left open."""
+log = logging.getLogger(__name__)
 
 
 class Closeable(Protocol):
     """A blocking face that must end before the process does."""
 
-    def close(self) -> None: ...
+    @property
+    def close(self) -> Callable[..., None]: ...
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -44,7 +47,7 @@ class IoThread:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = new_loop()
-        self._open: weakref.WeakSet[Closeable] = weakref.WeakSet()
+        self._open: weakref.WeakKeyDictionary[Closeable, dict[str, Any]] = weakref.WeakKeyDictionary()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kohort-io", daemon=True)
         self._thread.start()
@@ -85,18 +88,21 @@ class IoThread:
         if self.pid != os.getpid():
             raise UsageError("this client was made before a fork; make a new one in the child process")
 
-    def close_at_exit(self, client: Closeable) -> None:
-        """Close ``client`` when the process ends, unless it is gone before."""
-        self._open.add(client)
+    def close_at_exit(self, client: Closeable, **options: Any) -> None:
+        """Call ``client.close(**options)`` when the process ends, unless it is gone before."""
+        self._open[client] = options
 
     def forget(self, client: Closeable) -> None:
-        self._open.discard(client)
+        """``client`` is closed, or will be."""
+        self._open.pop(client, None)
 
     def stop(self) -> None:
         """End the loop after the clients still open."""
-        for client in list(self._open):
-            with contextlib.suppress(KohortError):
-                client.close()
+        for client, options in list(self._open.items()):
+            try:
+                client.close(**options)
+            except KohortError as error:
+                log.warning("a %s that was left open could not be closed: %s", type(client).__name__, error)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(EXIT_GRACE_S)
 

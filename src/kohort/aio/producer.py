@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.aio.delivery import Delivery, Owner
 from kohort.aio.driver import Driver
-from kohort.aio.io_thread import io_thread
+from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.system import system_rng
 from kohort.client.accumulate import REQUEST_OVERHEAD
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
@@ -50,10 +50,10 @@ class Producer:
         self._io = io_thread()
         self._owner = Owner(self._lock, self._io.thread_id)
         self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
-        self._driver.on_progress(lambda: _call_back(self._machine))
+        self._driver.on_progress(lambda: _call_back(self._machine, self._driver, self._lock))
         self._closed = False
         self._first_unkeyed = 0
-        self._io.close_at_exit(self)
+        self._io.close_at_exit(self, timeout_s=EXIT_GRACE_S)
 
     def send(
         self,
@@ -322,8 +322,8 @@ class AsyncProducer:
         if self._closed:
             raise UsageError("the producer is closed")
         if self._driver is None:
-            self._driver = Driver(self._machine.engine)
-            self._driver.on_progress(lambda: _call_back(self._machine))
+            driver = self._driver = Driver(self._machine.engine)
+            driver.on_progress(lambda: _call_back(self._machine, driver, contextlib.nullcontext()))
         return self._driver
 
     async def _wait_for_room(self, driver: Driver) -> None:
@@ -334,8 +334,11 @@ class AsyncProducer:
             raise self._machine.no_room(timeout_ms)
 
 
-def _call_back(machine: ProducerMachine) -> None:
-    """Tell those who wait for batches that are done; no lock is held here."""
+def _call_back(machine: ProducerMachine, driver: Driver, guard: contextlib.AbstractContextManager[Any]) -> None:
+    """Tell those who wait for batches that are done; callbacks run without the lock."""
+    if driver.failure is not None:
+        with guard:
+            machine.sender.abort(driver.failure)
     if machine.sender.completed:
         completed, machine.sender.completed = machine.sender.completed, []
         for batch in completed:

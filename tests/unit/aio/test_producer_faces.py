@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import socket
+import subprocess
+import sys
 import threading
 
 import pyarrow as pa
@@ -259,6 +261,29 @@ def test_clients_survive_a_broker_that_restarts(tmp_path):
     with kohort.Broker(data_dir=tmp_path, listen=f"127.0.0.1:{port}"):
         assert delivery.result(WAIT_S).offset == 1
         producer.close()
+
+
+def test_a_callback_that_fails_harms_nobody_else(admin, producer, caplog):
+    admin.create_topics({"harmless": 1})
+    delivery = producer.send("harmless", b"x")
+    delivery.add_done_callback(lambda _delivery: 1 / 0)
+
+    assert delivery.result(WAIT_S).offset == 0
+    assert producer.send("harmless", b"y").result(WAIT_S).offset == 1
+    assert "a delivery callback failed" in caplog.text
+
+
+def test_what_a_process_leaves_open_is_delivered_at_its_end(broker, admin):
+    admin.create_topics({"left-open": 1})
+    script = (
+        "import kohort\n"
+        f"producer = kohort.Producer(bootstrap_servers={broker.bootstrap!r}, linger_ms=60_000)\n"
+        "producer.send('left-open', b'x', partition=0)\n"
+    )
+
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
+
+    assert end_of(admin, "left-open") == 1
 
 
 def _in_child(bootstrap, inherited, results):

@@ -1,0 +1,169 @@
+"""The driver: sockets and time for an engine, and an end for everybody who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from kohort.aio.driver import Driver
+from kohort.client.io import Closed, Open, Opened, Received, Send, Tick
+from kohort.errors import KohortError
+
+
+class Engine:
+    """Does what its script says, and keeps what it was told."""
+
+    def __init__(self, script=lambda _given: ()) -> None:
+        self.script = script
+        self.told = []
+        self.wake_at_ms = None
+
+    def handle(self, given, now_ms):
+        self.told.append(given)
+        return self.script(given)
+
+    def close(self, now_ms):
+        return ()
+
+
+def run(story):
+    return asyncio.run(asyncio.wait_for(story, 60))
+
+
+def test_bytes_go_out_and_come_back():
+    async def story():
+        async def shout(reader, writer):
+            writer.write((await reader.read(100)).upper())
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(shout, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+
+        def script(given):
+            match given:
+                case Tick():
+                    return [Open(7, "127.0.0.1", port)]
+                case Opened(7):
+                    return [Send(7, [b"hello ", memoryview(b"there")])]
+            return ()
+
+        engine = Engine(script)
+        driver = Driver(engine)
+        driver.kick()
+        await driver.until(lambda: True if any(isinstance(told, Closed) for told in engine.told) else None)
+        await driver.close()
+        server.close()
+        return engine.told
+
+    assert run(story()) == [
+        Tick(),
+        Opened(7),
+        Received(7, b"HELLO THERE"),
+        Closed(7, "the broker closed the connection"),
+    ]
+
+
+def test_a_connection_that_cannot_be_made_is_told_as_closed():
+    async def story():
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            engine = Engine(lambda given: [Open(1, "127.0.0.1", port)] if isinstance(given, Tick) else ())
+            driver = Driver(engine)
+            driver.kick()
+            await driver.until(lambda: True if len(engine.told) > 1 else None)
+            await driver.close()
+            return engine.told
+
+    _, closed = run(story())
+    assert isinstance(closed, Closed)
+    assert closed.reason == "Connection refused"
+
+
+def test_several_kicks_before_the_engine_looks_are_one():
+    async def story():
+        engine = Engine()
+        driver = Driver(engine)
+        for _ in range(10):
+            driver.kick()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await driver.close()
+        return engine.told
+
+    assert run(story()) == [Tick()]
+
+
+def test_the_engine_is_woken_when_it_asked_to_be():
+    async def story():
+        engine = Engine()
+        driver = Driver(engine)
+
+        def once(_given):
+            engine.wake_at_ms = driver.clock.now_ms() + 20 if len(engine.told) == 1 else None
+            return ()
+
+        engine.script = once
+        driver.kick()
+        found = await driver.until(lambda: True if len(engine.told) == 2 else None, 30_000)
+        await driver.close()
+        return found
+
+    assert run(story()) is True
+
+
+def test_waiting_ends_with_its_time_and_with_the_driver():
+    async def story():
+        driver = Driver(Engine())
+        late = await driver.until(lambda: None, 10)
+        waiting = asyncio.ensure_future(driver.until(lambda: None))
+        await asyncio.sleep(0)
+        await driver.close()
+        return late, await waiting
+
+    assert run(story()) == (None, None)
+
+
+def test_what_the_condition_raises_reaches_who_waits():
+    async def story():
+        engine = Engine()
+        driver = Driver(engine)
+
+        def condition():
+            if engine.told:
+                raise KohortError("hopeless")
+
+        try:
+            await driver.until(condition, 30_000)
+        finally:
+            await driver.close()
+
+    with pytest.raises(KohortError, match="hopeless"):
+        run(story())
+
+
+def test_a_defect_in_a_machine_is_told_to_everybody_who_waits_now_or_later():
+    async def story():
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+
+        def broken(_given):
+            raise ZeroDivisionError("planted")
+
+        driver = Driver(Engine(broken))
+        steps = []
+        driver.on_progress(lambda: steps.append(driver.failure))
+        errors = []
+        for _ in range(2):
+            try:
+                await driver.until(lambda: None, 30_000)
+            except KohortError as error:
+                errors.append(str(error))
+        await driver.close()
+        return errors, steps
+
+    errors, steps = run(story())
+    assert errors == ["a defect in kohort ended this client: ZeroDivisionError: planted"] * 2
+    assert steps[0] is not None, "listeners hear of it too, so that they can fail what they hold"
