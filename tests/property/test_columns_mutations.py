@@ -1,4 +1,4 @@
-"""Whatever is done to the bytes of a batch, the kernels and the plain reader agree, and nothing but CorruptRecord leaves."""
+"""Whatever is done to the bytes of a batch, kernels and plain reader agree, and nothing but CorruptRecord leaves."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def mutated(data: bytes, changes: list[tuple[int, int]], first: int) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(lots, min_size=1, max_size=3), st.sampled_from(Codec), mutations, st.integers(0, 8), st.integers(0, 30))
 def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt(lot, codec, changes, start, length):
     parts, base = [], 0
@@ -113,7 +113,7 @@ def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt
     assert by_arrow(damaged, start, stop) == without_epochs(expected)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(lots, mutations)
 def test_any_record_bytes_changed_under_a_sound_header_are_read_alike_or_found_corrupt(lot, changes):
     damaged = mutated(build_batch(lot), changes, HEADER_BYTES)

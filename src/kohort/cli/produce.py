@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.input_lines import InputError, LineFormat, read_lines
+from kohort.cli.input_lines import InputError, Line, LineFormat, Skip, read_lines
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_topics, pairs, set_option
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
-    from kohort import Producer
     from kohort.aio.delivery import Delivery
 
 HELP = """Send each line of FILES, or of stdin, to TOPIC as a record; what went where is told on stderr.
@@ -83,27 +82,32 @@ def produce(
 
     with Admin({"bootstrap.servers": options["bootstrap.servers"]}) as admin:
         admin.describe_cluster(timeout_ms=ADMIN_MS)  # nobody there: said before the first line is read
-    tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
+    with Producer(options) as producer:
+        tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
 
-    def bad_line(error: InputError) -> None:
-        if on_error == "fail":
-            raise error
-        tally.skipped += 1
-        click.echo(f"skipped {error}", err=True)
+        def bad_line(error: InputError) -> None:
+            if on_error == "fail":
+                raise error
+            tally.skipped += 1
+            click.echo(f"skipped {error}", err=True)
 
-    try:
-        with Producer(options) as producer:
+        try:
             for name in files or ("-",):
-                with ExitStack() as stack:
-                    file = opened(name, stack)
-                    shown = "<stdin>" if name == "-" else name
-                    for key, value in read_lines(file, shown, form, bad_line):
-                        delivery = producer.send(topic, value, key, partition=partition, headers=fixed)
-                        tally.sent_one(delivery)
-            tally.flush(producer)
-    finally:
-        tally.close(quiet=quiet)
+                for key, value in lines_of(name, form, bad_line):
+                    tally.sent_one(producer.send(topic, value, key, partition=partition, headers=fixed))
+            producer.flush()
+        finally:
+            tally.close(quiet=quiet)
     tally.raise_failure()
+
+
+def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[Line]:
+    """The records of a file, or of stdin for ``-``."""
+    if name == "-":
+        yield from read_lines(sys.stdin.buffer, "<stdin>", form, bad_line)
+        return
+    with Path(name).open("rb") as file:
+        yield from read_lines(file, name, form, bad_line)
 
 
 def line_format(kind: str, key_separator: str | None, key_field: str | None, null_value: str | None) -> LineFormat:
@@ -120,13 +124,6 @@ def line_format(kind: str, key_separator: str | None, key_field: str | None, nul
         raise click.UsageError("--key-separator is empty")
     separator = None if key_separator is None else key_separator.encode()
     return LineFormat(kind, separator, key_field, None if null_value is None else null_value.encode())
-
-
-def opened(name: str, stack: ExitStack) -> BinaryIO:
-    """The file, or stdin for ``-``."""
-    if name == "-":
-        return sys.stdin.buffer
-    return stack.enter_context(Path(name).open("rb"))
 
 
 class Tally:
@@ -158,9 +155,6 @@ class Tally:
             with self._lock:
                 self.failed += 1
                 self.first_failure = self.first_failure or error
-
-    def flush(self, producer: Producer) -> None:
-        producer.flush()
 
     def raise_failure(self) -> None:
         """Raise the first failure, with how many there were."""

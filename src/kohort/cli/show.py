@@ -23,14 +23,18 @@ def print_json(kind: str, content: dict[str, Any]) -> None:
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """A table. Numbers are set to the right; None is ``-``."""
     cells = [[cell(value) for value in row] for row in rows]
-    numeric = [
-        bool(rows) and all(isinstance(row[i], (*NUMBERS, type(None))) for row in rows) for i in range(len(columns))
-    ]
+    numeric = [is_numeric([row[i] for row in rows]) for i in range(len(columns))]
     if sys.stdout.isatty():
         _print_rich(columns, cells, numeric)
     else:
         for line in plain_lines(columns, cells, numeric):
             click.echo(line)
+
+
+def is_numeric(column: Sequence[Any]) -> bool:
+    """Whether there is nothing but numbers, and at least one."""
+    present = [value for value in column if value is not None]
+    return bool(present) and all(isinstance(value, NUMBERS) for value in present)
 
 
 def plain_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> list[str]:

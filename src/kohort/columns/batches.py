@@ -7,9 +7,9 @@ decompresses into bounded buffers; what lies inside a stretch is for the record 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, NoReturn
 
 from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
@@ -42,6 +42,16 @@ class Place:
     def corrupt(self, problem: str, offset: int) -> CorruptRecord:
         """The error that names this place."""
         return CorruptRecord(problem, topic=self.topic, partition=self.partition, offset=offset)
+
+
+def raise_first(error: CorruptRecord, place: Place, read: Callable[[Place], object]) -> NoReturn:
+    """Raise ``error``, or the fault of an earlier batch, which a reader of many batches at once may meet after it.
+
+    So the records before the offset that the error names are good, and can be had.
+    """
+    if error.offset > place.start_offset:
+        read(replace(place, end_offset=error.offset))
+    raise error
 
 
 def sections(

@@ -7,6 +7,7 @@ page faults). Headers take a second walk, on request only.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -16,16 +17,15 @@ import pyarrow.compute as pc
 import pyarrow.types as is_type
 
 from kohort.columns import kernels, scan
-from kohort.columns.batches import Place
+from kohort.columns.batches import Place, raise_first
 from kohort.columns.problems import PROBLEMS, Problem
 from kohort.columns.schema import check_schema, column_of, is_text, is_wide, record_schema
-from kohort.columns.table import SectionTable, section_tables
-from kohort.errors import UsageError
+from kohort.columns.table import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
+from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 INT32_MAX: Final = (1 << 31) - 1
-CHUNK_BYTES: Final = 64 << 20
 
 
 def decode_batches(
@@ -48,12 +48,21 @@ def decode_batches(
     ``buf`` must not change meanwhile. Raises CorruptRecord, with topic, partition and the offset of the bad batch; the
     records before it are had by asking again with that offset as ``end_offset``.
     """
-    schema = wanted_schema(schema, columns)
-    place = Place(topic, partition, start_offset, end_offset)
-    tables = section_tables(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
-    batches = [record_batch(table, schema) for table in tables]
-    assert len(batches) <= 1, "without a limit there is one table"
-    return batches[0] if batches else empty(schema)
+    chunks = decode_chunks(
+        buf,
+        topic=topic,
+        partition=partition,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        schema=schema,
+        columns=columns,
+        check_crcs=check_crcs,
+        max_batch_bytes=max_batch_bytes,
+        aborted=aborted,
+        chunk_bytes=NO_LIMIT,
+    )
+    (whole,) = list(chunks) or [empty(wanted_schema(schema, columns))]
+    return whole
 
 
 def decode_chunks(
@@ -72,19 +81,25 @@ def decode_chunks(
 ) -> Iterator[pa.RecordBatch]:
     """As ``decode_batches``, in as many RecordBatches as it takes for none to hold much more than ``chunk_bytes``: for
     buffers that decompress to more than should be in memory at once. Empty ones are left out."""
-    schema = wanted_schema(schema, columns)
+    fields = wanted_schema(schema, columns)
+    options: dict[str, Any] = {
+        "check_crcs": check_crcs,
+        "max_batch_bytes": max_batch_bytes,
+        "aborted": tuple(aborted),
+        "chunk_bytes": chunk_bytes,
+    }
+
+    def chunks(place: Place) -> Iterator[pa.RecordBatch]:
+        for table in section_tables(buf, place, **options):
+            batch = record_batch(table, fields)
+            if batch.num_rows:
+                yield batch
+
     place = Place(topic, partition, start_offset, end_offset)
-    for table in section_tables(
-        buf,
-        place,
-        check_crcs=check_crcs,
-        max_batch_bytes=max_batch_bytes,
-        aborted=aborted,
-        chunk_bytes=chunk_bytes,
-    ):
-        batch = record_batch(table, schema)
-        if batch.num_rows:
-            yield batch
+    try:
+        yield from chunks(place)
+    except CorruptRecord as error:
+        raise_first(error, place, lambda before: deque(chunks(before), maxlen=0))
 
 
 def wanted_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa.Schema:

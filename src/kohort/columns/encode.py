@@ -95,34 +95,6 @@ def encode_partitions(
             yield EncodedBatch(number, records, assembled(body, records, base_time, max_time, codec, 0))
 
 
-def encode_table(
-    table: pa.Table | pa.RecordBatch,
-    *,
-    partitions: int,
-    batch_bytes: int = BATCH_BYTES,
-    codec: Codec = Codec.NONE,
-    timestamp_ms: int = -1,
-    first_unkeyed: int = 0,
-) -> Iterator[EncodedBatch]:
-    """``encode_partitions`` of a table with the columns key, value, timestamp, headers, partition, as far as it has
-    them; ``value`` it must have."""
-    if "value" not in table.schema.names:
-        raise UsageError(f"a column 'value' is needed; there are {', '.join(table.schema.names)}")
-    given = {name: table.column(name) for name in ENCODED if name in table.schema.names}
-    return encode_partitions(
-        given.get("key"),
-        given["value"],
-        given.get("timestamp"),
-        given.get("headers"),
-        partition=given.get("partition"),
-        partitions=partitions,
-        batch_bytes=batch_bytes,
-        codec=codec,
-        timestamp_ms=timestamp_ms,
-        first_unkeyed=first_unkeyed,
-    )
-
-
 def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
     """The batch under an idempotent producer's name and number: both lie under the CRC, so that is made anew."""
     stamped = bytearray(batch)
@@ -329,4 +301,3 @@ def null_in_use(names: pa.Array, starts: Any, ends: Any) -> bool:
 
 SORTED_FAST: Final = 32_767
 """numpy sorts 16-bit numbers by radix, in place of comparing."""
-ENCODED: Final = ("key", "value", "timestamp", "headers", "partition")

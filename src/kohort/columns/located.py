@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from kohort.columns import kernels, scan
-from kohort.columns.batches import Place
+from kohort.columns.batches import Place, raise_first
 from kohort.columns.plain import Broken, headers_at
 from kohort.columns.problems import PROBLEMS
-from kohort.columns.table import SectionTable, address_of, section_tables
+from kohort.columns.table import CHUNK_BYTES, SectionTable, address_of, section_tables
+from kohort.errors import CorruptRecord
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
 
@@ -24,12 +25,27 @@ def located_records(
     buf: Buffer, place: Place, *, check_crcs: bool, max_batch_bytes: int, aborted: Iterable[tuple[int, int]]
 ) -> list[Record]:
     """As ``records.records_of``."""
+    options: dict[str, Any] = {
+        "check_crcs": check_crcs,
+        "max_batch_bytes": max_batch_bytes,
+        "aborted": tuple(aborted),
+    }
     out: list[Record] = []
-    for table in section_tables(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted):
-        noted = np.empty((kernels.ROOM, table.room), np.int64)
-        table.walked({array: noted[array].ctypes.data for array in range(kernels.ROOM)})
-        for first, rows, data, kind, epoch in runs(table):
-            out += run_records(table, noted[:, first : first + rows], first, data, kind, epoch)
+    try:
+        for table in section_tables(buf, place, **options, chunk_bytes=CHUNK_BYTES):
+            out += table_records(table)
+    except CorruptRecord as error:
+        raise_first(error, place, lambda before: located_records(buf, before, **options))
+    return out
+
+
+def table_records(table: SectionTable) -> list[Record]:
+    """The wanted records of a table."""
+    out: list[Record] = []
+    noted = np.empty((kernels.ROOM, table.room), np.int64)
+    table.walked({array: noted[array].ctypes.data for array in range(kernels.ROOM)})
+    for first, rows, data, kind, epoch in runs(table):
+        out += run_records(table, noted[:, first : first + rows], first, data, kind, epoch)
     return out
 
 

@@ -6,13 +6,13 @@ batch, before a byte is read or sliced (facts 6.1).
 
 from __future__ import annotations
 
-from kohort.columns.batches import INT64_MAX, Place, Section
+from kohort.columns.batches import Place, Section
 from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
 from kohort.wire.varints import LONGEST
 
-INT64_MIN = -(1 << 63)
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 class Broken(Exception):
@@ -27,7 +27,6 @@ def read_section(section: Section, place: Place, out: list[Record]) -> None:
     header = section.header
     data = section.data if isinstance(section.data, bytes) else bytes(section.data[section.start : section.end])
     at, end = (section.start, section.end) if isinstance(section.data, bytes) else (0, section.end - section.start)
-    stop_offset = INT64_MAX if place.end_offset is None else place.end_offset
     for index in range(header.record_count):
         try:
             length, at = varint(data, at, end)
@@ -37,14 +36,14 @@ def read_section(section: Section, place: Place, out: list[Record]) -> None:
         except Broken as broken:
             raise corrupt(broken.problem, index, header.base_offset, place) from None
         at += length
-        if place.start_offset <= record.offset < stop_offset:
+        if record is not None:
             out.append(record)
     if at != end:
         raise corrupt(Problem.TRAILING_BYTES, header.record_count, header.base_offset, place)
 
 
-def read_record(data: bytes, at: int, end: int, section: Section, place: Place) -> Record:
-    """One record, which must fill ``data[at:end]``."""
+def read_record(data: bytes, at: int, end: int, section: Section, place: Place) -> Record | None:
+    """One record, which must fill ``data[at:end]``; None for one that is not wanted, but checked all the same."""
     header = section.header
     if at >= end:
         raise Broken(Problem.TRUNCATED)
@@ -61,14 +60,17 @@ def read_record(data: bytes, at: int, end: int, section: Section, place: Place) 
     headers, at = read_headers(data, at, end)
     if at != end:
         raise Broken(Problem.RECORD_NOT_FILLED)
+    offset = header.base_offset + offset_delta
+    if offset < place.start_offset or (place.end_offset is not None and offset >= place.end_offset):
+        return None
     return Record(
         place.topic,
         place.partition,
-        header.base_offset + offset_delta,
+        offset,
         timestamp_ms,
         key,
         value,
-        headers,
+        named(headers),
         header.timestamp_type,
         header.partition_leader_epoch,
     )
@@ -96,29 +98,34 @@ def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes 
     return data[at : at + length], at + length
 
 
-def read_headers(data: bytes, at: int, end: int) -> tuple[list[Header], int]:
+def read_headers(data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, bytes | None]], int]:
     """The headers of one record; a count is checked against the bytes left (two each) before it is used."""
     count, at = varint(data, at, end)
     if count == 0:
         return [], at
     if count < 0 or count * 2 > end - at:
         raise Broken(Problem.HEADER_COUNT)
-    headers: list[Header] = []
+    headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         name, at = read_bytes(data, at, end, Problem.HEADER_KEY)
         value, at = read_bytes(data, at, end, Problem.HEADER_VALUE)
         if name is None:
             raise Broken(Problem.HEADER_KEY)
-        try:
-            headers.append((name.decode(), value))
-        except UnicodeDecodeError:
-            raise Broken(Problem.HEADER_TEXT) from None
+        headers.append((name, value))
     return headers, at
+
+
+def named(headers: list[tuple[bytes, bytes | None]]) -> list[Header]:
+    """Headers with their names as text."""
+    try:
+        return [(name.decode(), value) for name, value in headers]
+    except UnicodeDecodeError:
+        raise Broken(Problem.HEADER_TEXT) from None
 
 
 def headers_at(data: Buffer, at: int, end: int) -> list[Header]:
     """The headers that begin at ``at``, of a record whose lengths a kernel has already checked."""
-    return read_headers(bytes(data[at:end]), 0, end - at)[0]
+    return named(read_headers(bytes(data[at:end]), 0, end - at)[0])
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:

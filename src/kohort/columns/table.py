@@ -23,6 +23,8 @@ from kohort.wire.record_batch import CRC_STARTS_AT, parse_batch_header
 
 CRC_AT: Final = 17
 NO_LIMIT: Final = INT64_MAX
+CHUNK_BYTES: Final = 64 << 20
+"""How much is decompressed at a time, where the caller takes results in pieces."""
 
 
 SMALLEST_RECORD: Final = 7
@@ -72,24 +74,19 @@ def section_tables(
     aborted: Iterable[tuple[int, int]] = (),
     chunk_bytes: int = NO_LIMIT,
 ) -> Iterator[SectionTable]:
-    """Tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``. A corrupt
-    batch is raised after the table of those before it, so that whoever walks each table meets the first fault first."""
+    """Tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``."""
     aborted = tuple(aborted)
     rows = None if aborted else scanned(buf, place)
     if rows is None:
         found = sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
         yield from gathered(map(row_of, found), place, chunk_bytes)
         return
-    error = None
     if check_crcs:
-        good, error = count_good(buf, rows, place)
-        rows = rows[:good]
+        check_all(buf, rows, place)
     if rows[:, scan.CODEC].any() or int(rows[:, scan.LENGTH].sum()) > chunk_bytes:
         yield from gathered((decompressed(buf, row, place, max_batch_bytes) for row in rows), place, chunk_bytes)
     elif len(rows):
         yield SectionTable(rows, place, [buf] * len(rows))
-    if error is not None:
-        raise error
 
 
 def scanned(buf: Buffer, place: Place) -> Any:
@@ -106,17 +103,13 @@ def scanned(buf: Buffer, place: Place) -> Any:
     return rows
 
 
-def count_good(buf: Buffer, rows: Any, place: Place) -> tuple[int, CorruptRecord | None]:
-    """How many batches of the table have the right CRC before the first that has not, and the error for that."""
+def check_all(buf: Buffer, rows: Any, place: Place) -> None:
+    """Check the CRC of every batch in the table."""
     view = memoryview(buf)
-    for i, (at, size) in enumerate(rows[:, scan.BATCH_AT : scan.BATCH_SIZE + 1].tolist()):
+    for at, size in rows[:, scan.BATCH_AT : scan.BATCH_SIZE + 1].tolist():
         stated = int.from_bytes(view[at + CRC_AT : at + CRC_STARTS_AT], "big")
         if crc32c.crc32c(view[at + CRC_STARTS_AT : at + size]) != stated:
-            try:
-                checked(buf, at, parse_batch_header(buf, at), place)
-            except CorruptRecord as error:
-                return i, error
-    return len(rows), None
+            checked(buf, at, parse_batch_header(buf, at), place)
 
 
 def decompressed(buf: Buffer, row: Any, place: Place, max_batch_bytes: int) -> tuple[Any, Buffer]:
@@ -145,16 +138,8 @@ def gathered(found: Iterable[tuple[Any, Buffer]], place: Place, chunk_bytes: int
     """Rows in tables of at least ``chunk_bytes`` each, but for the last."""
     rows: list[Any] = []
     buffers: list[Buffer] = []
-    size, error = 0, None
-    found = iter(found)
-    while True:
-        try:
-            row, data = next(found)
-        except StopIteration:
-            break
-        except CorruptRecord as corrupt_batch:
-            error = corrupt_batch
-            break
+    size = 0
+    for row, data in found:
         rows.append(row)
         buffers.append(data)
         size += int(row[scan.LENGTH])
@@ -163,8 +148,6 @@ def gathered(found: Iterable[tuple[Any, Buffer]], place: Place, chunk_bytes: int
             rows, buffers, size = [], [], 0
     if rows:
         yield SectionTable(np.array(rows), place, buffers)
-    if error is not None:
-        raise error
 
 
 def address_of(buf: Buffer) -> int:

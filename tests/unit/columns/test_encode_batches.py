@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kohort.client.partitioner import murmur2
-from kohort.columns.encode import encode_batch, encode_partitions, encode_table, with_producer
+from kohort.columns.encode import encode_batch, encode_partitions, with_producer
 from kohort.columns.records import records_of
 from kohort.errors import UsageError
 from kohort.wire.compression import Codec
@@ -147,30 +147,30 @@ def test_rows_without_key_fill_one_partitions_batch_after_anothers():
 
 
 def test_a_partition_column_overrules_the_key_where_it_is_not_null():
-    table = pa.table(
-        {"key": [b"a"] * 4, "value": ["1", "2", "3", "4"], "partition": pa.array([3, None, 0, 3], pa.int32())}
-    )
+    partition = pa.array([3, None, 0, 3], pa.int32())
     of_key = (murmur2(b"a") & 0x7FFFFFFF) % 4
 
-    found = [(b.partition, r[3]) for b in encode_table(table, partitions=4) for r in read(b.data)]
+    batches = encode_partitions([b"a"] * 4, ["1", "2", "3", "4"], partition=partition, partitions=4)
 
+    found = [(batch.partition, r[3]) for batch in batches for r in read(batch.data)]
     assert sorted(found) == sorted([(3, b"1"), (of_key, b"2"), (0, b"3"), (3, b"4")])
 
 
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        ({"key": [1, 2], "value": [b"a", b"b"]}, "column 'key' is int64; it can be binary or text"),
-        ({"key": [b"a", b"b"]}, "a column 'value' is needed; there are key"),
-        ({"value": [b"a"], "timestamp": ["noon"]}, "column 'timestamp' is string"),
-        ({"value": [b"a"], "headers": [[1]]}, "column 'headers' is list"),
-        ({"value": [b"a"], "partition": [4]}, "partition 4 does not exist; the topic has 4"),
-        ({"value": [b"a"], "partition": [-1]}, "partition -1 does not exist"),
+        ({"keys": pa.array([1])}, "column 'key' is int64; it can be binary or text"),
+        ({"timestamps": pa.array(["noon"])}, "column 'timestamp' is string"),
+        ({"headers": pa.array([[1]])}, "column 'headers' is list"),
+        ({"partition": [4]}, "partition 4 does not exist; the topic has 4"),
+        ({"partition": [-1]}, "partition -1 does not exist"),
+        ({"partition": [1, 2]}, "column 'partition' has not the 1 rows of the others"),
+        ({"partition": pa.array(["1"])}, "column 'partition' is string; it can be an integer"),
     ],
 )
 def test_columns_that_cannot_be_records_are_refused_with_the_reason(columns, problem):
     with pytest.raises(UsageError, match=problem):
-        list(encode_table(pa.table(columns), partitions=4))
+        list(encode_partitions(**({"keys": [b"k"], "values": [b"a"]} | columns), partitions=4))
 
 
 def test_columns_of_different_lengths_and_nameless_headers_are_refused():
