@@ -133,6 +133,27 @@ class UvarintTable(dict[int, bytes]):
 UVARINTS: Final = UvarintTable((value, uvarint_bytes(value)) for value in range(2048))
 
 
+# ---------------------------------------------------------------- arrays of numbers
+
+
+class ArrayLayouts(dict[int, struct.Struct]):
+    """The layout of so many numbers of one kind; those of short arrays are kept."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__()
+        self.code = code
+
+    def __missing__(self, count: int) -> struct.Struct:
+        layout = struct.Struct(f">{count}{self.code}")
+        if count <= KEPT_LAYOUTS:
+            self[count] = layout
+        return layout
+
+
+KEPT_LAYOUTS: Final = 256
+ARRAY_LAYOUTS: Final = {code: ArrayLayouts(code) for code in "bhHiq?"}
+
+
 # ---------------------------------------------------------------- what a version holds
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.wire.generate import (
+    ARRAY_LAYOUTS,
     Malformed,
     Source,
     join,
@@ -47,7 +48,6 @@ class _ReaderSource(Source):
             "short": _short,
             "int16": _int16,
             "int32": _int32,
-            "unpack_from": struct.unpack_from,
             "new": object.__new__,
         }
         super().__init__(f"read_{message.__name__}_v{version}", "b, p, n", scope)
@@ -144,8 +144,9 @@ class _ReaderSource(Source):
         self.length(depth, spec, path)
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, f"if l < 0 or l > (n - p) // {max(element, 1)}: raise short('count', l, n - p)")
-        if isinstance(spec.of, FieldSpec) and spec.of.kind == "fixed" and len(spec.of.code) == 1:
-            self.add(path, depth, f"{target} = list(unpack_from('>%d{spec.of.code}' % l, b, p))", f"p += l * {element}")
+        if isinstance(spec.of, FieldSpec) and spec.of.code in ARRAY_LAYOUTS:
+            layouts = self.bind("L", ARRAY_LAYOUTS[spec.of.code])
+            self.add(path, depth, f"{target} = list({layouts}[l].unpack_from(b, p))", f"p += l * {element}")
             return
         items, index, item = self.new("a"), self.new("i"), self.new("m")
         self.add(path, depth, f"{items} = []", f"for {index} in range(l):")

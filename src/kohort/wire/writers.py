@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kohort.wire.generate import (
+    ARRAY_LAYOUTS,
     UVARINTS,
     Line,
     Malformed,
@@ -41,7 +42,6 @@ class _WriterSource(Source):
             "V": UVARINTS,
             "int16": _int16,
             "int32": _int32,
-            "pack": struct.pack,
         }
         super().__init__(f"write_{message.__name__}_v{version}", "m, w", scope)
         self.version = version
@@ -114,36 +114,21 @@ class _WriterSource(Source):
         return f"int16({length})" if spec.kind == "string" else f"int32({length})"
 
     def sized(self, depth: int, spec: FieldSpec, source: str, path: str) -> None:
-        """A string, bytes or records."""
-        x = self.new("x")
+        """A string, bytes or records: its length, then itself. Records may be several buffers; each goes as it is."""
+        x, size = self.new("x"), self.new("y")
+        several = spec.kind == "records"
         self.add(path, depth, f"{x} = {source}")
-        size = f"len({x})"
         if self.version in spec.nullable:
-            size = self.new("y")
-            null = self.bind("N", b"\x00" if self.flexible else b"\xff" * (2 if spec.kind == "string" else 4))
-            self.add(path, depth, f"if {x} is None: {size} = {null}; {x} = b''", "else:")
-            inner = depth + 1
-        else:
-            inner = depth
+            nothing = "()" if several else "b''"
+            self.add(path, depth, f"if {x} is None: {size} = {self.length(spec, '-1')}; {x} = {nothing}", "else:")
+            depth += 1
         if spec.kind == "string":
-            self.add(path, inner, f"{x} = {x}.encode()")
-        elif spec.kind == "records":
-            self.records(depth, inner, spec, x, size, path)
-            return
-        if inner > depth:
-            self.add(path, inner, f"{size} = {self.length(spec, f'len({x})')}")
-            self.put(path, size, x)
-        else:
-            self.put(path, self.length(spec, size), x)
-
-    def records(self, depth: int, inner: int, spec: FieldSpec, x: str, size: str, path: str) -> None:
-        """One buffer, or a list of them: each goes out as it is."""
-        total = self.new("y")
-        self.add(path, inner, f"if type({x}) is not list: {x} = ({x},)")
-        self.add(path, inner, f"{total} = {self.length(spec, f'sum(map(len, {x}))')}")
-        if inner > depth:
-            self.add(path, inner, f"{size} = {total}")
-        self.put(path, size if inner > depth else total, f"*{x}")
+            self.add(path, depth, f"{x} = {x}.encode()")
+        elif several:
+            self.add(path, depth, f"if type({x}) is not list: {x} = ({x},)")
+        length = f"sum(map(len, {x}))" if several else f"len({x})"
+        self.add(path, depth, f"{size} = {self.length(spec, length)}")
+        self.put(path, size, f"*{x}" if several else x)
 
     def nested(self, depth: int, spec: FieldSpec, source: str, path: str) -> None:
         assert isinstance(spec.of, type)
@@ -172,8 +157,8 @@ class _WriterSource(Source):
     def elements(self, depth: int, spec: FieldSpec, x: str, path: str) -> None:
         self.put(path, self.length(spec, f"len({x})"))
         of = spec.of
-        if isinstance(of, FieldSpec) and of.kind == "fixed" and len(of.code) == 1:
-            self.put(path, f"pack('>%d{of.code}' % len({x}), *{x})")
+        if isinstance(of, FieldSpec) and of.code in ARRAY_LAYOUTS:
+            self.put(path, f"{self.bind('L', ARRAY_LAYOUTS[of.code])}[len({x})].pack(*{x})")
             return
         self.flush(depth)
         index, item = self.new("i"), self.new("m")
