@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def end_of(admin, topic, partition=0):
     return admin.list_offsets({tp: "latest"})[tp].offset
 
 
+def eventually(holds):
+    """A broker of Kafka's learns of a change from its controller a moment later."""
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.05)
+
+
 def test_topics_are_created_described_grown_and_deleted(admin):
     created = admin.create_topics([NewTopic("life", 2, 1, {"retention.ms": "1234567"})])
     assert created["life"].partitions == 2
@@ -52,14 +61,14 @@ def test_topics_are_created_described_grown_and_deleted(admin):
         admin.create_topics({"life": 2})
 
     admin.create_partitions({"life": 3})
-    assert len(admin.describe_topics(["life"])["life"].partitions) == 3
+    eventually(lambda: len(admin.describe_topics(["life"])["life"].partitions) == 3)
     resource = ConfigResource("topic", "life")
     assert admin.describe_configs([resource])[resource]["retention.ms"].value == "1234567"
     admin.alter_configs({resource: {"retention.ms": None}})
-    assert admin.describe_configs([resource])[resource]["retention.ms"].is_default
+    eventually(lambda: admin.describe_configs([resource])[resource]["retention.ms"].is_default)
 
     admin.delete_topics(["life"])
-    assert "life" not in [listing.name for listing in admin.list_topics()]
+    eventually(lambda: "life" not in [listing.name for listing in admin.list_topics()])
     assert admin.describe_topics(["life"]).errors["life"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
