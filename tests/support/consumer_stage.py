@@ -78,7 +78,8 @@ class User:
         return [record.value for record in self.records]
 
     def leave(self) -> Promise[None]:
-        """What unsubscribe() does."""
+        """What unsubscribe() does; there is nothing to poll for after it."""
+        self.alive = False
         callback = self.machine.prepare_leave()
         if callback is not None:
             self.told.append((callback.kind, names(callback.partitions)))

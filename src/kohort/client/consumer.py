@@ -25,7 +25,7 @@ from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, Rebalance
 from kohort.client.resets import Resets
 from kohort.client.source import RequestSource
-from kohort.client.subscription import SubscriptionState
+from kohort.client.subscription import Mode, SubscriptionState
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -110,7 +110,9 @@ class ConsumerMachine:
     # Polling
 
     def enter_poll(self, now_ms: int) -> None:
-        """The user polls: what was handed out before is done with."""
+        """The user polls: what was handed out before is done with. Raises UsageError if there is nothing to read."""
+        if self.subscription.mode is Mode.NONE:
+            raise UsageError("there is nothing to poll: subscribe() to topics or assign() partitions first")
         if self._group is not None:
             self._group.membership.clocks.enter_poll()
             self._group.commits.auto_commit(now_ms)
@@ -242,9 +244,13 @@ class ConsumerMachine:
         if offsets is None:
             return commits.commit_positions(self.subscription.assigned, deadline_ms)
         for partition, offset in offsets.items():
+            if not isinstance(offset, OffsetAndMetadata):
+                raise UsageError(
+                    f"commit: {partition} needs OffsetAndMetadata({offset!r}), not {type(offset).__name__}"
+                )
             if offset.offset < 0:
                 raise UsageError(f"commit: offset {offset.offset} of {partition} is negative")
-        return commits.commit(offsets, deadline_ms)
+        return commits.commit({TopicPartition(*p): o for p, o in offsets.items()}, deadline_ms)
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
         return self.group.committed.committed(partitions, deadline_ms)

@@ -122,7 +122,7 @@ class Rebalance:
         if membership.state not in (MemberState.UNJOINED, MemberState.STABLE):
             return False
         if self._joined_topics is None:
-            if subscription.mode is Mode.PATTERN and self._metadata.refresh_pending:
+            if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
                 return False  # which topics match is about to be known
             membership.request_rejoin("the consumer subscribed")
         elif membership.state is MemberState.UNJOINED:

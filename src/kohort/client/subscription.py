@@ -45,6 +45,7 @@ class SubscriptionState:
         self._pattern: re.Pattern[str] | None = None
         self._exclude_internal = exclude_internal_topics
         self._matched_version = -1
+        self._pattern_version = -1
 
     # What the user wants
 
@@ -62,6 +63,7 @@ class SubscriptionState:
         self._set_mode(Mode.PATTERN)
         self._pattern = pattern
         self._matched_version = -1
+        self._pattern_version = self._metadata.version
         self.want_metadata()
         self.match_pattern()
 
@@ -97,6 +99,12 @@ class SubscriptionState:
         changed = matched != self.topics
         self.topics = matched
         return changed
+
+    @property
+    def pattern_was_matched(self) -> bool:
+        """Whether the cluster's topics were known when the pattern was last looked at."""
+        answered = self._metadata.version > self._pattern_version or not self._metadata.refresh_pending
+        return bool(self.topics) or answered
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether an assignment fits what the user wants now: it may have changed since the join."""

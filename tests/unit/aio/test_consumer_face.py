@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ from kohort import (
 )
 from kohort.wire.record_batch import NewRecord, build_batch
 
-DEADLINE_S = 60
+DEADLINE_S = 100
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,7 @@ class Worker(threading.Thread):
         self.seen: list[int] = []
         self.stopping = False
         self.failure: Exception | None = None
-        options = {"session_timeout_ms": 4000, "heartbeat_interval_ms": 100, "enable_auto_commit": True, **options}
+        options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200, "enable_auto_commit": True, **options}
         self.consumer = make(**options)
         self.consumer.subscribe(topic, listener=self)
         self.start()
@@ -132,11 +133,23 @@ class Worker(threading.Thread):
         self.owned = set()
 
 
+@pytest.fixture
+def workers() -> Iterator[list[Worker]]:
+    """Filled by the test; whatever happens, they stop."""
+    made: list[Worker] = []
+    yield made
+    for worker in made:
+        worker.stopping = True
+    for worker in made:
+        worker.join(DEADLINE_S)
+
+
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
-def test_three_threads_share_one_dies_one_resumes(producer, consumer, topic, strategy):
-    make = lambda **options: consumer(partition_assignment_strategy=strategy, **options)  # noqa: E731
+def test_three_threads_share_one_dies_one_resumes(producer, consumer, workers, topic, strategy):
+    make = functools.partial(consumer, partition_assignment_strategy=strategy)
     send(producer, topic, 60)
-    workers = [Worker(make, topic) for _ in range(3)]
+    workers += [Worker(make, topic) for _ in range(3)]
     until(
         lambda: (
             sorted(n for w in workers for n in w.owned) == list(range(6)) and all(len(w.owned) == 2 for w in workers)
@@ -353,6 +366,9 @@ def test_without_a_policy_and_without_a_commit_the_user_decides(producer, consum
 
 def test_nobody_at_the_address_is_a_timeout_that_says_so():
     with kohort.Consumer(bootstrap_servers="127.0.0.1:1", group_id="g") as reader:
+        with pytest.raises(UsageError, match=r"subscribe\(\) to topics or assign\(\) partitions first"):
+            reader.poll()
+        reader.subscribe("t")
         assert reader.poll(100) == []
         with pytest.raises(ApiTimeout):
             reader.committed([TopicPartition("t", 0)], timeout_ms=300)
