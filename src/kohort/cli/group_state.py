@@ -12,7 +12,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort import Admin
+    from kohort.aio.admin import Admin
     from kohort.client.admin_model import GroupDescription, MemberDescription
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -52,7 +53,7 @@ def confirm(question: str, *, yes: bool) -> None:
     """Ask before something is destroyed; where nobody can be asked, --yes must have been given."""
     if yes:
         return
-    if not click.get_text_stream("stdin").isatty():
+    if not sys.stdin.isatty():
         raise click.UsageError(f"{question} Give --yes to confirm.")
     click.confirm(question, abort=True, err=True)
 

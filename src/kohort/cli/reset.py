@@ -15,7 +15,7 @@ from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort import Admin
+    from kohort.aio.admin import Admin
 
 HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
 

@@ -20,7 +20,7 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.model import TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
-    from kohort import Admin
+    from kohort.aio.admin import Admin
     from kohort.client.admin_model import ConfigEntry, TopicDescription
 
 

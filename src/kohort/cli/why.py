@@ -14,7 +14,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort import Consumer
+    from kohort.aio.consumer import Consumer
     from kohort.coordinator.journal import JournalEntry, Move
     from kohort.insight.rebalances import Rebalance
     from kohort.insight.why import Explanation
