@@ -12,7 +12,7 @@ from typing import Final
 
 import crc32c
 
-from kohort.errors import KohortError
+from kohort.errors import CorruptRecord, KohortError
 from kohort.model import Header
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec, compress
@@ -21,6 +21,7 @@ from kohort.wire.record_batch import (
     MAGIC,
     SMALLEST_LENGTH,
     ReadRecord,
+    check_crc,
     parse_batch_header,
     read_batch,
 )
@@ -148,9 +149,14 @@ class ProduceBatch:
 def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> ProduceBatch:
     """A batch that is already bytes: its records are passed on untouched, the header is written anew when sent.
 
-    Raises CorruptRecord if ``batch`` is not one whole batch of at least one record.
+    Raises CorruptRecord if ``batch`` is not exactly one whole batch of at least one record.
     """
     header = parse_batch_header(batch)
+    check_crc(batch, 0, header)
+    if header.size != len(batch):
+        raise CorruptRecord(f"{len(batch) - header.size} bytes follow the batch; hand over one batch at a time")
+    if header.record_count < 1:
+        raise CorruptRecord(f"a batch of {header.record_count} records")
     made = ProduceBatch(topic, partition, header.codec, ready_at_ms=0, deadline_ms=deadline_ms)
     made.payload = bytes(memoryview(batch)[HEADER_BYTES : header.size])
     made.count = header.record_count

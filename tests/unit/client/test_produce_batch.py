@@ -1,0 +1,182 @@
+"""Batches: the fast writer writes what the plain one does, and nothing is lost on the way to the broker's log."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kohort.broker.broker import Broker
+from kohort.client.accumulate import GROWN_MOST, Accumulator
+from kohort.client.produce_batch import ProduceBatch, prebuilt
+from kohort.client.producer import ProducerMachine, record_metadata, to_bytes, to_headers
+from kohort.clock import ManualClock
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, CorruptRecord, UsageError
+from kohort.log.storage import MemoryStorage
+from kohort.model import TopicPartition
+from kohort.testing.loop import Loop
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+
+blobs = st.none() | st.binary(max_size=20) | st.sampled_from([63, 64, 300, 8191, 8192, 9000]).map(bytes)
+headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=3)
+records = st.lists(
+    st.builds(NewRecord, blobs, blobs, headers, st.integers(1_600_000_000_000, 1_800_000_000_000)),
+    min_size=1,
+    max_size=8,
+)
+
+
+def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
+    batch = ProduceBatch("t", 0, codec, ready_at_ms=0, deadline_ms=1)
+    for index, record in enumerate(given_records):
+        batch.keys.append(record.key)
+        batch.values.append(record.value)
+        batch.timestamps.append(record.timestamp_ms)
+        if record.headers:
+            batch.headers[index] = record.headers
+    return batch
+
+
+@settings(deadline=None)
+@given(records)
+def test_the_fast_writer_writes_the_same_bytes_as_the_plain_one(given_records):
+    batch = filled(given_records)
+    batch.seal()
+    batch.number(77, 3, 12)
+
+    expected = build_batch(given_records, producer_id=77, producer_epoch=3, base_sequence=12)
+
+    assert b"".join(bytes(buffer) for buffer in batch.buffers()) == expected
+
+
+@settings(deadline=None)
+@given(records, st.sampled_from(list(Codec)))
+def test_a_split_batch_holds_the_same_records_in_two_parts_of_one_sequence(given_records, codec):
+    batch = filled([*given_records, NewRecord(b"k", b"v", (), 1_700_000_000_000)], codec)
+    batch.seal()
+    batch.number(1, 0, 5)
+    whole = read_batch(b"".join(bytes(b) for b in batch.buffers()))
+
+    left, right = batch.split()
+
+    parts = [read_batch(b"".join(bytes(b) for b in part.buffers())) for part in (left, right)]
+    assert [r[1:] for part in parts for r in part] == [r[1:] for r in whole]
+    assert (left.base_sequence, right.base_sequence) == (5, 5 + left.count)
+    assert batch.done
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_made_elsewhere_keeps_its_records_untouched(codec):
+    data = build_batch([NewRecord(b"k", b"v" * 100, (("h", b"x"),), 5)] * 3, codec=codec)
+
+    batch = prebuilt("t", 0, data, deadline_ms=1)
+
+    assert (batch.count, batch.codec) == (3, codec)
+    assert b"".join(bytes(b) for b in batch.buffers()) == data
+
+
+ONE = build_batch([NewRecord(None, b"v")])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"x" * 10, bytes(80), ONE[:-1], ONE[:-1] + b"w", ONE + b"more", ONE + ONE],
+    ids=["nothing", "too short", "zeros", "cut off", "changed", "something after it", "two"],
+)
+def test_what_is_not_exactly_one_batch_is_refused(data):
+    with pytest.raises(CorruptRecord):
+        prebuilt("t", 0, data, deadline_ms=1)
+
+
+def accumulator(**options):
+    return Accumulator(ProducerConfig(bootstrap_servers=["one:9092"], **options))
+
+
+def test_a_waiting_batch_grows_past_batch_size_but_not_without_bound():
+    acc = accumulator(batch_size=1000)
+    batches = {id(acc.append("t", 0, None, bytes(1000), (), 0, 0)[0]) for _ in range(1200)}
+
+    sizes = [batch.size for batch in acc.batches()]
+    assert len(batches) == len(sizes) == 3
+    assert all(size <= GROWN_MOST for size in sizes)
+
+
+def test_without_a_batch_size_each_record_is_a_batch():
+    acc = accumulator(batch_size=0)
+    for _ in range(3):
+        acc.append("t", 0, None, b"x", (), 0, 0)
+
+    assert len(list(acc.batches())) == 3
+
+
+def test_a_sealed_batch_takes_nothing_more_and_memory_follows_its_real_size():
+    acc = accumulator(compression_type="gzip")
+    acc.append("t", 0, None, bytes(10_000), (), 0, 0)
+    assert acc.buffered_bytes > 10_000
+
+    batch = acc.take(TopicPartition("t", 0))
+    other, index, news = acc.append("t", 0, None, b"y", (), 0, 0)
+
+    assert batch.size < 1000
+    assert (other is batch, index, news) == (False, 0, True)
+    acc.release(batch)
+    assert acc.buffered_bytes == other.size
+
+
+def test_a_record_larger_than_any_request_is_refused_before_it_takes_memory():
+    acc = accumulator()
+    with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):
+        acc.append("t", 0, None, bytes(1_048_577), (), 0, 0)
+    assert acc.buffered_bytes == 0
+
+
+def test_keys_values_and_headers_are_bytes_text_or_nothing():
+    assert [to_bytes("key", x) for x in (None, b"a", "ä", bytearray(b"b"), memoryview(b"c"))] == [
+        None,
+        b"a",
+        "ä".encode(),
+        b"b",
+        b"c",
+    ]
+    assert to_headers({"a": "x", "b": None}) == [("a", b"x"), ("b", None)]
+    for wrong in (5, [("a",)], [(1, b"x")], [("a", 5)], "ab"):
+        with pytest.raises(UsageError):
+            to_headers(wrong)
+
+
+def test_the_log_of_a_real_broker_holds_every_record_once_and_in_order_whatever_is_cut():
+    rng, clock = random.Random(23), ManualClock()
+    loop = Loop(clock)
+    config = BrokerConfig(listen_host="one", listen_port=9092, num_partitions=2)
+    broker = Broker(config, MemoryStorage(), random.Random(1), clock.now_ms())
+    loop.serve(("one", 9092), broker)
+    machine = ProducerMachine(ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=5), random.Random(2))
+    loop.add(machine.engine)
+    loop.run_until(lambda: machine.partitions("t"))
+    sent = []
+    for n in range(600):
+        now_ms = clock.now_ms()
+        sent.append((n, machine.add("t", n % 2, None, b"%d" % n, (), now_ms, now_ms)))
+        match rng.randrange(0, 12):
+            case 0:
+                loop.cut()
+            case 1:
+                loop.holding_answers = True
+            case 2:
+                loop.release_answers()
+        loop.run(rng.randrange(1, 15))
+    loop.release_answers()
+    loop.run_until(lambda: machine.sender.idle)
+
+    for partition in (0, 1):
+        log = broker.state.topics.log("t", partition)
+        data = b"".join(bytes(buffer) for buffer in log.read(0, 1 << 30))
+        written = [r for at, _ in split_batches(data) for r in read_batch(data, at)]
+        assert [r.value for r in written] == [b"%d" % n for n in range(partition, 600, 2)]
+        told = [record_metadata(batch, index).offset for n, (batch, index, _) in sent if n % 2 == partition]
+        assert told == [r.offset for r in written]
