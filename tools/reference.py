@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from kohort.broker.dispatch import served_versions
+from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
-from kohort.wire.apis import APIS
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- made by `make docs` from the tables in the code -->\n"
@@ -38,8 +37,9 @@ def options_page() -> str:
 def apis_page() -> str:
     """The APIs that the broker serves, and in which versions."""
     parts = ["# APIs served\n", MADE, "| key | API | versions |\n|---:|---|---|"]
-    for key, (low, high) in sorted(served_versions().items()):
-        parts.append(f"| {key} | {APIS[key].name} | {low} to {high} |")
+    for key, api in sorted(SERVED.items()):
+        shown = "" if api.advertised_low == api.low else f" (shown from {api.advertised_low}, for librdkafka's sake)"
+        parts.append(f"| {key} | {api.name} | {api.low} to {api.high}{shown} |")
     return "\n".join(parts) + "\n"
 
 
