@@ -12,7 +12,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
@@ -27,7 +27,7 @@ from kohort.spark.pipeline.parse import AVAILABLE_NOW
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 
 class PipelineStopped(KohortError):
@@ -77,6 +77,11 @@ class RunReport:
         }
 
 
+STARTS_MOST: Final = 4
+WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
+"""Spark gives the process of a Python source ten seconds to start, and no option; a busy machine may need longer."""
+
+
 class PipelineRun:
     """One run of a pipeline: ``start`` it, wait for it, ``finish`` it."""
 
@@ -97,6 +102,7 @@ class PipelineRun:
         self._began = time.monotonic()
         self._runner: BatchRunner | None = None
         self.query: StreamingQuery | None = None
+        self._writer: DataStreamWriter | None = None
 
     def start(self) -> None:
         """Check the checkpoint and the sinks, read the tables, start the query."""
@@ -111,18 +117,24 @@ class PipelineRun:
         writer = stream.writeStream.queryName(pipeline.name).foreachBatch(self._runner)
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
         trigger = {"availableNow": True} if self._once else {"processingTime": pipeline.every}
-        self.query = writer.trigger(**trigger).start()
+        self._writer = writer.trigger(**trigger)
+        self.query = self._writer.start()
 
     def wait(self) -> None:
         """Return when the query ends by itself. Raises what stopped it, as it was first raised."""
-        if self.query is None or self._runner is None:
+        if self.query is None or self._runner is None or self._writer is None:
             raise PipelineStopped("the run was not started")
-        try:
-            self.query.awaitTermination()
-        except Exception as error:
-            if self._runner.error is not None:
-                raise self._runner.error from None
-            raise PipelineStopped(_last_line(str(error))) from error
+        for attempt in range(1, STARTS_MOST + 1):
+            try:
+                self.query.awaitTermination()
+            except Exception as error:
+                if self._runner.error is not None:
+                    raise self._runner.error from None
+                if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
+                    raise PipelineStopped(_last_line(str(error))) from error
+                self.query = self._writer.start()  # the checkpoint says where to go on
+            else:
+                return
 
     def stop(self) -> None:
         """End a continuous run after the micro-batch under way."""
