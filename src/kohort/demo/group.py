@@ -94,6 +94,8 @@ class GroupPart:
     def wait_for_notice(self) -> None:
         deadline = time.monotonic() + WAIT_S
         while not self.notice():
+            for child in self.members.values():
+                child.check_alive()
             if self.give_up.is_set() or time.monotonic() > deadline:
                 raise ApiTimeout(f"group {GROUP}: the killed member was not noticed within {WAIT_S:.0f} s")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kohort.aio.consumer import Consumer
-from kohort.errors import CommitFailed, KohortError
+from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,9 +56,10 @@ class Member:
             # Fenced: what was noted will be delivered to another member, and counted as a re-delivery.
             pass
         except KohortError as error:
-            if not error.retriable:
+            rebalancing = isinstance(error, ApiError) and error.code is ErrorCode.REBALANCE_IN_PROGRESS
+            if not error.retriable and not rebalancing:
                 raise
-            return
+            return  # the next poll goes on with the rebalance; what was noted stays to be committed
         self._uncommitted = False
 
 
