@@ -28,12 +28,10 @@ class BatchRunner:
     def __init__(
         self,
         pipeline: Pipeline,
-        tables: Mapping[str, DataFrame],
         store: LedgerStore,
         on_entry: Callable[[Entry], None] = lambda _: None,
     ) -> None:
         self._pipeline = pipeline
-        self._tables = tables
         self._store = store
         self._on_entry = on_entry
         self.entries: list[Entry] = []
@@ -70,7 +68,7 @@ class BatchRunner:
 
     def _run_good(self, good: DataFrame, entry: Entry) -> None:
         pipeline = self._pipeline
-        stepped = run_steps(pipeline, good, self._tables)
+        stepped = run_steps(pipeline, good)
         judged = judge(stepped, pipeline.rules).persist()
         try:
             verdicts = counts_by(judged, FAILED)

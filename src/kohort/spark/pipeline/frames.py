@@ -40,8 +40,11 @@ def decode(raw: DataFrame, how: Decode) -> DataFrame:
     return parsed.select("row.*", SOURCE, problem).drop(_CORRUPT)
 
 
-def counts_by(frame: DataFrame, column: str | None) -> dict[str, Count]:
-    """The same for each value of a column; rows where it is null are under the empty text."""
+def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
+    """The rows of each value of a column, and their mark, from the data; where it is null, under the empty text.
+
+    Without ``_source`` the mark is 0.
+    """
     from pyspark.sql import functions as f
 
     mark: Column = f.lit(0).cast("long")
@@ -49,8 +52,7 @@ def counts_by(frame: DataFrame, column: str | None) -> dict[str, Count]:
         mark = f.bit_xor(f.xxhash64(f"{SOURCE}.topic", f"{SOURCE}.partition", f"{SOURCE}.offset"))
     else:
         mark = f.max(mark)
-    grouped = frame.groupBy(f.lit(None).alias("k") if column is None else f.col(column).alias("k"))
-    rows = grouped.agg(f.count(f.lit(1)).alias("n"), mark.alias("mark")).collect()
+    rows = frame.groupBy(f.col(column).alias("k")).agg(f.count(f.lit(1)).alias("n"), mark.alias("mark")).collect()
     return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
 
 

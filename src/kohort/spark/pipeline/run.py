@@ -109,10 +109,9 @@ class PipelineRun:
         pipeline = self._pipeline
         check_checkpoint(pipeline)
         prepare_sinks(pipeline, fresh=not (pipeline.state / "ledger").exists())
-        frames: dict[str, DataFrame] = {}
         for source in pipeline.tables:
-            frames[source.name] = self._read_table(source)
-        self._runner = BatchRunner(pipeline, frames, self._store, self._on_entry)
+            self._read_table(source).createOrReplaceTempView(source.name)
+        self._runner = BatchRunner(pipeline, self._store, self._on_entry)
         stream = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream)).load()
         writer = stream.writeStream.queryName(pipeline.name).foreachBatch(self._runner)
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,13 +19,14 @@ class StepFailed(KohortError):
     """A step that Spark or its own code refused."""
 
 
-def run_steps(pipeline: Pipeline, rows: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows after all steps. Sources are views by their names; each step's result is ``input`` to the next."""
+def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
+    """The rows after all steps. Sources are views by their names; each step's result is ``input`` to the next.
+
+    Views of tables were made before the query began: a micro-batch lives in a copy of the session, made at that time.
+    """
     from pyspark.errors import AnalysisException
 
     spark = rows.sparkSession
-    for name, table in tables.items():
-        table.createOrReplaceTempView(name)
     rows.createOrReplaceTempView(pipeline.stream.name)
     current = rows
     for step in pipeline.steps:
