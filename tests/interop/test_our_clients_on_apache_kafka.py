@@ -16,7 +16,7 @@ import kohort
 from kohort import ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
 from kohort.client.admin_model import ConfigResource, NewTopic
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 TOOL = Path(__file__).parents[2] / "tools" / "kafka" / "run.py"
 WAIT_S = 120.0
 
@@ -29,7 +29,11 @@ def bootstrap():
     spec = importlib.util.spec_from_file_location("kafka_tool", TOOL)
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    if (lack := tool.missing()) or not tool.LIBS.exists():
+    lack = tool.missing()
+    if os.environ.get("KOHORT_REQUIRE_PEERS"):
+        assert lack is None, lack
+        tool.resolve()
+    elif lack or not tool.LIBS.exists():
         pytest.skip(lack or "Apache Kafka is not here yet: python tools/kafka/run.py --resolve")
     with tool.Kafka() as running:
         yield running.bootstrap

@@ -71,6 +71,8 @@ def session(
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)
     try:
         from pyspark.sql import SparkSession
+
+        from kohort.spark.source import KohortDataSource
     except ImportError:
         raise SparkMissing("PySpark is not installed: pip install 'kohort[spark]'") from None
     local = master.startswith("local")
@@ -84,7 +86,10 @@ def session(
     builder = SparkSession.builder.appName(app_name).master(master)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    # Spark also finds the source by itself, but looks only once, in a process that a busy machine may start too late.
+    spark.dataSource.register(KohortDataSource)
+    return spark
 
 
 def _prepare_environment(*, local: bool) -> None:
