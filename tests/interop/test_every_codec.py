@@ -15,6 +15,8 @@ RECORDS = [
     (b"", b"", []),
     ("Größe".encode(), b"x" * 5000, []),
 ]
+WITHOUT_NULL_HEADERS = [(k, v, [(n, b"" if h is None else h) for n, h in headers]) for k, v, headers in RECORDS]
+"""kafka-python's producer refuses a header whose value is null."""
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 
@@ -98,7 +100,7 @@ def write_kafka_python(bootstrap, topic, codec):
     producer = KafkaProducer(
         bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=50
     )
-    for key, value, headers in RECORDS:
+    for key, value, headers in WITHOUT_NULL_HEADERS:
         producer.send(topic, value, key, headers=headers, partition=0)
     producer.flush(30)
     producer.close()
@@ -145,4 +147,4 @@ def test_kohort_reads_what_others_wrote(bootstrap, topic, writer, codec):
             records = consumer.poll(30_000)
             assert records, found
             found += [(r.key, r.value, list(r.headers)) for r in records]
-    assert found == RECORDS
+    assert found == (WITHOUT_NULL_HEADERS if writer == "kafka-python" else RECORDS)
