@@ -57,6 +57,7 @@ class BrokerActor:
             return
         self._history.add("broker", "killed", why)
         self.broker = None
+        self.frozen_until_ms = 0
         self._paused.clear()
         self._held.clear()
         self._network.vanish(self._address)
@@ -70,7 +71,13 @@ class BrokerActor:
             self.frozen_until_ms = self._world.now_ms + for_ms
             self._world.after(for_ms, self._thaw)
 
+    @property
+    def is_frozen(self) -> bool:
+        return self._world.now_ms < self.frozen_until_ms
+
     def _thaw(self) -> None:
+        if self.is_frozen:
+            return  # frozen again meanwhile, for longer
         held, self._held = self._held, []
         for given in held:
             self._handle(given)

@@ -11,6 +11,8 @@ from kohort.sim.network import Network, Weather
 from kohort.sim.swarm import Plan
 from kohort.sim.world import World
 
+LEAVE_ENDS_MS = 6_000
+
 
 class Faults:
     """Strikes while it is on; ``calm`` ends everything that it began."""
@@ -50,6 +52,7 @@ class Faults:
             consumer.pace.slow = 0.0
             if not consumer.alive:
                 consumer.restart_later()
+            self._world.after(LEAVE_ENDS_MS, consumer.start)  # whoever is leaving now comes back afterwards
 
     def _next(self) -> None:
         if self._enabled:

@@ -28,6 +28,7 @@ BROKER = ("10.1.0.1", 9092)
 QUIET_MS = 20_000
 CHECK_EVERY = 64
 LOOK_EVERY = 32
+SETTLED_MS = 5_000
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class Run:
         self.ownership = Ownership()
         self.read: set[bytes] = set()
         self.committed: list[Offsets] = []
+        self._settled_since_ms: int | None = None
 
     # ------------------------------------------------------------ configuration
 
@@ -127,7 +129,7 @@ class Run:
         world.run(START_MS + plan.faults_ms, after_each=self._check)
         faults.calm()
         self.history.add("world", "calm")
-        bound_ms = plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
+        bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
         if not world.run(world.now_ms + bound_ms, after_each=self._check, stop=self._is_settled):
             raise CheckFailed(f"not settled {bound_ms} ms after the faults ended: {self._why_not_settled()}")
         self._check_end()
@@ -152,12 +154,22 @@ class Run:
         return {TopicPartition(t, p) for t, n in self.plan.topics.items() for p in range(n)}
 
     def _is_settled(self) -> bool:
-        return self.world.events % LOOK_EVERY == 0 and self._why_not_settled() is None
+        """Settled for a while: a commit or a callback that is under way shows nowhere else."""
+        if self.world.events % LOOK_EVERY:
+            return False
+        if self._why_not_settled() is not None:
+            self._settled_since_ms = None
+            return False
+        if self._settled_since_ms is None:
+            self._settled_since_ms = self.world.now_ms
+        return self.world.now_ms - self._settled_since_ms >= SETTLED_MS
 
     def _why_not_settled(self) -> str | None:
         broker = self.broker.broker
         if broker is None:
             return "the broker is down"
+        if self.broker.is_frozen:
+            return "the broker is frozen"
         if not self.producer.done:
             return "records are on their way"
         logs = {p: broker.state.topics.log(*p) for p in self._partitions}
