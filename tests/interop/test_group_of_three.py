@@ -1,13 +1,13 @@
 """A group of three of each client on a served broker: one joins, one is killed, the broker restarts, all goes on."""
 
 import pytest
-from member_process import Member, eventually
+from member_process import PYTHON_CLIENTS, Member, end_all, eventually
+from member_process import share_everything as shared
 from served import Served
 
 from kohort import Admin, Producer
 
 PARTITIONS = 6
-CLIENTS = ["confluent", "kafka-python", "aiokafka", "kohort"]
 SETTINGS = ("--set", "group.initial.rebalance.delay.ms=300")
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
@@ -50,11 +50,10 @@ def produce_with(client, bootstrap, topic, values):
 
 
 def share_everything(members):
-    owned = [m.owns or set() for m in members]
-    return sum(map(len, owned)) == PARTITIONS and set().union(*owned) == set(range(PARTITIONS))
+    return shared(members, PARTITIONS)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", PYTHON_CLIENTS)
 def test_three_members_survive_a_join_a_kill_and_a_restart(client, tmp_path):
     served = Served(*SETTINGS, data=tmp_path / "data")
     members = []
@@ -65,9 +64,9 @@ def test_three_members_survive_a_join_a_kill_and_a_restart(client, tmp_path):
         produce_with(client, served.bootstrap, "orders", values)
 
         # Two members share the partitions; a third joins and gets its part.
-        members = [Member(client, served.bootstrap, "billing", "orders") for _ in range(2)]
+        members = [Member(PYTHON_CLIENTS[client], served.bootstrap, "billing", "orders") for _ in range(2)]
         eventually("two members own everything", lambda: share_everything(members))
-        members.append(Member(client, served.bootstrap, "billing", "orders"))
+        members.append(Member(PYTHON_CLIENTS[client], served.bootstrap, "billing", "orders"))
         eventually("three members own everything", lambda: share_everything(members) and all(m.owns for m in members))
         eventually("all records are read", lambda: sum(len(m.read) for m in members) >= len(values))
 
@@ -90,7 +89,5 @@ def test_three_members_survive_a_join_a_kill_and_a_restart(client, tmp_path):
             committed = admin.list_group_offsets("billing")
         assert {tp.partition: at.offset for tp, at in committed.items()} == dict.fromkeys(range(PARTITIONS), 30)
     finally:
-        for member in members:
-            if member.process.poll() is None:
-                member.kill()
+        end_all(members)
         served.kill()

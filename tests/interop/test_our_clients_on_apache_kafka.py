@@ -1,14 +1,8 @@
-"""kohort's producer and admin on Apache Kafka itself: what holds for our own broker holds there.
-
-It is started by tools/kafka/run.py if its jars are there; KAFKA_BOOTSTRAP names a cluster that already runs.
-"""
+"""kohort's producer and admin on Apache Kafka itself: what holds for our own broker holds there."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -17,26 +11,12 @@ from kohort import ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
 from kohort.client.admin_model import ConfigResource, NewTopic
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
-TOOL = Path(__file__).parents[2] / "tools" / "kafka" / "run.py"
 WAIT_S = 120.0
 
 
 @pytest.fixture(scope="module")
-def bootstrap():
-    if "KAFKA_BOOTSTRAP" in os.environ:
-        yield os.environ["KAFKA_BOOTSTRAP"]
-        return
-    spec = importlib.util.spec_from_file_location("kafka_tool", TOOL)
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
-    lack = tool.missing()
-    if os.environ.get("KOHORT_REQUIRE_PEERS"):
-        assert lack is None, lack
-        tool.resolve()
-    elif lack or not tool.LIBS.exists():
-        pytest.skip(lack or "Apache Kafka is not here yet: python tools/kafka/run.py --resolve")
-    with tool.Kafka() as running:
-        yield running.bootstrap
+def bootstrap(apache):
+    return apache
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""A consumer of any client as a process, and what it has said so far."""
+"""A consumer of any client as a process, and what it has said so far; its contract is in tests/interop/member.py."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 MEMBER = Path(__file__).parents[1] / "interop" / "member.py"
-DEADLINE_S = 60.0
+PYTHON_CLIENTS = {
+    name: (sys.executable, str(MEMBER), name) for name in ("confluent", "kafka-python", "aiokafka", "kohort")
+}
+DEADLINE_S = 90.0
 
 
 def eventually(what: str, check: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
@@ -26,15 +30,41 @@ def eventually(what: str, check: Callable[[], Any], deadline_s: float = DEADLINE
         time.sleep(0.05)
 
 
-class Member:
-    """A running member."""
+class Change(NamedTuple):
+    """Partitions that a member gained (or gave up), and when, in ms of the machine's clock."""
 
-    def __init__(self, client: str, bootstrap: str, group: str, topic: str) -> None:
-        command = [sys.executable, str(MEMBER), client, bootstrap, group, topic]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.owns: set[int] | None = None
+    gained: bool
+    partitions: frozenset[int]
+    at_ms: float
+
+
+class Member:
+    """A running member. ``command`` is how its program is called, up to the verb."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        bootstrap: str,
+        group: str,
+        topic: str,
+        *,
+        strategy: str = "-",
+        instance: str = "-",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.process = subprocess.Popen(
+            [*command, "consume", bootstrap, group, topic, strategy, instance],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+        )
+        self.owns: set[int] = set()
+        self.changes: list[Change] = []
         self.read: set[tuple[int, int]] = set()
+        self.read_again: list[tuple[int, int]] = []
         self.left = False
+        self.ended_ms: float | None = None
         self.errors: list[str] = []
         self._threads = [
             threading.Thread(target=self._listen, daemon=True),
@@ -47,12 +77,19 @@ class Member:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             said = json.loads(line)
-            if "owns" in said:
-                self.owns = set(said["owns"])
+            if "gained" in said:
+                self.owns |= set(said["gained"])
+                self.changes.append(Change(True, frozenset(said["gained"]), said["at"]))
+            elif "gave_up" in said:
+                self.owns -= set(said["gave_up"])
+                self.changes.append(Change(False, frozenset(said["gave_up"]), said["at"]))
             elif "read" in said:
-                self.read.add(tuple(said["read"]))
+                at = tuple(said["read"])
+                if at in self.read:
+                    self.read_again.append(at)
+                self.read.add(at)
             else:
-                self.left = True
+                self.left = bool(said["left"])
 
     def _collect(self) -> None:
         assert self.process.stderr is not None
@@ -70,8 +107,46 @@ class Member:
 
     def _end(self) -> None:
         self.process.wait(30)
+        self.ended_ms = time.time() * 1000
         for thread in self._threads:
             thread.join(10)
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
+        self.owns = set()
+
+
+def end_all(members: Iterable[Member]) -> None:
+    """Kill whoever still runs."""
+    for member in members:
+        if member.process.poll() is None:
+            member.kill()
+
+
+def share_everything(members: Sequence[Member], partitions: int) -> bool:
+    """Whether each partition has one owner among ``members``."""
+    owned = [set(m.owns) for m in members]
+    return sum(map(len, owned)) == partitions and set().union(*owned) == set(range(partitions))
+
+
+def twice_owned(members: Sequence[Member], partitions: int) -> list[str]:
+    """Where two members held one partition at one time, in words; the history of each partition is looked through."""
+    found = []
+    for partition in range(partitions):
+        spans = sorted(span for i, m in enumerate(members) for span in _spans(m, partition, i))
+        for (_, until, one), (since, _, other) in pairwise(spans):
+            if since < until and one != other:
+                found.append(f"partition {partition}: member {other} had it {until - since:.0f} ms before {one} let go")
+    return found
+
+
+def _spans(member: Member, partition: int, number: int) -> Iterable[tuple[float, float, int]]:
+    since: float | None = None
+    for gained, changed, at_ms in member.changes:
+        if partition in changed and gained and since is None:
+            since = at_ms
+        elif partition in changed and not gained and since is not None:
+            yield since, at_ms, number
+            since = None
+    if since is not None:
+        yield since, member.ended_ms or float("inf"), number

@@ -1,0 +1,29 @@
+"""The brokers that clients are held against: one Apache Kafka for the whole run, and one of ours."""
+
+from collections.abc import Iterator
+
+import pytest
+from apache_kafka import apache_kafka
+
+import kohort
+
+
+@pytest.fixture(scope="session")
+def apache() -> Iterator[str]:
+    """The address of an Apache Kafka."""
+    with apache_kafka() as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="session")
+def ours() -> Iterator[str]:
+    """The address of a broker of ours, embedded."""
+    with kohort.Broker() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(params=["ours", pytest.param("apache", marks=pytest.mark.kafka)])
+def either(request: pytest.FixtureRequest) -> str:
+    """The address of a broker of ours, and in another run of the test that of Apache Kafka."""
+    address: str = request.getfixturevalue(request.param)
+    return address

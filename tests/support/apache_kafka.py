@@ -1,0 +1,40 @@
+"""An Apache Kafka for tests: started by ``tools/kafka/run.py``, or named by KAFKA_BOOTSTRAP where one already runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOL = Path(__file__).parents[2] / "tools" / "kafka" / "run.py"
+
+
+def kafka_tool() -> ModuleType:
+    """``tools/kafka/run.py`` as a module, its jars brought. Skips where they cannot be, unless peers are required."""
+    spec = importlib.util.spec_from_file_location("kafka_tool", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    lack = tool.missing()
+    if os.environ.get("KOHORT_REQUIRE_PEERS"):
+        assert lack is None, lack
+        tool.resolve()
+    elif lack or not tool.LIBS.exists():
+        pytest.skip(lack or "Apache Kafka is not here yet: python tools/kafka/run.py --resolve")
+    return tool
+
+
+@contextmanager
+def apache_kafka() -> Iterator[str]:
+    """The address of a running Apache Kafka."""
+    if "KAFKA_BOOTSTRAP" in os.environ:
+        yield os.environ["KAFKA_BOOTSTRAP"]
+        return
+    with kafka_tool().Kafka() as running:
+        yield running.bootstrap
