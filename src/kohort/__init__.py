@@ -28,6 +28,7 @@ __version__ = VERSION
 _LAZY = {
     "Admin": "kohort.aio.admin",
     "AsyncAdmin": "kohort.aio.admin",
+    "AsyncConsumer": "kohort.aio.async_consumer",
     "AsyncProducer": "kohort.aio.producer",
     "Broker": "kohort.aio.embedded",
     "Consumer": "kohort.aio.consumer",
@@ -40,6 +41,7 @@ __all__ = [
     "ApiError",
     "ApiTimeout",
     "AsyncAdmin",
+    "AsyncConsumer",
     "AsyncProducer",
     "Broker",
     "CommitFailed",

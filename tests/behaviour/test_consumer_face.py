@@ -372,3 +372,43 @@ def test_nobody_at_the_address_is_a_timeout_that_says_so():
         assert reader.poll(100) == []
         with pytest.raises(ApiTimeout):
             reader.committed([TopicPartition("t", 0)], timeout_ms=300)
+
+
+def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(broker, producer, consumer, topic):
+    send(producer, topic, 1)
+    dropped = [kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=topic, metadata_max_age_ms=500)]
+    dropped[0].subscribe(topic)
+    until(lambda: dropped[0].poll(100) or dropped[0].assignment())
+
+    with pytest.warns(ResourceWarning, match="a Consumer was dropped without close"):
+        dropped.clear()
+
+    successor = consumer()
+    successor.subscribe(topic)
+    started = time.monotonic()
+    until(lambda: successor.poll(100) or len(successor.assignment()) == 6)
+    assert time.monotonic() - started < 20, "a session timeout is 45 s"
+
+
+def test_an_earlier_commit_that_failed_is_its_callbacks_business(consumer, topic):
+    reader = consumer(enable_auto_commit=False)
+    reader.assign([TopicPartition(topic, 0)])
+    heard: list[str] = []
+    too_long = {TopicPartition(topic, 0): OffsetAndMetadata(1, "x" * 5000)}
+    reader.commit_async(too_long, lambda _offsets, error: heard.append(str(error)))
+
+    reader.commit({TopicPartition(topic, 0): OffsetAndMetadata(2)})
+
+    assert "OFFSET_METADATA_TOO_LARGE" in heard[0]
+
+
+def test_a_changed_assignment_commits_what_was_read_of_the_last(producer, consumer, topic):
+    send(producer, topic, 12)
+    reader = consumer(auto_commit_interval_ms=600_000)
+    everything = [TopicPartition(topic, n) for n in range(6)]
+    reader.assign(everything)
+    assert read(reader, 12) == list(range(12))
+
+    reader.assign(everything[:1])
+
+    until(lambda: sum(o.offset for o in reader.committed(everything).values() if o) == 12)

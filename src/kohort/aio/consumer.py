@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
+from kohort.aio.consumer_verbs import Verbs, checked_times, topics_of
 from kohort.aio.driver import Driver
+from kohort.aio.dropped import say_goodbye
 from kohort.aio.io_thread import io_thread
+from kohort.aio.reading import Reading, fields_of
 from kohort.aio.system import system_rng
 from kohort.aio.turns import Turns
-from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.decode import Fetched
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
-from kohort.client.positions import Position
-from kohort.client.promise import Promise
 from kohort.client.rebalance import RebalanceListener
-from kohort.client.subscription import Reset
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
@@ -33,16 +30,13 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 if TYPE_CHECKING:
     import pyarrow
 
-T = TypeVar("T")
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
-
 CLOSE_MS: Final = 30_000
 ARROW_BYTES: Final = 64 << 20
 """How much ``poll_arrow`` takes at once, of what is buffered."""
 FOREVER_MS: Final = 3_600_000
 
 
-class Consumer:
+class Consumer(Verbs):
     """``Consumer(bootstrap_servers="localhost:9092", group_id="g")``; options by Kafka's names, with underscores or in
     a mapping.
 
@@ -51,13 +45,14 @@ class Consumer:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        super().__init__()
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())
         self._lock = threading.RLock()
         self._io = io_thread()
         self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
         self._turns = Turns(self._machine, self._driver, self._lock, self._io)
-        self._commit_callbacks: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
+        self._reading = Reading(self._machine, self._lock, self._driver.kick_soon)
         self._closed = False
         self._io.close_at_exit(self)
 
@@ -68,38 +63,21 @@ class Consumer:
     ) -> None:
         """Read topics, or every topic whose whole name matches a compiled pattern, as a member of the group.
 
-        Replaces an earlier subscription. The group assigns partitions while this consumer polls.
+        Replaces an earlier subscription; without topics it is ``unsubscribe``. The group assigns partitions while this
+        consumer polls.
         """
+        wanted = topics_of(topics)
+        if not wanted:
+            self.unsubscribe()
+            return
         with self._use() as machine:
-            if isinstance(topics, re.Pattern):
-                machine.subscribe_pattern(topics)
-            else:
-                names = [topics] if isinstance(topics, str) else list(topics)
-                if not names:
-                    self._leave("the consumer unsubscribed from all topics")
-                    return
-                machine.subscribe(names)
+            machine.subscribe(wanted)
             self._turns.listener = listener
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, outside of group management. Replaces an earlier assignment."""
-        with self._use() as machine:
-            machine.subscription.assign(partitions)
-
     def unsubscribe(self) -> None:
-        """Leave the group and read nothing."""
-        with self._use():
+        """Leave the group and read nothing. The listener hears of it as of any revocation."""
+        with self._turns.using():
             self._leave("the consumer unsubscribed from all topics")
-
-    def subscription(self) -> set[str]:
-        """The topics subscribed to, or matched by the pattern so far."""
-        with self._use() as machine:
-            return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
-
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that this consumer has now."""
-        with self._use() as machine:
-            return set(machine.subscription.assigned)
 
     # Records
 
@@ -113,7 +91,7 @@ class Consumer:
             raise UsageError(f"poll: max_records={most}, expected at least 1")
         with self._turns.polling():
             self._run_commit_callbacks()
-            return self._turns.until(lambda: self._collect(most), timeout_ms) or []
+            return self._turns.until(lambda: self._reading.records(most), timeout_ms) or []
 
     def poll_arrow(
         self,
@@ -130,12 +108,10 @@ class Consumer:
         """
         import pyarrow
 
-        from kohort.columns.decode import wanted_schema
-
-        fields = wanted_schema(schema, None if columns is None else list(columns))
+        fields = fields_of(schema, columns)
         with self._turns.polling():
             self._run_commit_callbacks()
-            batches = self._turns.until(lambda: self._collect_arrow(fields, max_bytes), timeout_ms) or []
+            batches = self._turns.until(lambda: self._arrow(fields, max_bytes), timeout_ms) or []
         return pyarrow.Table.from_batches(batches, schema=fields)
 
     def __iter__(self) -> Iterator[Record]:
@@ -143,113 +119,26 @@ class Consumer:
         while not self._closed:
             with self._turns.polling():
                 self._run_commit_callbacks()
-                fetched = self._turns.until(self._next_fetched, FOREVER_MS)
+                fetched = self._turns.until(self._reading.next_fetched, FOREVER_MS)
             for _ in range(self.config.max_poll_records):
-                with self._lock:
-                    records = [] if fetched is None else self._machine.hand_out(fetched, 1)
+                records = [] if fetched is None else self._reading.hand_out(fetched, 1)
                 if not records:
                     break
                 yield records[0]
 
-    def _collect(self, most: int) -> list[Record] | None:
-        out: list[Record] = []
-        while len(out) < most:
-            fetched = self._next_fetched(may_raise=not out)
-            if fetched is None:
-                break
-            with self._lock:
-                records = self._machine.hand_out(fetched, most - len(out))
-            if not out:
-                out = records
-            else:
-                out += records
-        return out or None
-
-    def _next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Decoded data with records left. Raises CorruptRecord where there are none before the damage."""
-        while True:
-            with self._lock:
-                fetched, is_new = self._machine.open_fetched()
-            if is_new:
-                self._driver.kick_soon()  # the next fetch leaves before these are decoded
-            if fetched is None:
-                return None
-            records = fetched.decode_records(check_crcs=self.config.check_crcs)
-            if fetched.at < len(records):
-                return fetched
-            if fetched.error is not None:
-                if may_raise:
-                    raise fetched.error
-                return None
-            with self._lock:
-                self._machine.hand_out(fetched, 0)  # control records and gaps only: step over them
-
-    def _collect_arrow(self, schema: pyarrow.Schema, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        with self._lock:
-            taken = self._machine.take_whole(max_bytes)
-        if not taken:
-            return None
-        self._driver.kick_soon()  # the next fetch leaves before these are decoded
-        batches: list[pyarrow.RecordBatch] = []
-        for i, fetched in enumerate(taken):
-            batches += fetched.decode_arrow(check_crcs=self.config.check_crcs, schema=schema)
-            if fetched.error is not None:
-                with self._lock:
-                    self._machine.return_corrupt(fetched, taken[i + 1 :])
-                if not batches:
-                    raise fetched.error
-                break
-        return batches or None
+    def _arrow(self, schema: pyarrow.Schema, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
+        taken = self._reading.take_whole(max_bytes)
+        return self._reading.arrow(taken, schema) or None if taken else None
 
     # Positions
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
         """The offset of the next record of ``partition``; waits for it to be found if need be."""
-
-        def find() -> int | None:
-            with self._lock:
-                state = self._machine.subscription.state(partition)
-                return state.position.offset if state.has_position and state.position is not None else None
-
-        with self._use():
-            found = self._turns.wait(find, self._timeout(timeout_ms))
+        with self._use() as machine:
+            found = self._turns.wait(lambda: machine.position(partition), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
         return found
-
-    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on reading ``partition`` at ``offset``."""
-        at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        with self._use() as machine:
-            machine.subscription.seek(TopicPartition(*partition), Position(at.offset, at.leader_epoch))
-
-    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go to the first offset there is; all assigned partitions where none is named."""
-        with self._use() as machine:
-            machine.subscription.seek_to(partitions, Reset.EARLIEST)
-
-    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go behind the last record; all assigned partitions where none is named."""
-        with self._use() as machine:
-            machine.subscription.seek_to(partitions, Reset.LATEST)
-
-    def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return nothing of these partitions from ``poll`` until ``resume``; membership is not touched."""
-        with self._use() as machine:
-            machine.subscription.set_paused(partitions, paused=True)
-
-    def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        with self._use() as machine:
-            machine.subscription.set_paused(partitions, paused=False)
-
-    def paused(self) -> set[TopicPartition]:
-        with self._use() as machine:
-            return {p for p, state in machine.subscription.assigned.items() if state.paused}
-
-    def lag(self) -> dict[TopicPartition, int]:
-        """How far each partition is behind its end, as the last fetch told it; known after the first fetch."""
-        with self._use() as machine:
-            return machine.lag()
 
     # Offsets
 
@@ -266,18 +155,8 @@ class Consumer:
             promise = machine.commit(offsets, self._turns.now_ms() + timeout)
             self._turns.settled(promise, timeout, "the commit was not answered in time")
             for before in earlier:
-                self._turns.settled(before, timeout, "an earlier commit was not answered in time", check=False)
-            self._run_commit_callbacks()
-
-    def commit_async(
-        self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
-        callback: CommitCallback | None = None,
-    ) -> None:
-        """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit."""
-        with self._use() as machine:
-            promise = machine.commit(offsets, None)
-            self._commit_callbacks.append((promise, callback))
+                with suppress(KohortError):  # its callback is told
+                    self._turns.settled(before, timeout, "an earlier commit was not answered in time", check=False)
             self._run_commit_callbacks()
 
     def committed(
@@ -306,10 +185,7 @@ class Consumer:
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after each time (milliseconds); None where there is none."""
-        for partition, timestamp in timestamps.items():
-            if timestamp < 0:
-                raise UsageError(f"offsets_for_times: {timestamp} ms for {TopicPartition(*partition)} is negative")
-        return self._list({TopicPartition(*p): t for p, t in timestamps.items()}, timeout_ms)
+        return self._list(checked_times(timestamps), timeout_ms)
 
     def _ends(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None
@@ -346,18 +222,20 @@ class Consumer:
 
     def _finish(self, timeout_ms: int) -> None:
         machine, deadline_ms = self._machine, self._turns.now_ms() + timeout_ms
+        left = [promise for promise, _ in self._commit_callbacks]
         if self.config.enable_auto_commit:
+            with self._lock:
+                left.append(machine.commit(None, deadline_ms))
+        for promise in left:
             with suppress(KohortError):  # what is not committed is read again: that is the promise of auto-commit
-                promise = machine.commit(None, deadline_ms)
-                self._turns.settled(promise, timeout_ms, "the last commit was not answered in time", check=False)
-        for before in [promise for promise, _ in self._commit_callbacks]:
-            with suppress(KohortError):
-                self._turns.settled(before, timeout_ms, "a commit was not answered in time", check=False)
+                self._turns.settled(promise, self._left_ms(deadline_ms), "not answered in time", check=False)
         self._run_commit_callbacks()
-        self._leave("the consumer is being closed", max(0, deadline_ms - self._turns.now_ms()))
-        with self._lock:
-            machine.stop_fetching()
-        self._driver.kick_soon()
+        try:
+            self._leave("the consumer is being closed", self._left_ms(deadline_ms))
+        finally:
+            with self._lock:
+                machine.stop_fetching()
+            self._driver.kick_soon()
 
     def _leave(self, reason: str, timeout_ms: int | None = None) -> None:
         with self._lock:
@@ -388,9 +266,9 @@ class Consumer:
     def _timeout(self, timeout_ms: int | None) -> int:
         return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
 
-    def _run_commit_callbacks(self) -> None:
-        """In the order of the commits, in the user's thread."""
-        while self._commit_callbacks and self._commit_callbacks[0][0].done:
-            promise, callback = self._commit_callbacks.popleft()
-            if callback is not None:
-                callback({} if promise.error is not None else promise.result(), promise.error)
+    def _left_ms(self, deadline_ms: int) -> int:
+        return max(0, deadline_ms - self._turns.now_ms())
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            say_goodbye("a Consumer", self._machine, self._driver, self._lock)

@@ -148,6 +148,8 @@ class Turns:
         return promise.result()
 
     def _sleep(self, most_ms: int) -> None:
+        if self._driver.failure is not None:
+            raise self._driver.failure
         self._waiting = True
         try:
             self._step.wait(min(most_ms / 1000, LONGEST_WAIT_S))

@@ -99,13 +99,22 @@ class ConsumerMachine:
 
     # What the user wants to read
 
-    def subscribe(self, topics: Iterable[str]) -> None:
+    def subscribe(self, topics: Iterable[str] | re.Pattern[str]) -> None:
+        """Read these topics, or all whose whole name matches, as a member of the group."""
         self.group  # noqa: B018  # subscribing needs one
-        self.subscription.subscribe(topics)
+        if isinstance(topics, re.Pattern):
+            self.subscription.subscribe_pattern(topics)
+        else:
+            self.subscription.subscribe(topics)
 
-    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
-        self.group  # noqa: B018  # subscribing needs one
-        self.subscription.subscribe_pattern(pattern)
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without group management; what was handed out of the earlier ones is committed if
+        auto-commit is on."""
+        before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
+        offsets = self._group.commits.positions(before) if self._group is not None else {}
+        self.subscription.assign(partitions)
+        if self._group is not None and self.config.enable_auto_commit and offsets:
+            self._group.commits.commit(offsets, None)
 
     # Polling
 
@@ -156,6 +165,11 @@ class ConsumerMachine:
             if name in self.subscription.topics and not code.retriable:
                 self.metadata.request_refresh()
                 raise ApiError(code, f"topic {name!r}")
+
+    def position(self, partition: TopicPartition) -> int | None:
+        """The offset of the next record, None while it is looked for. Raises UsageError if it is not assigned."""
+        state = self.subscription.state(partition)
+        return state.position.offset if state.has_position and state.position is not None else None
 
     # Records
 

@@ -253,7 +253,7 @@ def test_a_pattern_takes_in_topics_that_are_made_later():
     stage.topic("flights.jfk", 1)
     stage.topic("weather", 1)
     user = stage.user(group_id="g", metadata_max_age_ms=5000, **COOPERATIVE)
-    user.machine.subscribe_pattern(re.compile(r"flights\..*"))
+    user.machine.subscribe(re.compile(r"flights\..*"))
     stage.until(lambda: user.owned == "flights.jfk-0")
 
     stage.topic("flights.lga", 1)
@@ -317,7 +317,7 @@ def test_topics_and_partitions_cannot_be_mixed():
     user.leave()
     user.machine.subscription.assign([tp("t-0")])
     with pytest.raises(UsageError, match="excludes a pattern"):
-        user.machine.subscribe_pattern(re.compile("x"))
+        user.machine.subscribe(re.compile("x"))
 
 
 def test_without_a_group_there_is_nothing_to_subscribe_with():

@@ -1,0 +1,122 @@
+"""What a consumer answers at once, without waiting for anybody: the same in the blocking and in the asyncio face."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from kohort.client.commits import Offsets
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.positions import Position
+from kohort.client.promise import Promise
+from kohort.client.subscription import Reset
+from kohort.errors import KohortError, UsageError
+from kohort.model import OffsetAndMetadata, TopicPartition
+
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
+
+
+class Verbs(ABC):
+    """One consumer's immediate verbs. ``_use`` is the face's way to its machine."""
+
+    def __init__(self) -> None:
+        self._commit_callbacks: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
+
+    @abstractmethod
+    def _use(self) -> AbstractContextManager[ConsumerMachine]:
+        """The machine, for whoever may use it now; the engine looks at what changed afterwards."""
+
+    # What is read
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, outside of group management. Replaces an earlier assignment."""
+        with self._use() as machine:
+            machine.assign(partitions)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to, or matched by the pattern so far."""
+        with self._use() as machine:
+            return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer has now."""
+        with self._use() as machine:
+            return set(machine.subscription.assigned)
+
+    # Where it is read
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on reading ``partition`` at ``offset``. Raises UsageError if it is not assigned."""
+        at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        with self._use() as machine:
+            machine.subscription.seek(TopicPartition(*partition), Position(at.offset, at.leader_epoch))
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go to the first offset there is; all assigned partitions where none is named."""
+        with self._use() as machine:
+            machine.subscription.seek_to(partitions, Reset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go behind the last record; all assigned partitions where none is named."""
+        with self._use() as machine:
+            machine.subscription.seek_to(partitions, Reset.LATEST)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return nothing of these partitions until ``resume``; membership is not touched, what is buffered stays."""
+        with self._use() as machine:
+            machine.subscription.set_paused(partitions, paused=True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused."""
+        with self._use() as machine:
+            machine.subscription.set_paused(partitions, paused=False)
+
+    def paused(self) -> set[TopicPartition]:
+        """The assigned partitions that are paused."""
+        with self._use() as machine:
+            return {p for p, state in machine.subscription.assigned.items() if state.paused}
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets each partition is behind its end, as the last fetch told it; known after the first fetch."""
+        with self._use() as machine:
+            return machine.lag()
+
+    # Commits that nobody waits for
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.
+
+        Callbacks run in the order of their commits, and before a later ``commit`` returns.
+        """
+        with self._use() as machine:
+            self._commit_callbacks.append((machine.commit(offsets, None), callback))
+            self._run_commit_callbacks()
+
+    def _run_commit_callbacks(self) -> None:
+        """In the order of the commits, in the user's thread."""
+        while self._commit_callbacks and self._commit_callbacks[0][0].done:
+            promise, callback = self._commit_callbacks.popleft()
+            if callback is not None:
+                callback({} if promise.error is not None else promise.result(), promise.error)
+
+
+def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
+    """What ``subscribe`` was given, as names or a pattern; no names mean that the user wants nothing any more."""
+    if isinstance(topics, re.Pattern):
+        return topics
+    return [topics] if isinstance(topics, str) else list(topics)
+
+
+def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The question of ``offsets_for_times``. Raises UsageError for a negative time: these mean something else."""
+    for partition, timestamp in timestamps.items():
+        if timestamp < 0:
+            raise UsageError(f"offsets_for_times: {timestamp} ms for {TopicPartition(*partition)} is negative")
+    return {TopicPartition(*p): t for p, t in timestamps.items()}

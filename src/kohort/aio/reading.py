@@ -1,0 +1,93 @@
+"""From what was fetched to what the user gets: records one by one or in lists, and Arrow batches.
+
+Shared by both faces. The guard is held only while the machine is asked; decoding happens outside of it, in the thread
+of the caller, after the next fetch was let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.decode import Fetched
+from kohort.model import Record
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class Reading:
+    """Takes data out of one consumer's machine. ``kick`` lets its engine look at what changed."""
+
+    def __init__(self, machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> None:
+        self._machine = machine
+        self._guard = guard
+        self._kick = kick
+        self._check_crcs = machine.config.check_crcs
+
+    def records(self, most: int) -> list[Record] | None:
+        """Up to ``most`` records; None if there is none. Raises CorruptRecord where nothing precedes the damage."""
+        out: list[Record] = []
+        while len(out) < most:
+            fetched = self.next_fetched(may_raise=not out)
+            if fetched is None:
+                break
+            records = self.hand_out(fetched, most - len(out))
+            if not out:
+                out = records
+            else:
+                out += records
+        return out or None
+
+    def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
+        """Records of ``fetched``; they count as read. None of them if the partition went meanwhile."""
+        with self._guard:
+            return self._machine.hand_out(fetched, most)
+
+    def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
+        """Decoded data with records left. Raises CorruptRecord where there are none before the damage."""
+        while True:
+            with self._guard:
+                fetched, is_new = self._machine.open_fetched()
+            if is_new:
+                self._kick()  # the next fetch leaves before these are decoded
+            if fetched is None:
+                return None
+            records = fetched.decode_records(check_crcs=self._check_crcs)
+            if fetched.at < len(records):
+                return fetched
+            if fetched.error is not None:
+                if may_raise:
+                    raise fetched.error
+                return None
+            self.hand_out(fetched, 0)  # control records and gaps only: step over them
+
+    def take_whole(self, max_bytes: int) -> list[Fetched] | None:
+        """What is buffered, up to ``max_bytes`` but at least one piece; it counts as read. None if there is nothing."""
+        with self._guard:
+            taken = self._machine.take_whole(max_bytes)
+        if taken:
+            self._kick()  # the next fetch leaves before these are decoded
+        return taken or None
+
+    def arrow(self, taken: list[Fetched], schema: pyarrow.Schema) -> list[pyarrow.RecordBatch]:
+        """What was taken, decoded. Raises CorruptRecord where nothing precedes the damage; what lies behind is kept."""
+        batches: list[pyarrow.RecordBatch] = []
+        for i, fetched in enumerate(taken):
+            batches += fetched.decode_arrow(check_crcs=self._check_crcs, schema=schema)
+            if fetched.error is not None:
+                with self._guard:
+                    self._machine.return_corrupt(fetched, taken[i + 1 :])
+                if not batches:
+                    raise fetched.error
+                break
+        return batches
+
+
+def fields_of(schema: pyarrow.Schema | None, columns: Iterable[str] | None) -> pyarrow.Schema:
+    """The schema that the options of ``poll_arrow`` amount to. Needs ``kohort[arrow]``."""
+    from kohort.columns.decode import wanted_schema
+
+    return wanted_schema(schema, None if columns is None else list(columns))
