@@ -7,7 +7,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
 
-.PHONY: help env run test spark lint check interop bench docs kafka fmt clean
+.PHONY: help env run test lint check interop bench docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -25,13 +25,10 @@ env: $(SYNCED) ## Make the environment (.venv) from the lock file.
 run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer group onto Spark, every row accounted for.
 	$(BIN)/kohort demo
 
-test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples.
+test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
 	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -n $(JOBS)
 	$(BIN)/pytest tests/interop -m 'not kafka'
-	$(BIN)/pytest tests/docs
-
-spark: $(SYNCED) ## The tests that start a JVM; `make run` is the same road end to end.
-	$(BIN)/pytest tests/spark
+	$(BIN)/pytest tests/docs tests/spark
 
 lint: $(SYNCED) ## Format, lint, types, layers, the reference pages.
 	$(BIN)/ruff format --check src tests bench examples tools
