@@ -18,9 +18,16 @@ from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_b
 OPTIONS = {"segment.bytes": "1024", "index.interval.bytes": "100"}
 
 
-def batch(values: Sequence[str] = ("v",), *, at_ms: int = -1, codec: Codec = Codec.NONE, **producer: Any) -> bytes:
-    """One batch, a record per value, all with the time ``at_ms``."""
-    records = [NewRecord(None, value.encode(), (), at_ms) for value in values]
+def batch(
+    values: Sequence[str] = ("v",),
+    *,
+    at_ms: int = -1,
+    key: bytes | None = None,
+    codec: Codec = Codec.NONE,
+    **producer: Any,
+) -> bytes:
+    """One batch, a record per value, all with the time ``at_ms`` and the same key."""
+    records = [NewRecord(key, value.encode(), (), at_ms) for value in values]
     return build_batch(records, codec=codec, **producer)
 
 
@@ -53,11 +60,11 @@ class LogRoom:
         given = batch(values or ("v",), at_ms=self.now_ms if at_ms is None else at_ms, **producer)
         return self.log.append(given, self.now_ms)
 
-    def fill(self, count: int) -> list[str]:
+    def fill(self, count: int, key: bytes | None = None) -> list[str]:
         """``count`` batches of one record each, named by their offset."""
         names = [f"record {self.log.log_end_offset + i} {'x' * 40}" for i in range(count)]
         for name in names:
-            self.append(name)
+            self.append(name, key=key)
         return names
 
     def crash(self) -> list[str]:

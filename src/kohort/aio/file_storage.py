@@ -1,8 +1,9 @@
 """Logs on real files: the Storage of ``kohort serve --data DIR``.
 
 Appends go to the page cache with ``pwritev`` and outlive the process; ``flush`` takes them to the disk. ``start_flush``
-hands that to one thread, so that ending a segment of a gigabyte does not hold up the broker. The folder is
-locked while it is open, with the lock that Kafka takes, so neither a second broker nor a Kafka uses it by mistake.
+hands that to one thread, so that ending a segment of a gigabyte does not hold up the broker; another thread removes
+what is large (``start_delete``, ``start_delete_folder``). The folder is locked while it is open, with the lock that
+Kafka takes, so neither a second broker nor a Kafka uses it by mistake.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from kohort.wire.codec import Buffer
 
 LOCK_FILE: Final = ".lock"
 REPLACEMENT: Final = ".tmp"
+LEAVING: Final = ".deleted"
+"""What a file is called between its removal from the log and its own end; a start removes what is left of that name."""
 IOV_MAX: Final = 1024
 
 _open_here: set[Path] = set()
@@ -146,6 +149,7 @@ class FileStorage:
             self._root.mkdir(parents=True, exist_ok=True)
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
+        self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
 
     def __repr__(self) -> str:
         return f"FileStorage({str(self._root)!r})"
@@ -185,6 +189,7 @@ class FileStorage:
         """Wait for flushes under way and give the folder free. Open files stay the caller's to close."""
         if self._lock >= 0:
             self._flusher.shutdown()
+            self._remover.shutdown()
             with contextlib.suppress(OSError):
                 os.ftruncate(self._lock, 0)
             os.close(self._lock)
@@ -222,6 +227,10 @@ class FileStorage:
         with _saying(f"remove the folder {folder}"), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self._root / folder)
 
+    def start_delete_folder(self, folder: str) -> None:
+        if folder:
+            self._remover.submit(shutil.rmtree, self._root / folder, ignore_errors=True)
+
     # ---------------------------------------------------------------- files
 
     def open(self, name: str) -> RealFile:
@@ -251,9 +260,20 @@ class FileStorage:
             if durable and self._sync:
                 _fsync_folder(path.parent)
 
+    def rename(self, name: str, new: str) -> None:
+        with _saying(f"rename {name} to {new}"):
+            (self._root / name).replace(self._root / new)
+
     def delete(self, name: str) -> None:
         with _saying(f"remove {name}"):
             (self._root / name).unlink(missing_ok=True)
+
+    def start_delete(self, name: str) -> None:
+        path = self._root / name
+        leaving = path.with_name(path.name + LEAVING)
+        with _saying(f"remove {name}"), contextlib.suppress(FileNotFoundError):
+            path.replace(leaving)
+            self._remover.submit(leaving.unlink, missing_ok=True)
 
 
 def _fsync_file(fd: int, path: Path, new: bool) -> None:

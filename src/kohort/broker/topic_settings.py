@@ -39,11 +39,11 @@ def text_of(value: Any) -> str | None:
 
 
 def type_of(option: Option) -> int:
-    """Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, LONG 5, LIST 7."""
+    """Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, LONG 5, DOUBLE 6, LIST 7."""
     if option.type is int:
         wide = option.default is not None and option.default > INT_MAX
         return 5 if wide or option.name.endswith(("ms", "retention.bytes", "messages")) else 3
-    return {bool: 1, list: 7}.get(option.type, 2)
+    return {bool: 1, float: 6, list: 7}.get(option.type, 2)
 
 
 def broker_settings(config: BrokerConfig) -> list[Setting]:

@@ -60,6 +60,34 @@ class BrokerConfig:
     log_cleanup_policy: list[str] = option(
         "log.cleanup.policy", ["delete"], "What happens to old segments.", choices=("delete", "compact")
     )
+    log_cleaner_enable: bool = option(
+        "log.cleaner.enable", True, "Whether topics with cleanup.policy=compact are compacted."
+    )
+    log_cleaner_backoff_ms: int = option(
+        "log.cleaner.backoff.ms", 15000, "How often logs are looked at for something to compact.", low=1
+    )
+    log_cleaner_dedupe_buffer_size: int = option(
+        "log.cleaner.dedupe.buffer.size",
+        134217728,
+        "Memory for the keys of one compaction; a log with more is compacted in several goes.",
+        low=1048576,
+    )
+    log_cleaner_min_cleanable_ratio: float = option(
+        "log.cleaner.min.cleanable.ratio",
+        0.5,
+        "Share of a log that must be uncompacted before compaction starts.",
+        low=0,
+        high=1,
+    )
+    log_cleaner_delete_retention_ms: int = option(
+        "log.cleaner.delete.retention.ms", 86400000, "How long compaction keeps a tombstone.", low=0
+    )
+    log_cleaner_min_compaction_lag_ms: int = option(
+        "log.cleaner.min.compaction.lag.ms", 0, "How long a record stays uncompacted at least.", low=0
+    )
+    log_cleaner_max_compaction_lag_ms: int = option(
+        "log.cleaner.max.compaction.lag.ms", LONG_MAX, "How long a record stays uncompacted at most.", low=1
+    )
     log_flush_interval_messages: int = option(
         "log.flush.interval.messages", LONG_MAX, "Records after which a log is flushed to disk.", low=1
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -45,6 +46,8 @@ class Option:
             if isinstance(text, bool):
                 raise ValueError("a boolean")
             return int(text)
+        if self.type is float:
+            return _finite(text)
         if self.type is list:
             return [p.strip() for p in text.split(",") if p.strip()] if isinstance(text, str) else list(text)
         return None if text is None else str(text)
@@ -62,12 +65,21 @@ class Option:
         """What may be given, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        kind = {int: "a whole number", bool: "true or false", list: "a comma-separated list"}.get(self.type, "text")
+        kind = {int: "a whole number", float: "a number", bool: "true or false", list: "a comma-separated list"}.get(
+            self.type, "text"
+        )
         if self.low is not None and self.high is not None:
             return f"{kind} from {self.low} to {self.high}"
         if self.low is not None:
             return f"{kind} of at least {self.low}"
         return kind
+
+
+def _finite(text: Any) -> float:
+    value = float(text)
+    if isinstance(text, bool) or not math.isfinite(value):
+        raise ValueError("not a number")
+    return value
 
 
 def option(

@@ -43,9 +43,8 @@ IGNORED: Final = frozenset(
     replica.lag.time.max.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.wait.max.ms
     replica.fetch.response.max.bytes replica.fetch.backoff.ms replica.socket.timeout.ms
     replica.socket.receive.buffer.bytes replica.high.watermark.checkpoint.interval.ms replica.selector.class
-    log.cleaner.enable log.cleaner.threads log.cleaner.dedupe.buffer.size log.cleaner.io.buffer.size
-    log.cleaner.io.max.bytes.per.second log.cleaner.backoff.ms log.cleaner.min.cleanable.ratio
-    log.cleaner.delete.retention.ms log.cleaner.min.compaction.lag.ms log.cleaner.max.compaction.lag.ms
+    log.cleaner.threads log.cleaner.io.buffer.size log.cleaner.io.buffer.load.factor
+    log.cleaner.io.max.bytes.per.second
     log.flush.scheduler.interval.ms log.flush.offset.checkpoint.interval.ms
     log.flush.start.offset.checkpoint.interval.ms log.preallocate log.segment.delete.delay.ms
     log.message.format.version log.message.downconversion.enable log.roll.jitter.ms log.roll.jitter.hours

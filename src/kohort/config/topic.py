@@ -42,8 +42,18 @@ class TopicConfig:
         "compression.type", "producer", "Only producer (keep what came) is served.", choices=("producer",)
     )
     delete_retention_ms: int = option("delete.retention.ms", 86400000, "How long compaction keeps a tombstone.", low=0)
-    min_cleanable_dirty_ratio: str = option(
-        "min.cleanable.dirty.ratio", "0.5", "Share of a log that must be uncompacted before compaction starts."
+    min_cleanable_dirty_ratio: float = option(
+        "min.cleanable.dirty.ratio",
+        0.5,
+        "Share of a log that must be uncompacted before compaction starts.",
+        low=0,
+        high=1,
+    )
+    min_compaction_lag_ms: int = option(
+        "min.compaction.lag.ms", 0, "How long a record stays uncompacted at least.", low=0
+    )
+    max_compaction_lag_ms: int = option(
+        "max.compaction.lag.ms", LONG_MAX, "How long a record stays uncompacted at most.", low=1
     )
 
 
@@ -62,6 +72,10 @@ BROKER_SYNONYMS: dict[str, str] = {
     "message_timestamp_before_max_ms": "log_message_timestamp_before_max_ms",
     "message_timestamp_after_max_ms": "log_message_timestamp_after_max_ms",
     "compression_type": "compression_type",
+    "delete_retention_ms": "log_cleaner_delete_retention_ms",
+    "min_cleanable_dirty_ratio": "log_cleaner_min_cleanable_ratio",
+    "min_compaction_lag_ms": "log_cleaner_min_compaction_lag_ms",
+    "max_compaction_lag_ms": "log_cleaner_max_compaction_lag_ms",
 }
 """Attribute of TopicConfig to the attribute of BrokerConfig that it defaults to."""
 

@@ -6,17 +6,19 @@ as long as transactions are not served. A batch is stored as it came, under its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.epochs import EPOCHS_FILE
+from kohort.log.keyed import check_keys
 from kohort.log.producers import ProducedBatch
 from kohort.log.recovery import Place, recover
 from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.storage import Storage
+from kohort.log.swap import begin_swap, finish_swap
 from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
@@ -91,8 +93,10 @@ class PartitionLog:
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
         )
+        self._compacts = "compact" in config.cleanup_policy
+        segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if self._compacts else config.segment_ms
         self._limits = SegmentLimits(
-            config.segment_bytes, config.segment_ms, config.index_interval_bytes, config.segment_index_bytes
+            config.segment_bytes, segment_ms, config.index_interval_bytes, config.segment_index_bytes
         )
 
     @property
@@ -141,6 +145,8 @@ class PartitionLog:
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> Appended:
         """Store one batch and say where; ApiError with Kafka's code where it may not be (facts 6.3 to 6.5)."""
         header = checked_header(batch, self._rules, now_ms, from_client=from_client)
+        if from_client and self._compacts:
+            check_keys(batch, header)
         if header.producer_id >= 0:
             repeated = self.producers.check(header)
             if repeated is not None:
@@ -317,9 +323,26 @@ class PartitionLog:
         del self._segments[:count]
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         for segment in gone:
-            segment.delete()
+            segment.start_delete()
         self._after_new_start()
         return size
+
+    def replace_segments(self, old: Sequence[Segment], made: Segment) -> None:
+        """Put a compacted segment in the place of ``old``. Raises StorageError, and nothing has happened, if it cannot.
+
+        ``old`` must still be here, side by side: retention may have taken some while they were compacted.
+        """
+        bases = [segment.base_offset for segment in old]
+        first = next((i for i, segment in enumerate(self._segments) if segment is old[0]), -1)
+        if first < 0 or any(a is not b for a, b in zip(self._segments[first : first + len(old)], old, strict=False)):
+            raise StorageError(f"the segments {bases} were deleted while they were compacted")
+        made.close()
+        begin_swap(self._storage, self.folder, made)
+        self._segments[first : first + len(old)] = [made]
+        try:
+            finish_swap(self._storage, self.folder, old, made)
+        except StorageError as error:
+            self.notes.append(f"{self.tp}: the next start finishes a compaction: {error}")
 
     def _after_new_start(self) -> None:
         self.recovery_point = max(self.recovery_point, self._start_offset)

@@ -19,9 +19,9 @@ from kohort.log.producers import Producers
 from kohort.log.scan import checked_headers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.storage import Storage
+from kohort.log.swap import NAME_DIGITS, finish_interrupted
 from kohort.wire.record_batch import BatchHeader
 
-NAME_DIGITS: Final = 20
 LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 """Endings of files that were in the making, or on their way out, when the broker stopped."""
 
@@ -78,7 +78,7 @@ def recover(place: Place, now_ms: int) -> Recovered:
 
 
 def _recover(place: Place, now_ms: int) -> Recovered:
-    notes: list[str] = []
+    notes = finish_interrupted(place.storage, place.folder)
     files = _sort_files(place, notes)
     segments = _segments_of(place, files, now_ms, notes)
     epochs = _read_epochs(place, segments, files, notes)

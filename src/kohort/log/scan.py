@@ -9,7 +9,14 @@ import crc32c
 
 from kohort.errors import CorruptRecord
 from kohort.log.storage import StorageFile
-from kohort.wire.record_batch import CRC_STARTS_AT, HEADER_BYTES, BatchHeader, check_crc, parse_batch_header
+from kohort.wire.record_batch import (
+    CRC_STARTS_AT,
+    HEADER_BYTES,
+    BatchHeader,
+    check_crc,
+    parse_batch_header,
+    split_batches,
+)
 
 WINDOW_BYTES: Final = 1 << 20
 """How much of a file is held while it is checked; a larger batch is summed in pieces of this size."""
@@ -48,6 +55,23 @@ def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHea
             _check_crc_in_pieces(file, at, header)
         yield at, header
         at += header.size
+
+
+def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[bytes, list[tuple[int, BatchHeader]]]:
+    """The batches from ``at`` that lie whole within ``size`` bytes, or the first alone if it is larger.
+
+    Returns the bytes, and where in them each batch begins with its header; the CRCs are checked. Raises CorruptRecord.
+    """
+    data = file.read(at, min(size, end - at))
+    first = parse_batch_header(data)
+    if first.size > end - at:
+        raise CorruptRecord(incomplete(first, end - at), offset=first.base_offset)
+    if first.size > len(data):
+        data = file.read(at, first.size)
+    found = list(split_batches(data))
+    for place, header in found:
+        check_crc(data, place, header)
+    return data, found
 
 
 def incomplete(header: BatchHeader, present: int) -> str:

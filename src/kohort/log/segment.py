@@ -72,6 +72,7 @@ class Segment:
         "limits",
         "notes",
         "size",
+        "suffix",
     )
 
     def __init__(
@@ -94,6 +95,8 @@ class Segment:
         self._used = False
         self.base_offset = base_offset
         self.size = size
+        self.suffix = ""
+        """What the names of its files end with while it takes another's place (swap.py)."""
         self.notes: list[str] = []
         """What went wrong and was mended; the partition takes it away."""
 
@@ -162,11 +165,18 @@ class Segment:
 
     def _waited_ms(self, timestamp: int, now_ms: int) -> int:
         """Age of the segment by the timestamps of its first batch and of the next, or by the clock without them."""
-        if self._first_timestamp is None:
-            self._first_timestamp = next(self.headers())[1].max_timestamp
-        if self._first_timestamp >= 0 and timestamp >= 0:
-            return timestamp - self._first_timestamp
+        first = self.first_timestamp()
+        if first >= 0 and timestamp >= 0:
+            return timestamp - first
         return now_ms - self._created_ms
+
+    def first_timestamp(self) -> int:
+        """The latest timestamp of the first batch; -1 if it has none, or if there is no batch."""
+        if self._first_timestamp is None:
+            if not self.size:
+                return -1
+            self._first_timestamp = next(self.headers())[1].max_timestamp
+        return self._first_timestamp
 
     def seal(self) -> None:
         """Nothing more will be appended: take indexes and log to the disk, in that order and without waiting."""
@@ -339,7 +349,7 @@ class Segment:
         return self._open()
 
     def _path(self, ending: str) -> str:
-        return f"{self._folder}/{segment_name(self.base_offset)}.{ending}"
+        return f"{self._folder}/{segment_name(self.base_offset)}.{ending}{self.suffix}"
 
     def _open(self) -> StorageFile:
         self._used = True
@@ -437,6 +447,12 @@ class Segment:
         for ending in ("log", "index", "timeindex", "txnindex"):
             self._storage.delete(self._path(ending))
         self.size = 0
+
+    def start_delete(self) -> None:
+        """Have the files removed, without waiting for the disk: a gigabyte takes its time."""
+        self.drop()
+        for ending in ("log", "index", "timeindex", "txnindex"):
+            self._storage.start_delete(self._path(ending))
 
     def _corrupt(self, position: int, problem: str) -> CorruptLog:
         return CorruptLog(f"{self._path('log')} at {position}: {problem}")

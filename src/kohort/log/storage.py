@@ -75,6 +75,10 @@ class Storage(Protocol):
         """Remove ``folder`` and all it holds; nothing happens if it is missing."""
         ...
 
+    def start_delete_folder(self, folder: str) -> None:
+        """Have ``folder`` removed soon, without waiting; what a stop interrupts is still there at the next start."""
+        ...
+
     def open(self, name: str) -> StorageFile:
         """Open the file ``name``, an empty one if it is missing; its folder must be there."""
         ...
@@ -87,8 +91,16 @@ class Storage(Protocol):
         """Give the file ``name`` this content, atomically; ``durable`` waits for the disk."""
         ...
 
+    def rename(self, name: str, new: str) -> None:
+        """Call the file ``name`` by another name of its folder, atomically; a file of that name is replaced."""
+        ...
+
     def delete(self, name: str) -> None:
         """Remove a file; nothing happens if it is missing."""
+        ...
+
+    def start_delete(self, name: str) -> None:
+        """Remove a file that may be large without waiting for the disk: its name is free at once."""
         ...
 
 
@@ -155,6 +167,9 @@ class MemoryStorage:
         if folder:
             self._folders.pop(folder, None)
 
+    def start_delete_folder(self, folder: str) -> None:
+        self.delete_folder(folder)
+
     def open(self, name: str) -> MemoryFile:
         folder, file = self._place(name)
         return MemoryFile(folder.setdefault(file, bytearray()))
@@ -168,9 +183,18 @@ class MemoryStorage:
         folder, file = self._place(name)
         folder[file] = bytearray(content)
 
+    def rename(self, name: str, new: str) -> None:
+        folder, file = self._place(name)
+        if file not in folder:
+            raise StorageError(f"cannot rename {name} to {new}: it is missing")
+        folder[new.rpartition("/")[2]] = folder.pop(file)
+
     def delete(self, name: str) -> None:
         folder, _, file = name.rpartition("/")
         self._folders.get(folder, {}).pop(file, None)
+
+    def start_delete(self, name: str) -> None:
+        self.delete(name)
 
     def _place(self, name: str) -> tuple[dict[str, bytearray], str]:
         folder, _, file = name.rpartition("/")

@@ -27,6 +27,8 @@ def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: i
     for segment in segments:
         if segment.size and segment.max_timestamp >= timestamp_ms:
             for position, header in segment.first_reaching(timestamp_ms, start_offset):
+                if not header.record_count:
+                    continue
                 found = _first_record(segment, position, header, timestamp_ms, start_offset)
                 if found is not None:
                     return found

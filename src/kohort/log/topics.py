@@ -89,6 +89,7 @@ class Topics:
             self.recovery_notes.append(
                 f"the last stop was not clean: checked {checked} logs from their recovery points"
             )
+        self._upkeep.recovered(self._logs())
         known = {log.folder for log in self._logs()}
         for folder in sorted(folders - known):
             if parse_folder(folder) is not None:
@@ -345,6 +346,7 @@ class Topics:
     def close(self) -> list[str]:
         """Flush and close every log and mark the stop as clean; returns what went wrong, and then it was not."""
         problems = []
+        self._upkeep.close()
         for log in self._logs():
             try:
                 log.close()

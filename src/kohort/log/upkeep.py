@@ -1,4 +1,4 @@
-"""What logs need as time passes: flushes, retention, expiry of producers, checkpoints; files closed, folders removed.
+"""What logs need as time passes: flushes, retention, compaction, checkpoints; producers and folders that go.
 
 Nothing here is urgent but ``flush.ms``; each duty has its timer, and a disk that refuses one is asked again later.
 """
@@ -12,6 +12,7 @@ from kohort.clock import Timers
 from kohort.config import BrokerConfig
 from kohort.errors import StorageError
 from kohort.log.checkpoints import RECOVERY_POINTS_FILE, START_OFFSETS_FILE, build_offsets
+from kohort.log.cleaner import Cleaner
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
@@ -27,6 +28,7 @@ RELEASE: Final = "release"
 CHECKPOINT: Final = "checkpoint"
 EXPIRY: Final = "expiry"
 REMOVAL: Final = "removal"
+COMPACTION: Final = "compaction"
 
 
 class Upkeep:
@@ -40,6 +42,7 @@ class Upkeep:
         self._logs = logs
         self._timers: Timers[str] = Timers()
         self._flushes: Timers[TopicPartition] = Timers()
+        self._cleaner = Cleaner(storage, config, logs, now_ms)
         self._doomed: list[str] = []
         self._written: dict[str, bytes] = {}
         self._every: dict[str, tuple[int, Callable[[int], list[str]]]] = {
@@ -57,15 +60,25 @@ class Upkeep:
     @property
     def wake_at_ms(self) -> int | None:
         """When something is due."""
-        return min((at for at in (self._timers.wake_at_ms, self._flushes.wake_at_ms) if at is not None), default=None)
+        times = (self._timers.wake_at_ms, self._flushes.wake_at_ms, self._cleaner.wake_at_ms)
+        return min((at for at in times if at is not None), default=None)
 
     def flush_at(self, tp: TopicPartition, at_ms: int) -> None:
         """Look at this log's ``flush.ms`` then."""
         self._flushes.set(tp, at_ms)
 
     def forget(self, tp: TopicPartition) -> None:
-        """The log is gone."""
+        """The log is about to go."""
         self._flushes.cancel(tp)
+        self._cleaner.forget(tp)
+
+    def recovered(self, logs: Iterable[PartitionLog]) -> None:
+        """These are all the logs there are."""
+        self._cleaner.keep_only(log.tp for log in logs)
+
+    def close(self) -> None:
+        """Leave what is under way."""
+        self._cleaner.close()
 
     def remove(self, folder: str, now_ms: int) -> None:
         """Delete a folder of a deleted topic with one of the next ticks."""
@@ -80,7 +93,7 @@ class Upkeep:
             if interval_ms:
                 self._timers.set(duty, now_ms + interval_ms)
             notes += self._tried(duty, action, now_ms)
-        return notes
+        return notes + self._tried(COMPACTION, self._cleaner.tick, now_ms)
 
     def _tried(self, duty: str, action: Callable[[int], list[str]], now_ms: int) -> list[str]:
         try:
@@ -129,11 +142,12 @@ class Upkeep:
             if self._written.get(name) != content:
                 self._storage.replace(name, content)
                 self._written[name] = content
+        self._cleaner.write_checkpoint()
 
     def _remove_one(self, now_ms: int) -> list[str]:
-        """Empty one folder; a large one takes its time, so the others wait for the next tick."""
+        """Have one folder emptied; the others wait for the next ticks."""
         folder = self._doomed.pop()
         if self._doomed:
             self._timers.set(REMOVAL, now_ms)
-        self._storage.delete_folder(folder)
+        self._storage.start_delete_folder(folder)
         return [f"removed {folder}"]

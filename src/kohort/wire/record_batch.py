@@ -38,6 +38,8 @@ CODEC_BITS: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
 TRANSACTIONAL_BIT: Final = 0x10
 CONTROL_BIT: Final = 0x20
+DELETE_HORIZON_BIT: Final = 0x40
+"""The base timestamp is the time from which compaction may drop the tombstones of the batch (KIP-534)."""
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 SMALLEST_RECORD: Final = 7
@@ -119,6 +121,11 @@ class BatchHeader:
     def is_control(self) -> bool:
         return bool(self.attributes & CONTROL_BIT)
 
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """From when on compaction may drop the tombstones of this batch; None until compaction has set it."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
 
 # ---------------------------------------------------------------- headers
 
@@ -195,19 +202,39 @@ def build_batch(
         attributes |= TIMESTAMP_TYPE_BIT
         max_timestamp = log_append_time_ms
     payload = body if codec is Codec.NONE else compress(codec, body)
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=SMALLEST_LENGTH + len(payload),
+        partition_leader_epoch=leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=max(len(records) - 1, 0),
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    return pack_batch(header, payload)
+
+
+def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
+    """A batch of these fields around ``payload``, the records as they are stored; its length and CRC are made anew."""
     summed = _after_crc.pack(
-        attributes,
-        max(len(records) - 1, 0),
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
     )
     crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
     length = SMALLEST_LENGTH + len(payload)
-    head = _head.pack(base_offset, length, leader_epoch) + struct.pack(">bI", MAGIC, crc)
+    head = _head.pack(header.base_offset, length, header.partition_leader_epoch) + struct.pack(">bI", MAGIC, crc)
     return b"".join((head, summed, payload))
 
 

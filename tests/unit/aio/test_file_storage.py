@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -201,3 +202,53 @@ def test_a_closed_log_holds_no_file(storage, tmp_path):
     storage.close()  # waits for the flushes, which hold files of their own
 
     assert open_files(tmp_path) == 0
+
+
+def test_a_file_takes_another_name_and_its_handle_stays(storage):
+    storage.make_folder("a")
+    file = storage.open("a/x")
+    file.append([b"one"])
+    storage.open("a/y").append([b"replaced"])
+
+    storage.rename("a/x", "a/y")
+
+    assert storage.files("a") == {"y": 3}
+    assert file.read(0, 10) == b"one"
+    with pytest.raises(StorageError, match="cannot rename a/z to a/x: No such file"):
+        storage.rename("a/z", "a/x")
+
+
+def test_what_is_large_is_removed_without_waiting_and_its_name_is_free_at_once(tmp_path):
+    with FileStorage(tmp_path / "data") as storage:
+        storage.make_folder("a")
+        storage.make_folder("b")
+        storage.open("a/x").append([b"one"])
+        storage.open("b/x").append([b"two"])
+
+        storage.start_delete("a/x")
+        storage.start_delete("a/never was")
+        assert storage.open("a/x").size == 0
+        storage.start_delete_folder("b")
+
+    assert [path.name for path in (tmp_path / "data").rglob("*") if path.is_file() and path.name != ".lock"] == ["x"]
+    assert not (tmp_path / "data" / "b").exists()
+
+
+def test_a_log_on_real_files_is_compacted_under_its_readers(tmp_path):
+    with FileStorage(tmp_path) as storage:
+        room = LogRoom(storage, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", segment_bytes="20000")
+        room.fill(1000, key=b"k")
+        room.log.roll(room.now_ms)
+        told: list[str] = []
+        deadline = time.monotonic() + 30
+        while not any("compacted up to offset 1000" in note for note in told) and time.monotonic() < deadline:
+            room.clock.advance(max(room.topics.wake_at_ms - room.now_ms, 0))
+            told += room.topics.tick(room.now_ms)
+
+        assert len(values_from(room.log, 0)) == 1
+        room.check()
+        assert room.restart() == []
+        assert len(values_from(room.log, 0)) == 1
+        assert not room.files(".cleaned")
+        assert not room.files(".swap")
+        room.topics.close()

@@ -50,7 +50,7 @@ def test_the_broker_tells_every_option_of_its_table(peer):
 def test_every_version_is_answered(peer):
     peer.create("a")
 
-    assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {17}
+    assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {19}
 
 
 def test_what_does_not_exist_is_refused(peer):

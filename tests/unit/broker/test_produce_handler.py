@@ -131,7 +131,7 @@ def test_internal_topics_take_records_from_the_admin_client_alone(peer):
     from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 
     peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-    asked = produce_request("__consumer_offsets", batch(b"v"))
+    asked = produce_request("__consumer_offsets", build_batch([NewRecord(b"k", b"v")]))
 
     stranger = peer.ask(asked, 9).responses[0].partition_responses[0]
     admin = peer.ask(asked, 9, client_id="__admin_client").responses[0].partition_responses[0]

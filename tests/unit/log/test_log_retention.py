@@ -93,8 +93,10 @@ def test_segments_go_while_the_log_stays_above_its_size():
 
 
 def test_a_compacted_topic_is_not_cut_by_age_or_size():
-    room = LogRoom(cleanup_policy="compact", retention_ms="1", retention_bytes="1")
-    names = room.fill(30)
+    room = LogRoom(
+        cleanup_policy="compact", retention_ms="1", retention_bytes="1", min_compaction_lag_ms=str(10 * HOUR)
+    )
+    names = room.fill(30, key=b"k")
     room.clock.advance(HOUR)
 
     assert tick_retention(room) == []

@@ -1,0 +1,136 @@
+"""Which log is compacted next: the one with the largest dirty share, one at a time, in steps between other events.
+
+A step takes a few milliseconds and the next one comes ``STEP_PAUSE_MS`` later, so a broker that compacts serves on. How
+far each log is compacted is kept in Kafka's ``cleaner-offset-checkpoint``; without it, from the log's start on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from kohort.config import BrokerConfig
+from kohort.errors import CorruptLog, StorageError
+from kohort.log.checkpoints import build_offsets, parse_offsets
+from kohort.log.compaction import Compaction
+from kohort.log.dirty import Dirty, dirty_part
+from kohort.log.partition import PartitionLog
+from kohort.log.storage import Storage
+from kohort.model import TopicPartition
+
+CLEANER_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
+STEP_PAUSE_MS: Final = 10
+RETRY_MS: Final = 60_000
+"""How long a log is left alone whose compaction the disk refused."""
+
+
+class Cleaner:
+    """Compaction of all logs of a broker."""
+
+    def __init__(
+        self, storage: Storage, config: BrokerConfig, logs: Callable[[], Iterable[PartitionLog]], now_ms: int
+    ) -> None:
+        self._storage = storage
+        self._config = config
+        self._logs = logs
+        self._clean_until = self._read_checkpoint()
+        self._not_before: dict[TopicPartition, int | None] = {}
+        """Logs that could not be compacted, and when they are tried again; None: not in this life."""
+        self._now: Compaction | None = None
+        self._wake_at_ms = now_ms + config.log_cleaner_backoff_ms
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        return self._wake_at_ms if self._config.log_cleaner_enable else None
+
+    def clean_until(self, tp: TopicPartition) -> int:
+        """Up to where a log is compacted, as far as is known."""
+        return self._clean_until.get(tp, 0)
+
+    def forget(self, tp: TopicPartition) -> None:
+        """The log is about to go."""
+        if self._now is not None and self._now.log.tp == tp:
+            self._abandon()
+        self._clean_until.pop(tp, None)
+        self._not_before.pop(tp, None)
+
+    def close(self) -> None:
+        """Leave what is under way."""
+        if self._now is not None:
+            self._abandon()
+
+    def tick(self, now_ms: int) -> list[str]:
+        """Do a step of what is under way, or look for what is due; returns what to tell."""
+        if not self._config.log_cleaner_enable or now_ms < self._wake_at_ms:
+            return []
+        if self._now is None:
+            self._now = self._next(now_ms)
+        if self._now is None:
+            self._wake_at_ms = now_ms + self._config.log_cleaner_backoff_ms
+            return []
+        self._wake_at_ms = now_ms + STEP_PAUSE_MS
+        return self._step(self._now, now_ms)
+
+    def _next(self, now_ms: int) -> Compaction | None:
+        """The log that needs it most, if one needs it."""
+        best: tuple[float, PartitionLog, Dirty] | None = None
+        for log in self._logs():
+            if "compact" in log.config.cleanup_policy and self._may_try(log.tp, now_ms):
+                dirty = dirty_part(log, self.clean_until(log.tp), now_ms)
+                if dirty.is_worth_it(log.config.min_cleanable_dirty_ratio) and (best is None or dirty.ratio > best[0]):
+                    best = (dirty.ratio, log, dirty)
+        if best is None:
+            return None
+        _, log, dirty = best
+        return Compaction(log, self._storage, dirty, self._config.log_cleaner_dedupe_buffer_size, now_ms)
+
+    def _may_try(self, tp: TopicPartition, now_ms: int) -> bool:
+        not_before = self._not_before.get(tp, 0)
+        return not_before is not None and now_ms >= not_before
+
+    def _step(self, under_way: Compaction, now_ms: int) -> list[str]:
+        log = under_way.log
+        if "compact" not in log.config.cleanup_policy:
+            self._abandon()
+            return [f"{log.tp}: its compaction was left, as its cleanup.policy has changed"]
+        try:
+            if not under_way.step():
+                return []
+        except CorruptLog as error:
+            return self._give_up(log.tp, None, f"{error}; it is not tried again before the next start")
+        except StorageError as error:
+            return self._give_up(log.tp, now_ms + RETRY_MS, f"{log.tp}: compaction failed: {error}")
+        self._now = None
+        self._clean_until[log.tp] = under_way.clean_until
+        self.write_checkpoint()
+        return [f"{log.tp}: {under_way}"]
+
+    def _give_up(self, tp: TopicPartition, not_before: int | None, note: str) -> list[str]:
+        self._not_before[tp] = not_before
+        self._abandon()
+        return [note]
+
+    def _abandon(self) -> None:
+        assert self._now is not None, "something is under way"
+        under_way, self._now = self._now, None
+        with suppress(StorageError):  # what is left of it is removed by the next attempt, or by the next start
+            under_way.abandon()
+
+    # ---------------------------------------------------------------- checkpoint
+
+    def _read_checkpoint(self) -> dict[TopicPartition, int]:
+        data = self._storage.read(CLEANER_OFFSETS_FILE)
+        try:
+            return {} if data is None else parse_offsets(data)
+        except ValueError:
+            return {}
+
+    def keep_only(self, known: Iterable[TopicPartition]) -> None:
+        """At start: forget logs that are no more, so that a new topic of an old name begins dirty."""
+        names = set(known)
+        self._clean_until = {tp: offset for tp, offset in self._clean_until.items() if tp in names}
+
+    def write_checkpoint(self) -> None:
+        """Write down how far each log is compacted. Losing it costs work, not records."""
+        self._storage.replace(CLEANER_OFFSETS_FILE, build_offsets(self._clean_until), durable=False)

@@ -1,0 +1,235 @@
+"""Compact one log, a moment's work at a time.
+
+First the dirty part is read and the last offset of every key noted; then the segments up to its end are read again, in
+groups that fit one segment, and what the sieve leaves is written to a new segment, which takes their place once it is
+on the disk. Appends and reads go on meanwhile: nothing that is appended to is touched, and each swap is one step.
+
+A step unpacks about ``SLICE_BYTES`` (or one batch, if that is larger). The keys are held in memory up to a budget;
+where they are more, this compaction ends earlier in the log and the next goes on from there, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from kohort.errors import CorruptLog, CorruptRecord, StorageError
+from kohort.log.dirty import Dirty
+from kohort.log.keyed import body_of, keyed_records
+from kohort.log.partition import PartitionLog
+from kohort.log.scan import whole_batches
+from kohort.log.segment import POSITION_MAX, Segment
+from kohort.log.sieve import Sieve, Sifted, empty_batch, is_opaque, sift
+from kohort.log.storage import Storage
+from kohort.log.swap import CLEANED, forget_cleaned
+from kohort.wire.record_batch import BatchHeader
+
+SLICE_BYTES: Final = 1 << 16
+ENTRY_BYTES: Final = 150
+"""What a key costs in memory besides its bytes: its object, its offset and its place in the table."""
+RELATIVE_OFFSET_MAX: Final = 0x7FFFFFFF
+FLUSH_STEPS: Final = 6000
+"""After so many steps the flush is waited for: it may have failed, and then says so."""
+
+
+class Chunk(NamedTuple):
+    """Some whole batches of a segment."""
+
+    data: memoryview
+    batches: list[tuple[int, BatchHeader]]
+    is_last: bool
+
+
+class Compaction:
+    """One compaction of one log, under way. ``step`` until it says that it is done; or ``abandon`` it."""
+
+    def __init__(self, log: PartitionLog, storage: Storage, dirty: Dirty, memory_bytes: int, now_ms: int) -> None:
+        self.log = log
+        self.clean_until = dirty.start
+        """Up to where the log is compacted once this is done."""
+        self.steps = 0
+        self._storage = storage
+        self._dirty = dirty
+        self._memory_bytes = memory_bytes
+        self._now_ms = now_ms
+        self._making: Segment | None = None
+        self._bytes = [0, 0]
+        self._records = [0, 0]
+        self._unpacked = 0
+        self._work = self._run()
+
+    def step(self) -> bool:
+        """Do a moment's work; whether that was the last. Raises StorageError, CorruptLog for a batch that is bad."""
+        self.steps += 1
+        try:
+            next(self._work)
+        except StopIteration:
+            return True
+        except CorruptRecord as error:
+            raise CorruptLog(f"{self.log.tp} cannot be compacted: {error}") from error
+        return False
+
+    def abandon(self) -> None:
+        """Leave the log as it is, without what was being written."""
+        self._work.close()
+        if self._making is not None:
+            self._making.drop()
+            forget_cleaned(self._storage, self.log.folder, self._making.base_offset)
+            self._making = None
+
+    def __str__(self) -> str:
+        """What was done, in words."""
+        return (
+            f"compacted up to offset {self.clean_until}: {self._bytes[0]} bytes became {self._bytes[1]},"
+            f" {self._records[0]} records {self._records[1]}, in {self.steps} steps"
+        )
+
+    # ---------------------------------------------------------------- the work
+
+    def _run(self) -> Generator[None, None, None]:
+        latest: dict[bytes, int] = {}
+        yield from self._note_keys(latest)
+        config = self.log.config
+        sieve = Sieve(latest, self.clean_until - 1, self._now_ms, config.delete_retention_ms)
+        for group in self._groups():
+            yield from self._compact(group, sieve)
+
+    def _note_keys(self, latest: dict[bytes, int]) -> Iterator[None]:
+        """Read the dirty part until it ends or the budget does."""
+        room = self._memory_bytes
+        for segment in self._segments(self._dirty.start):
+            for chunk in self._chunks(segment, self._dirty.start):
+                for at, header in chunk.batches:
+                    if header.next_offset > self._dirty.start and not is_opaque(header):
+                        body = body_of(chunk.data[at:], header)
+                        room -= _note_batch(latest, body, header)
+                        yield from self._pause_after(len(body))
+                    self.clean_until = header.next_offset
+                    if room <= 0:
+                        return
+                yield
+        self.clean_until = self._dirty.end
+
+    def _segments(self, from_offset: int) -> list[Segment]:
+        """The segments that hold offsets from ``from_offset`` up to the dirty part's end."""
+        segments = self.log.segments
+        return [
+            segment
+            for segment, after in pairwise(segments)
+            if after.base_offset > from_offset and segment.base_offset < self._dirty.end
+        ]
+
+    def _chunks(self, segment: Segment, from_offset: int) -> Iterator[Chunk]:
+        """The batches of a segment from the one that holds ``from_offset``. Raises StorageError once it is deleted."""
+        self._check_present(segment)
+        at = 0
+        if from_offset > segment.base_offset:
+            at = next((position for position, _ in segment.headers(from_offset)), segment.size)
+        while at < segment.size:
+            self._check_present(segment)
+            data, batches = whole_batches(segment.file(), at, segment.size, SLICE_BYTES)
+            last_at, last = batches[-1]
+            at += last_at + last.size
+            yield Chunk(memoryview(data), batches, at >= segment.size)
+
+    def _check_present(self, segment: Segment) -> None:
+        """Retention goes on meanwhile; the next attempt does without what it took."""
+        if all(segment is not present for present in self.log.segments):
+            raise StorageError(f"{segment.log_name} was deleted meanwhile")
+
+    def _groups(self) -> Iterator[list[Segment]]:
+        """All segments before ``clean_until``, those together that fit one segment."""
+        group: list[Segment] = []
+        size = 0
+        segments = self.log.segments
+        for i, segment in enumerate(segments[:-1]):
+            if segment.base_offset >= self.clean_until:
+                break
+            reach = segments[i + 1].base_offset - 1 - (group[0] if group else segment).base_offset
+            if group and (size + segment.size > segment.limits.segment_bytes or reach > RELATIVE_OFFSET_MAX):
+                yield group
+                group, size = [], 0
+            group.append(segment)
+            size += segment.size
+        if group:
+            yield group
+
+    def _compact(self, group: list[Segment], sieve: Sieve) -> Iterator[None]:
+        """Write what is left of ``group`` to one segment and put that in its place."""
+        base_offset, folder = group[0].base_offset, self.log.folder
+        forget_cleaned(self._storage, folder, base_offset)
+        made = Segment(self._storage, folder, base_offset, group[0].limits, self._now_ms)
+        made.suffix = CLEANED
+        self._making = made
+        changed = len(group) > 1
+        for segment in group:
+            for chunk in self._chunks(segment, segment.base_offset):
+                ends_group = chunk.is_last and segment is group[-1]
+                for i, (at, header) in enumerate(chunk.batches):
+                    batch = chunk.data[at : at + header.size]
+                    is_end = ends_group and i == len(chunk.batches) - 1
+                    left = self._left_of(batch, header, sieve, is_end=is_end)
+                    changed |= left.batch is not batch
+                    self._write(made, header, left)
+                    yield from self._pause_after(left.unpacked_bytes)
+                yield
+        if changed:
+            yield from self._swap(group, made)
+        else:
+            made.drop()
+            forget_cleaned(self._storage, folder, base_offset)
+        self._making = None
+
+    def _left_of(self, batch: memoryview, header: BatchHeader, sieve: Sieve, *, is_end: bool) -> Sifted:
+        """What is written in the place of a batch."""
+        left = sift(batch, header, sieve)
+        if left.batch is None and (is_end or self._ends_a_producer(header)):
+            left = left._replace(batch=empty_batch(header) if header.record_count else batch)
+        return left
+
+    def _write(self, made: Segment, header: BatchHeader, left: Sifted) -> None:
+        self._bytes[0] += header.size
+        self._records[0] += header.record_count
+        self._records[1] += left.kept
+        if left.batch is not None:
+            size = len(left.batch)
+            if made.size + size > POSITION_MAX:
+                raise StorageError(f"{self.log.tp}: a compacted segment of more than {POSITION_MAX} bytes")
+            made.append([left.batch], size, header.last_offset, left.max_timestamp)
+            self._bytes[1] += size
+
+    def _pause_after(self, unpacked_bytes: int) -> Iterator[None]:
+        """End the step when it has unpacked enough: a small chunk can hold much."""
+        self._unpacked += unpacked_bytes
+        if self._unpacked >= SLICE_BYTES:
+            self._unpacked = 0
+            yield
+
+    def _ends_a_producer(self, header: BatchHeader) -> bool:
+        """Whether this is the last batch of a producer that is remembered: its sequence is read from it at a start."""
+        producer = self.log.producers.get(header.producer_id) if header.producer_id >= 0 else None
+        return (
+            producer is not None and bool(producer.batches) and producer.batches[-1].last_offset == header.last_offset
+        )
+
+    def _swap(self, group: list[Segment], made: Segment) -> Iterator[None]:
+        made.save_indexes()
+        made.start_flush()
+        for _ in range(FLUSH_STEPS):
+            if made.is_flushed:
+                break
+            yield
+        made.flush()
+        self.log.replace_segments(group, made)
+
+
+def _note_batch(latest: dict[bytes, int], body: bytes, header: BatchHeader) -> int:
+    """Note the last offset of each key of a batch; returns what new keys cost."""
+    cost = 0
+    for record in keyed_records(body, header):
+        if record.key is not None:
+            if record.key not in latest:
+                cost += len(record.key) + ENTRY_BYTES
+            latest[record.key] = header.base_offset + record.offset_delta
+    return cost

@@ -1,0 +1,145 @@
+"""What compaction keeps of one batch: Kafka's rules (Cleaner, MemoryRecords.filterTo; KIP-534 for tombstones).
+
+========================================== ===========================================================================
+a record                                   stays if
+========================================== ===========================================================================
+behind the last offset that was looked at  always
+with a value                               no later record has its key
+a tombstone                                no later record has its key, and its batch's delete horizon has not passed;
+                                           the first compaction that meets it sets the horizon: then plus
+                                           ``delete.retention.ms``
+without a key                              never
+========================================== ===========================================================================
+
+A batch keeps its offsets, sequence and leader epoch whatever leaves it. One that loses every record goes, unless it is
+told to stay: then its header stays, with a count of zero, for the producer's sequence or for the end of the segment.
+
+Deviation: transactions are not served, so which of them were aborted is not known; the batches of one (a data folder of
+Kafka's can hold some) stay whole and replace nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from kohort.log.keyed import KeyedRecord, body_of, keyed_records
+from kohort.wire.compression import Codec, compress
+from kohort.wire.record_batch import (
+    CODEC_BITS,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    pack_batch,
+)
+from kohort.wire.varints import varint_bytes
+
+NO_TIMESTAMP: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """By what one compaction judges."""
+
+    latest: Mapping[bytes, int]
+    """The last offset of each key in the part that was looked at."""
+    latest_offset: int
+    """Where that part ends: later batches stay as they are."""
+    now_ms: int
+    delete_retention_ms: int
+
+
+class Sifted(NamedTuple):
+    """What is left of a batch; ``batch`` is None where nothing is, and the one given where all stays."""
+
+    batch: bytes | memoryview | None
+    max_timestamp: int
+    kept: int
+    unpacked_bytes: int
+
+
+def is_opaque(header: BatchHeader) -> bool:
+    """Whether a batch stays whole whatever it holds: transactions and their markers."""
+    return header.is_transactional or header.is_control
+
+
+def sift(batch: bytes | memoryview, header: BatchHeader, sieve: Sieve) -> Sifted:
+    """What ``sieve`` leaves of one whole batch. Raises CorruptRecord."""
+    if is_opaque(header) or header.base_offset > sieve.latest_offset:
+        return Sifted(batch, header.max_timestamp, header.record_count, 0)
+    body = body_of(batch, header)
+    kept = [record for record in keyed_records(body, header) if _stays(record, header, sieve)]
+    if not kept:
+        return Sifted(None, NO_TIMESTAMP, 0, len(body))
+    sets_horizon = header.delete_horizon_ms is None and any(record.is_tombstone for record in kept)
+    if len(kept) == header.record_count and not sets_horizon:
+        return Sifted(batch, header.max_timestamp, header.record_count, len(body))
+    made, max_timestamp = _rebuilt(body, header, kept, sieve, sets_horizon=sets_horizon)
+    return Sifted(made, max_timestamp, len(kept), len(body))
+
+
+def _stays(record: KeyedRecord, header: BatchHeader, sieve: Sieve) -> bool:
+    offset = header.base_offset + record.offset_delta
+    if offset > sieve.latest_offset:
+        return True
+    if record.key is None or offset < sieve.latest.get(record.key, -1):
+        return False
+    horizon_ms = header.delete_horizon_ms
+    return not record.is_tombstone or horizon_ms is None or sieve.now_ms < horizon_ms
+
+
+def _rebuilt(
+    body: bytes, header: BatchHeader, kept: list[KeyedRecord], sieve: Sieve, *, sets_horizon: bool
+) -> tuple[bytes, int]:
+    """The batch of the records that stay, and its latest timestamp."""
+    base_timestamp, attributes = header.base_timestamp, header.attributes
+    if sets_horizon:
+        base_timestamp = sieve.now_ms + sieve.delete_retention_ms
+        attributes |= DELETE_HORIZON_BIT
+        payload = b"".join(_moved(body, record, _time_of(record, header) - base_timestamp) for record in kept)
+    else:
+        payload = b"".join(body[record.start : record.end] for record in kept)
+    max_timestamp = header.max_timestamp
+    if header.timestamp_type != LOG_APPEND_TIME:
+        max_timestamp = max(_time_of(record, header) for record in kept)
+    if header.codec is not Codec.NONE:
+        payload = compress(header.codec, payload)
+    made = replace(
+        header,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=len(kept),
+    )
+    return pack_batch(made, payload), max_timestamp
+
+
+def _time_of(record: KeyedRecord, header: BatchHeader) -> int:
+    return header.base_timestamp + record.timestamp_delta if header.base_timestamp >= 0 else NO_TIMESTAMP
+
+
+def _moved(body: bytes, record: KeyedRecord, timestamp_delta: int) -> bytes:
+    """The record with another timestamp delta, as its batch's base timestamp becomes the delete horizon."""
+    delta, rest = varint_bytes(timestamp_delta), body[record.rest : record.end]
+    return b"".join((varint_bytes(1 + len(delta) + len(rest)), b"\x00", delta, rest))
+
+
+def empty_batch(header: BatchHeader) -> bytes:
+    """A batch without records in the place of one that lost all of them.
+
+    It has no timestamp, where Kafka leaves the old one: nothing that bears the time is there to be found.
+    """
+    kept_bits = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
+    assert not kept_bits & CODEC_BITS, "an empty batch is not compressed"
+    made = replace(
+        header,
+        attributes=header.attributes & kept_bits,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        record_count=0,
+    )
+    return pack_batch(made, b"")

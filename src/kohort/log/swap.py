@@ -1,0 +1,90 @@
+"""Put a compacted segment in the place of those it was made from, so that a crash leaves the old ones or the new one.
+
+====================== ====================================================================================
+``N.log.cleaned``      being written; a start removes it
+``N.log.swap``         whole and on the disk: from here on it is the truth, and a start finishes the swap
+``N.log``              in its place
+====================== ====================================================================================
+
+The names are Kafka's. A compacted segment ends where the last of its sources ended (compaction keeps the header of the
+last batch for that), so the swap file alone says which segments it replaces. Renames are not flushed: a journaling
+file system keeps their order, and before the first of them the content is on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kohort.errors import CorruptRecord
+from kohort.log.scan import headers
+from kohort.log.segment import Segment, segment_name
+from kohort.log.storage import Storage
+
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+INDEXES: Final = ("index", "timeindex")
+NAME_DIGITS: Final = 20
+
+
+def forget_cleaned(storage: Storage, folder: str, base_offset: int) -> None:
+    """Remove what an attempt that came to nothing has left."""
+    for ending in ("log", *INDEXES):
+        storage.delete(f"{folder}/{segment_name(base_offset)}.{ending}{CLEANED}")
+
+
+def begin_swap(storage: Storage, folder: str, made: Segment) -> None:
+    """Declare ``made``, closed and flushed, the truth. Raises StorageError, and then nothing has happened."""
+    name = f"{folder}/{made.log_name}"
+    storage.rename(f"{name}{CLEANED}", f"{name}{SWAP}")
+    made.suffix = SWAP
+
+
+def finish_swap(storage: Storage, folder: str, old: Sequence[Segment], made: Segment) -> None:
+    """Let the old files go and give the new ones their names. What fails is left for the next start."""
+    for segment in old:
+        segment.start_delete()
+    stem = f"{folder}/{segment_name(made.base_offset)}"
+    for ending in INDEXES:
+        storage.rename(f"{stem}.{ending}{CLEANED}", f"{stem}.{ending}")
+    storage.rename(f"{stem}.log{SWAP}", f"{stem}.log")
+    made.suffix = ""
+
+
+def finish_interrupted(storage: Storage, folder: str) -> list[str]:
+    """At start: put every swap file in its place; what was done, in words."""
+    notes = []
+    for name in storage.files(folder):
+        stem = name.removesuffix(f".log{SWAP}")
+        if stem != name and len(stem) == NAME_DIGITS and stem.isdigit():
+            notes.append(_finish(storage, folder, int(stem)))
+    return notes
+
+
+def _finish(storage: Storage, folder: str, base_offset: int) -> str:
+    swap_name = f"{folder}/{segment_name(base_offset)}.log{SWAP}"
+    end = _end_of(storage, swap_name, base_offset)
+    gone = []
+    for name in storage.files(folder):
+        stem, _, ending = name.partition(".")
+        replaced = len(stem) == NAME_DIGITS and stem.isdigit() and base_offset <= int(stem) < end
+        if replaced and ending in {"log", "txnindex", *INDEXES}:
+            storage.delete(f"{folder}/{name}")
+            gone.append(name)
+    storage.rename(swap_name, swap_name.removesuffix(SWAP))
+    logs = sum(1 for name in gone if name.endswith(".log"))
+    return f"finished an interrupted compaction: {segment_name(base_offset)}.log replaces {logs} segments"
+
+
+def _end_of(storage: Storage, name: str, base_offset: int) -> int:
+    """Where the segment in ``name`` ends; its own name is replaced whatever it holds."""
+    end = base_offset + 1
+    file = storage.open(name)
+    try:
+        for _, header in headers(file, 0, file.size):
+            end = max(end, header.next_offset)
+    except CorruptRecord:
+        pass  # recovery judges it as it does any other segment
+    finally:
+        file.close()
+    return end

@@ -1,0 +1,115 @@
+"""A compacted log against a plain dict, through appends, tombstones, compactions, clean stops and crashes."""
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from log_room import LogRoom
+
+from kohort.log.dirty import dirty_part
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+
+KEYS = [b"a", b"b", b"", b"a longer key", b"e"]
+pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max_size=80)), min_size=1, max_size=6)
+HORIZON_MS = 3_600_000
+
+
+class CompactionAgainstDict(RuleBasedStateMachine):
+    """``appended`` is every record there ever was, by offset; ``latest`` the last value of every key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room = LogRoom(
+            cleanup_policy="compact", min_cleanable_dirty_ratio="0", delete_retention_ms=str(HORIZON_MS)
+        )
+        self.appended: dict[int, tuple[bytes, bytes | None, int]] = {}
+        self.latest: dict[bytes, bytes | None] = {}
+        self.sequence = 0
+
+    @property
+    def log(self):
+        return self.room.log
+
+    @rule(pairs=pairs, codec=st.sampled_from([Codec.NONE, Codec.LZ4]), timed=st.booleans(), produced=st.booleans())
+    def append(self, pairs, codec, timed, produced):
+        at_ms = self.room.now_ms if timed else -1
+        records = [
+            NewRecord(key, None if value is None else value.encode(), (("h", b"1"),), at_ms) for key, value in pairs
+        ]
+        producer = {"producer_id": 9, "producer_epoch": 0, "base_sequence": self.sequence} if produced else {}
+        at = self.log.append(build_batch(records, codec=codec, **producer), self.room.now_ms).base_offset
+        self.sequence += len(pairs) * produced
+        for i, record in enumerate(records):
+            self.appended[at + i] = (record.key, record.value, at_ms)
+            self.latest[record.key] = record.value
+
+    @precondition(lambda self: self.log.segments[-1].size)
+    @rule()
+    def roll(self):
+        self.log.roll(self.room.now_ms)
+
+    @rule(ticks=st.integers(1, 60))
+    def let_the_cleaner_work(self, ticks):
+        for _ in range(ticks):
+            self.room.clock.advance(max(self.room.topics.wake_at_ms - self.room.now_ms, 0))
+            self.room.topics.tick(self.room.now_ms)
+
+    @rule()
+    def let_horizons_pass(self):
+        self.room.clock.advance(HORIZON_MS)
+
+    @rule()
+    def stop_and_start(self):
+        assert self.room.restart() == []
+
+    @rule()
+    def crash(self):
+        notes = self.room.crash()
+        assert not any("cut" in note or "missing" in note for note in notes), notes
+
+    @rule()
+    def compact_whole(self):
+        """After a compaction nothing stands twice in what was dirty, and no tombstone in it is past its horizon."""
+        self.log.roll(self.room.now_ms) if self.log.segments[-1].size else None
+        cleaner = self.room.topics._upkeep._cleaner
+        for _ in range(1000):
+            self.let_the_cleaner_work(1)
+            if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_worth_it(0):
+                break
+        keys = [key for _, key, _ in self.records()]
+        assert len(keys) == len(set(keys))
+
+    def records(self):
+        found, offset = [], self.log.log_start_offset
+        while offset < self.log.log_end_offset:
+            data = b"".join(self.log.read(offset, 1 << 20))
+            assert data
+            for at, header in split_batches(data):
+                for record in read_batch(data, at):
+                    assert self.appended[record.offset] == (record.key, record.value, record.timestamp_ms)
+                    assert record.headers == [("h", b"1")]
+                    found.append((record.offset, record.key, record.value))
+                assert header.base_offset >= offset
+                offset = header.next_offset
+        return found
+
+    @invariant()
+    def the_log_gives_the_dict(self):
+        self.room.check()
+        assert self.log.log_end_offset == len(self.appended)
+        records = self.records()
+        assert [r[0] for r in records] == sorted({r[0] for r in records})
+        state = {key: value for _, key, value in records}
+        assert _living(state) == _living(self.latest)
+        if self.sequence:
+            again = self.log.producers.get(9)
+            assert again is not None
+            assert again.last_sequence == self.sequence - 1
+
+
+def _living(state):
+    return {key: value for key, value in state.items() if value is not None}
+
+
+TestCompactionAgainstDict = CompactionAgainstDict.TestCase
+TestCompactionAgainstDict.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)

@@ -1,0 +1,61 @@
+"""``__consumer_offsets`` is compacted under the groups that live in it: what it gives at a start is what is known."""
+
+from broker_house import House
+
+from kohort.broker.offsets_topic import records_of
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+
+GROUPS = ["alpha", "beta", "gamma"]
+PARTITIONS = 4
+
+
+def commit(peer, group, offset):
+    partitions = [
+        OffsetCommitRequestPartition(partition_index=p, committed_offset=offset + p, committed_metadata=None)
+        for p in range(PARTITIONS)
+    ]
+    asked = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)])
+    answer = peer.ask(asked, 7)
+    assert {p.error_code for t in answer.topics for p in t.partitions} == {0}
+
+
+def committed(peer, group):
+    topics = [OffsetFetchRequestTopic(name="orders", partition_indexes=list(range(PARTITIONS)))]
+    answer = peer.ask(OffsetFetchRequest(group_id=group, topics=topics), 5)
+    return [p.committed_offset for p in answer.topics[0].partitions]
+
+
+def offsets_logs(house):
+    return house.broker.state.topics.get("__consumer_offsets").partitions
+
+
+def test_a_busy_offsets_topic_stays_small_and_gives_back_every_commit():
+    house = House(offsets_topic_segment_bytes=2048, log_cleaner_backoff_ms=1000)
+    peer = house.connect()
+    peer.create("orders", PARTITIONS)
+    for n in range(0, 3000, 10):
+        for group in GROUPS:
+            commit(peer, group, n)
+        house.advance(40)
+    house.advance(10_000)
+
+    held = {group: committed(peer, group) for group in GROUPS}
+    assert held == {group: [2990 + p for p in range(PARTITIONS)] for group in GROUPS}
+    written = sum(log.log_end_offset for log in offsets_logs(house))
+    left = sum(1 for log in offsets_logs(house) for _ in records_of(log))
+    assert written == 300 * len(GROUPS) * PARTITIONS
+    assert left < written / 10
+    for partition, log in enumerate(offsets_logs(house)):
+        house.broker.state.coordinator.check_replay(partition, records_of(log))
+    assert any("compacted up to offset" in note for note in house.broker.take_notes())
+
+    for cleanly in (True, False):
+        house.restart(cleanly=cleanly)
+        peer = house.connect()
+        assert {group: committed(peer, group) for group in GROUPS} == held
