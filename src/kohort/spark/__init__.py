@@ -1,11 +1,13 @@
-"""PySpark source and pipelines over consumer groups.
+"""PySpark source, sink and pipelines over consumer groups.
 
-``kohort.spark.session()`` gives a SparkSession that works on a fresh machine; ``format("kohort")`` reads topics.
+``kohort.spark.session()`` gives a SparkSession that works on a fresh machine; ``format("kohort")`` reads and writes
+topics, and ``to_records`` makes any frame one that can be written.
 """
 
 from __future__ import annotations
 
 from kohort.spark.java import Java, JavaNotFound, find_java
+from kohort.spark.records_frame import to_records
 from kohort.spark.session import session
 
-__all__ = ["Java", "JavaNotFound", "find_java", "session"]
+__all__ = ["Java", "JavaNotFound", "find_java", "session", "to_records"]

@@ -1,4 +1,5 @@
-"""``format("kohort")``: what Spark looks up by name. Options are checked when the frame is made, not when it runs."""
+"""``format("kohort")``, source and sink: what Spark looks up by name. Options are checked when the frame is made or the
+write is planned, not when a task runs."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from kohort.errors import ConfigError
 from kohort.spark.batch import KohortBatchReader
 from kohort.spark.columns import check_schema, ddl
 from kohort.spark.options import SourceOptions, parse_source_options
+from kohort.spark.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
+from kohort.spark.sink_options import SinkOptions, parse_sink_options
 from kohort.spark.stream import KohortStreamReader
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Reads topics of kohort's broker, of Apache Kafka, and of whatever speaks its protocol."""
+    """Reads and writes topics of kohort's broker, of Apache Kafka, and of whatever speaks its protocol."""
 
     @classmethod
     def name(cls) -> str:
@@ -29,6 +33,20 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
 
     def streamReader(self, schema: Any) -> KohortStreamReader:  # noqa: N802 - Spark's name
         return KohortStreamReader(self._options(streaming=True), names_of(schema))
+
+    def writer(self, schema: Any, overwrite: bool) -> KohortBatchWriter:
+        if overwrite:
+            raise ConfigError('a topic cannot be overwritten: write with mode("append")')
+        return KohortBatchWriter(*self._sink(schema, streaming=False))
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> KohortStreamWriter:  # noqa: N802, ARG002 - Spark's names
+        # In complete mode Spark says overwrite: the whole result is sent again, as the Kafka connector does.
+        return KohortStreamWriter(*self._sink(schema, streaming=True))
+
+    def _sink(self, schema: Any, *, streaming: bool) -> tuple[SinkOptions, tuple[str, ...]]:
+        options = parse_sink_options(dict(self.options), streaming=streaming)
+        fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+        return options, check_sink_schema(fields, options)
 
     def _options(self, *, streaming: bool) -> SourceOptions:
         return parse_source_options(dict(self.options), streaming=streaming)

@@ -19,32 +19,17 @@ def deliver(frame: DataFrame, brokers: str) -> int:
 
     At least once: a task that Spark repeats sends its rows again.
     """
+    settings = {"bootstrap.servers": brokers, "client.id": _CLIENT_ID, "compression.type": "lz4"}
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        sent = send_batches(batches, brokers)
-        yield pa.RecordBatch.from_pydict({"sent": pa.array([sent], pa.int64())})
+        from kohort.spark.send import send_rows
+
+        yield pa.RecordBatch.from_pydict({"sent": pa.array([send_rows(batches, settings)], pa.int64())})
 
     rows = frame.select("topic", "key", "value", "headers").mapInArrow(send, "sent long").collect()
     return sum(row["sent"] for row in rows)
-
-
-def send_batches(batches: Iterator[pa.RecordBatch], brokers: str) -> int:
-    """Send Arrow batches; raises the first delivery's error."""
-    from kohort.aio.producer import Producer
-
-    deliveries = []
-    with Producer(bootstrap_servers=brokers, client_id=_CLIENT_ID, compression_type="lz4", linger_ms=20) as producer:
-        for batch in batches:
-            topics, keys, values, headers = (batch.column(n).to_pylist() for n in ("topic", "key", "value", "headers"))
-            for topic, key, value, header in zip(topics, keys, values, headers, strict=True):
-                pairs = [(h["key"], h["value"]) for h in header or ()]
-                deliveries.append(producer.send(topic, value, key, headers=pairs))
-        producer.flush()
-        for delivery in deliveries:
-            delivery.result(timeout_s=60)
-    return len(deliveries)
 
 
 def ensure_topic(brokers: str, topic: str, partitions: int = 1) -> None:

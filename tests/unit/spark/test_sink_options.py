@@ -1,0 +1,69 @@
+"""The sink's options and columns: what the Kafka connector's takes, and what is said of the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from kohort.errors import ConfigError
+from kohort.spark.sink import check_sink_schema
+from kohort.spark.sink_options import parse_sink_options
+
+GIVEN = {"kafka.bootstrap.servers": "localhost:9092"}
+HEADERS = ("headers", "array<struct<key:string,value:binary>>")
+
+
+def test_the_connectors_options_are_taken_and_kafkas_go_to_the_producer() -> None:
+    options = parse_sink_options(
+        {**GIVEN, "TOPIC": "orders", "kafka.acks": "all", "checkpointLocation": "/tmp/x"}, streaming=True
+    )
+
+    assert (options.topic, options.include_headers, options.delivery_headers) == ("orders", True, True)
+    assert options.client == {"bootstrap.servers": "localhost:9092", "acks": "all", "client.id": "kohort-spark"}
+
+
+def test_a_batch_has_no_query_to_name_unless_asked() -> None:
+    assert not parse_sink_options(GIVEN, streaming=False).delivery_headers
+    assert parse_sink_options({**GIVEN, "deliveryHeaders": "true"}, streaming=False).delivery_headers
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"topic": "a"}, "'kafka.bootstrap.servers' is missing"),
+        ({**GIVEN, "topics": "a"}, "did you mean topic?"),
+        ({**GIVEN, "kafka.ack": "all"}, "did you mean kafka.acks?"),
+        ({**GIVEN, "kafka.acks": "most"}, "acks='most'"),
+        ({**GIVEN, "kafka.value.serializer": "x"}, "is refused: keys are text or binary|is refused: values are text"),
+        ({**GIVEN, "includeHeaders": "yes"}, "expected true or false"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said.replace("?", "\\?")):
+        parse_sink_options(given, streaming=True)
+
+
+def test_the_columns_are_those_of_a_record() -> None:
+    plain = parse_sink_options({**GIVEN, "topic": "t"}, streaming=True)
+
+    assert check_sink_schema([("value", "string"), ("key", "binary"), HEADERS], plain) == ("value", "key", "headers")
+    without = parse_sink_options({**GIVEN, "topic": "t", "includeHeaders": "false"}, streaming=True)
+    assert check_sink_schema([("value", "string"), HEADERS], without) == ("value",)
+
+
+@pytest.mark.parametrize(
+    ("fields", "topic", "said"),
+    [
+        ([("value", "string"), ("amount", "double")], "t", "a record has key, value"),
+        ([("value", "double")], "t", "'value' is binary or string, not double"),
+        ([("key", "string")], "t", "no column 'value'"),
+        ([("value", "string")], "", "give the option 'topic', or a column"),
+        ([("value", "string"), ("partition", "bigint")], "t", "'partition' is int, not bigint"),
+    ],
+)
+def test_columns_that_no_record_has_are_refused(fields: list[tuple[str, str]], topic: str, said: str) -> None:
+    options = parse_sink_options({**GIVEN, "topic": topic}, streaming=True)
+
+    with pytest.raises(ConfigError, match=said):
+        check_sink_schema(fields, options)
