@@ -22,7 +22,8 @@ DEADLINE_S = 20.0
 class RawClient:
     """One connection. ``closed_by_peer`` waits for its end."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, client_id: str = "raw") -> None:
+        self.client_id = client_id
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
         self._asked: deque[tuple[int, Message, int]] = deque()
@@ -44,7 +45,7 @@ class RawClient:
         self._correlation_id += 1
         if answered:
             self._asked.append((self._correlation_id, message, version))
-        header = RequestHeader(type(message).API_KEY, version, self._correlation_id, "raw")
+        header = RequestHeader(type(message).API_KEY, version, self._correlation_id, self.client_id)
         return b"".join(build_request(header, message))
 
     def send(self, message: Message, version: int, *, answered: bool = True) -> None:

@@ -20,7 +20,7 @@ CLASSIC = "classic"
 
 
 def describe_group(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:
-    """What members said of themselves, and their assignments, are shown in a stable group only."""
+    """What members said of themselves is shown in a stable group only, what they were last given in any."""
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
         return DescribedGroup(
@@ -43,7 +43,7 @@ def describe_group(group_id: str, group: ClassicGroup | None, version: int) -> D
                 client_id=m.client_id,
                 client_host=m.client_host,
                 member_metadata=m.metadata_of(this.protocol_name) if stable else b"",
-                member_assignment=m.assignment if stable else b"",
+                member_assignment=m.assignment,
             )
             for m in this.members.values()
         ],

@@ -206,12 +206,6 @@ class Coordinator:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return shard
 
-    def _shard_of_named(self, group_id: str) -> Shard:
-        """Administration does not know the group without a name. Raises INVALID_GROUP_ID."""
-        if not group_id:
-            raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        return self._shard_of(group_id)
-
     def _at(self, now_ms: int) -> Context:
         return Context(now_ms, self._config, self._rng, self._topics, self._connections)
 
@@ -277,7 +271,7 @@ class Coordinator:
         described = []
         for group_id in message.groups:
             try:
-                group = self._shard_of_named(group_id).groups.by_id.get(group_id)
+                group = self._shard_of(group_id).groups.by_id.get(group_id)
                 described.append(describe_group(group_id, group, request.api_version))
             except ApiError as error:
                 described.append(refused_description(group_id, error, request.api_version))
@@ -305,7 +299,7 @@ class Coordinator:
     def _delete_group(self, group_id: str, request: GroupRequest, ctx: Context) -> ErrorCode:
         """Each group is a write of its own; one that fails leaves the group as it was."""
         try:
-            shard = self._shard_of_named(group_id)
+            shard = self._shard_of(group_id)
             groups = shard.groups
             outcome = decide_delete_group(groups.by_id.get(group_id), groups.offsets.get(group_id), request, ctx)
         except ApiError as error:

@@ -56,7 +56,7 @@ class TestDescribeGroups:
             )
         ]
 
-    def test_shows_members_without_it_in_any_other_state(self, stage):
+    def test_shows_members_with_what_they_were_last_given_in_any_other_state(self, stage):
         (a, b), _ = stage.stable(2)
         stage.join(a)
 
@@ -64,8 +64,8 @@ class TestDescribeGroups:
 
         assert (group.group_state, group.protocol_type, group.protocol_data) == ("PreparingRebalance", "consumer", "")
         assert [(m.member_id, m.member_metadata, m.member_assignment) for m in group.members] == [
-            (a, b"", b""),
-            (b, b"", b""),
+            (a, b"", assignment(("t", 0))),
+            (b, b"", assignment(("t", 1))),
         ]
 
     def test_shows_a_simple_group_as_empty_and_of_no_type(self, stage):
@@ -88,7 +88,7 @@ class TestDescribeGroups:
 
         codes = [g.error_code for g in describe(stage, "", GROUP)]
 
-        assert codes == [ErrorCode.INVALID_GROUP_ID, ErrorCode.NONE]
+        assert codes == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE]
 
     def test_is_refused_per_group_where_the_group_is_not_coordinated(self, stage):
         stage.unload()
@@ -164,7 +164,7 @@ class TestDeleteGroups:
         stage.stable(1)
 
         assert delete(stage, "", "nobody", GROUP, "nobody") == {
-            "": ErrorCode.INVALID_GROUP_ID,
+            "": ErrorCode.GROUP_ID_NOT_FOUND,
             "nobody": ErrorCode.GROUP_ID_NOT_FOUND,
             GROUP: ErrorCode.NON_EMPTY_GROUP,
         }

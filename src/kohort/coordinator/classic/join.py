@@ -2,7 +2,7 @@
 
 Deviations from Kafka: a JoinGroup that replaces a parked one of the same member has the older answered with
 REBALANCE_IN_PROGRESS instead of forgetting it; a static member that comes back counts as a member when the group is
-full; a refused first join leaves no group behind.
+full.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
 
 
 def decide_join(group: ClassicGroup, request: GroupRequest, ctx: Context, *, created: bool) -> Outcome:
-    """``created``: the group did not exist before; its empty record is written before anyone is told of it."""
+    """``created``: the group did not exist before; its empty record is written before anyone is told of it.
+
+    The group stays, as it does in Kafka, even if this join is refused.
+    """
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     out = Outcome()
@@ -59,8 +62,10 @@ def decide_join(group: ClassicGroup, request: GroupRequest, ctx: Context, *, cre
         _turn_away(group, request, message, ctx, out)
         return out
     if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
-        raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
-    if message.member_id:
+        if not created:
+            raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
+        out.replies.append(refusal(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    elif message.member_id:
         _existing_member(group, request, message, ctx, out)
     else:
         _new_member(group, request, message, ctx, out)

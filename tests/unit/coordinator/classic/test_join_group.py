@@ -65,11 +65,12 @@ class TestTheFirstMember:
         assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
 
     @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
-    def test_must_name_a_protocol_type_and_a_protocol_or_no_group_is_made(self, stage, protocol_type, protocols):
+    def test_must_name_a_protocol_or_leaves_an_empty_group(self, stage, protocol_type, protocols):
         ticket = stage.join(protocol_type=protocol_type, protocols=protocols)
 
         assert stage.answer(ticket) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        assert stage.records() == []
+        (record,) = stage.records()
+        assert (record.value.protocol_type, record.value.generation, record.value.members) == ("", 0, [])
 
     def test_cannot_bring_an_id_that_nobody_gave_it(self, stage):
         assert stage.answer(stage.join("made-up")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "made-up")

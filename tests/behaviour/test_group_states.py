@@ -1,0 +1,197 @@
+"""Every request of a member in every state of its group, seen from outside."""
+
+import pytest
+from crew import settle, subscription
+
+from kohort.errors import ErrorCode
+
+REBALANCING, UNKNOWN, STALE = (
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+)
+
+
+class Scene:
+    """A group brought into a state: ann leads, ben follows; ``crew`` asks from outside."""
+
+    def __init__(self, crew) -> None:
+        self.crew = crew
+        self.group = crew.group()
+        self.topic = crew.topic()
+        self.ann, self.ben = (crew.member(self.group, self.topic) for _ in range(2))
+
+    def stable(self) -> None:
+        self.crew.stable(self.ann, self.ben)
+
+    def preparing(self) -> None:
+        self.stable()
+        self.crew.start_rebalance(self.ann)
+
+    def completing(self) -> None:
+        self.stable()
+        self.crew.start_rebalance(self.ann, self.ben)
+        self.ann.joined()
+        self.ben.joined()
+
+    def empty(self) -> None:
+        self.stable()
+        self.ben.leave()
+        self.ann.leave()
+
+    def dead(self) -> None:
+        self.empty()
+        self.crew.delete_group(self.group)
+
+
+STATES = {
+    "Stable": Scene.stable,
+    "PreparingRebalance": Scene.preparing,
+    "CompletingRebalance": Scene.completing,
+    "Empty": Scene.empty,
+    "Dead": Scene.dead,
+}
+
+
+@pytest.fixture(params=STATES)
+def scene(request, crew):
+    scene = Scene(crew)
+    STATES[request.param](scene)
+    scene.state = request.param
+    assert crew.state(scene.group) == request.param
+    return scene
+
+
+def test_heartbeat(scene):
+    ben = scene.ben
+    known = scene.state not in ("Empty", "Dead")
+
+    assert ben.heartbeat() == {"PreparingRebalance": REBALANCING}.get(scene.state, 0 if known else UNKNOWN)
+    assert ben.heartbeat(generation_id=77) == (STALE if known else UNKNOWN)
+    assert ben.heartbeat(member_id="stranger") == UNKNOWN
+
+
+def test_sync(scene):
+    ben = scene.ben
+    known = scene.state not in ("Empty", "Dead")
+
+    assert ben.sync(generation_id=77).error_code == (STALE if known else UNKNOWN)
+    assert ben.sync(member_id="stranger").error_code == UNKNOWN
+    if scene.state == "CompletingRebalance":
+        ben.start_sync()  # waits for the leader
+        scene.ann.sync({ben.member_id: b"ben's"})
+        assert ben.wire.take().assignment == b"ben's"
+    else:
+        expected = {"Stable": 0, "PreparingRebalance": REBALANCING}
+        assert ben.sync().error_code == expected.get(scene.state, UNKNOWN)
+
+
+def test_commit_by_a_member(scene):
+    ben, topic = scene.ben, scene.topic
+    expected = {"Stable": 0, "PreparingRebalance": 0, "CompletingRebalance": REBALANCING, "Empty": UNKNOWN}
+
+    # A group that is not there has no generations: from version 9 on that is what is said.
+    assert ben.commit(topic, {0: 1}) == [expected.get(scene.state, ErrorCode.GROUP_ID_NOT_FOUND)]
+    assert ben.commit(topic, {0: 1}, version=8) == [expected.get(scene.state, STALE)]
+    if scene.state not in ("Empty", "Dead"):
+        assert ben.commit(topic, {0: 1}, generation_id_or_member_epoch=77) == [STALE]
+        assert ben.commit(topic, {0: 1}, member_id="stranger") == [UNKNOWN]
+
+
+def test_commit_from_outside(scene):
+    allowed = scene.state in ("Empty", "Dead")
+
+    assert scene.crew.commit(scene.group, scene.topic, {0: 5}) == [0 if allowed else UNKNOWN]
+
+    assert scene.crew.committed(scene.group, scene.topic, [0]) == [5 if allowed else -1]
+
+
+def test_join_of_a_member_that_was_there(scene):
+    ben, known = scene.ben, scene.state not in ("Empty", "Dead")
+
+    assert ben.refused_join(protocol_type="connect") == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL if known else UNKNOWN)
+    assert ben.refused_join(member_id="stranger") == UNKNOWN
+    if not known:
+        assert ben.refused_join() == UNKNOWN
+    elif scene.state == "PreparingRebalance":
+        ben.start_join()
+        assert scene.ann.joined().generation_id == ben.joined().generation_id == 3
+    else:
+        answer = ben.rejoin()  # says the same: it is told of the generation as it is
+        assert (answer.members, answer.leader) == ([], scene.ann.member_id)
+
+
+def test_a_follower_that_says_something_else_begins_a_rebalance(scene):
+    scene.ben.protocols = [("range", subscription("something else"))]
+    if scene.state in ("Empty", "Dead"):
+        assert scene.ben.refused_join() == UNKNOWN
+        return
+
+    scene.ben.start_join()
+    if scene.state != "PreparingRebalance":
+        scene.crew.await_state(scene.group, "PreparingRebalance")
+        scene.ann.start_join()
+
+    generation = 4 if scene.state == "CompletingRebalance" else 3
+    assert scene.ann.joined().generation_id == scene.ben.joined().generation_id == generation
+    settle(scene.ann, scene.ben)
+
+
+def test_leave(scene):
+    known = scene.state not in ("Empty", "Dead")
+
+    (answer,) = scene.ben.leave().members
+
+    assert answer.error_code == (0 if known else UNKNOWN)
+    if scene.state == "PreparingRebalance":
+        assert scene.ann.joined().generation_id == 3  # it was ben that the round waited for
+    elif known:
+        assert scene.ann.heartbeat() == REBALANCING
+
+
+def test_delete(scene):
+    expected = {"Empty": 0, "Dead": ErrorCode.GROUP_ID_NOT_FOUND}
+
+    assert scene.crew.delete_group(scene.group) == [expected.get(scene.state, ErrorCode.NON_EMPTY_GROUP)]
+
+
+def test_describe(scene):
+    group = scene.crew.describe(scene.group)
+
+    stable, there = scene.state == "Stable", scene.state != "Dead"
+    assert (group.error_code, group.group_state) == (0, scene.state)
+    assert group.protocol_type == ("consumer" if there else "")
+    assert group.protocol_data == ("range" if stable else "")
+    members = [] if scene.state in ("Empty", "Dead") else [scene.ann, scene.ben]
+    assert {m.member_id for m in group.members} == {m.member_id for m in members}
+    for described in group.members:
+        assert described.client_id == "raw"
+        assert described.client_host == "/127.0.0.1"
+        assert bool(described.member_metadata) == stable
+        assert described.member_assignment == described.member_id.encode()  # what it was last given
+
+
+def test_describe_from_version_6_tells_a_missing_group_from_an_empty_one(scene):
+    code = ErrorCode.GROUP_ID_NOT_FOUND if scene.state == "Dead" else 0
+
+    assert scene.crew.describe(scene.group, version=6).error_code == code
+
+
+def test_list(scene):
+    crew, state = scene.crew, scene.state
+    there = {scene.group} if state != "Dead" else set()
+
+    assert set(crew.listed()) == there
+    assert set(crew.listed(states=[f" {state.upper()} "])) == there
+    assert set(crew.listed(states=["Stable" if state == "Empty" else "Empty"])) == set()
+    assert set(crew.listed(types=["Classic"])) == there
+    assert set(crew.listed(types=["consumer"])) == set()
+    assert {(g.group_state, g.protocol_type, g.group_type) for g in crew.listed().values()} == {
+        (state, "consumer", "classic") for _ in there
+    }
+
+
+def test_list_before_filters(scene):
+    listed = scene.crew.listed(version=3)
+
+    assert set(listed) == ({scene.group} if scene.state != "Dead" else set())

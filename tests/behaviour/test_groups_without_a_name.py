@@ -1,0 +1,28 @@
+"""The group whose id is empty: old clients store offsets in it, so administration knows it; no one can join it."""
+
+import pytest
+
+from kohort.errors import ErrorCode
+
+
+def test_it_stores_offsets_and_is_described_and_deleted_like_any_other(crew):
+    topic = crew.topic()
+
+    assert crew.commit("", topic, {0: 3}) == [0]
+
+    assert crew.committed("", topic, [0]) == [3]
+    assert crew.state("") == "Empty"
+    assert crew.delete_group("") == [0]
+    assert crew.committed("", topic, [0]) == [-1]
+    assert crew.delete_group("") == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert crew.describe("", version=6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 9])
+def test_no_one_joins_it(crew, version):
+    ann = crew.member("", join_version=version)
+
+    assert ann.refused_join() == ErrorCode.INVALID_GROUP_ID
+    assert ann.sync(version=4).error_code == ErrorCode.INVALID_GROUP_ID
+    assert ann.heartbeat() == ErrorCode.INVALID_GROUP_ID
+    assert ann.leave().error_code == ErrorCode.INVALID_GROUP_ID

@@ -1,0 +1,191 @@
+"""KIP-345: a static member is back under a new id without a rebalance, and its old process is fenced."""
+
+import time
+
+import pytest
+from crew import settle, subscription
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
+
+STICKY = ("sticky", b"s")
+
+
+def restarted(crew, member, **options):
+    """The same instance in a new process: no member id yet."""
+    given = {"protocols": member.protocols, "instance_id": member.instance_id} | options
+    return crew.member(member.group, **given)
+
+
+def leave(crew, group, *entries, version=5):
+    answer = crew.ask(LeaveGroupRequest(group_id=group, members=list(entries)), version)
+    assert answer.error_code == 0
+    return [(m.member_id, m.group_instance_id, m.error_code) for m in answer.members]
+
+
+def test_a_static_member_joins_in_one_step_and_its_id_begins_with_its_instance(crew):
+    ann = crew.member(crew.group(), instance_id="pod-1")
+    crew.stable(ann)
+
+    assert ann.member_id.startswith("pod-1-")
+    (member,) = crew.describe(ann.group).members
+    assert (member.member_id, member.group_instance_id) == (ann.member_id, "pod-1")
+
+
+def test_a_restart_keeps_generation_and_share(crew):
+    group = crew.group()
+    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
+    crew.stable(ann, ben)
+
+    again = restarted(crew, ben)
+    answer = again.rejoin()
+
+    assert (answer.generation_id, answer.leader, answer.members) == (2, ann.member_id, [])
+    assert again.member_id != ben.member_id
+    assert crew.state(group) == "Stable"
+    assert again.sync().assignment == ben.member_id.encode()
+    assert ann.heartbeat() == 0
+
+
+def test_the_old_process_is_fenced_everywhere(crew):
+    group, topic = crew.group(), crew.topic()
+    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
+    crew.stable(ann, ben)
+    restarted(crew, ben).rejoin()
+
+    fenced = ErrorCode.FENCED_INSTANCE_ID
+    assert ben.heartbeat() == fenced
+    assert ben.sync().error_code == fenced
+    assert ben.commit(topic, {0: 1}) == [fenced]
+    assert ben.refused_join() == fenced
+    assert ben.leave().members[0].error_code == fenced
+    assert ben.heartbeat(group_instance_id=None) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_parked_join_of_the_old_process_is_fenced(crew):
+    group = crew.group()
+    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
+    crew.stable(ann, ben)
+    ben.protocols = [("range", subscription("other"))]
+    ben.start_join()
+    crew.await_state(group, "PreparingRebalance")
+
+    again = restarted(crew, ben)
+    again.start_join()
+
+    assert ben.wire.take().error_code == ErrorCode.FENCED_INSTANCE_ID
+    ann.start_join()
+    assert (ann.joined().generation_id, again.joined().generation_id) == (3, 3)
+
+
+def test_a_parked_sync_of_the_old_process_is_fenced(crew):
+    group = crew.group()
+    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
+    crew.stable(ann, ben)
+    crew.start_rebalance(ann, ben)
+    ann.joined()
+    ben.joined()
+    ben.start_sync()
+    crew.let_others_be_heard(group)
+
+    again = restarted(crew, ben)
+    again.start_join()
+
+    assert ben.wire.take().error_code == ErrorCode.FENCED_INSTANCE_ID
+    assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    ann.start_join()
+    assert (ann.joined().generation_id, again.joined().generation_id) == (4, 4)
+    settle(ann, again)
+
+
+def test_a_restart_that_changes_the_chosen_protocol_rebalances(crew):
+    group = crew.group()
+    ann = crew.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
+    crew.stable(ann)
+
+    again = restarted(crew, ann, protocols=[STICKY, ("range", b"r")])
+
+    assert again.rejoin().generation_id == 2
+    assert crew.state(group) == "CompletingRebalance"
+
+
+def test_a_restart_that_keeps_the_chosen_protocol_does_not(crew):
+    group = crew.group()
+    ann = crew.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
+    crew.stable(ann)
+
+    again = restarted(crew, ann, protocols=[("range", b"another"), STICKY])
+
+    assert again.rejoin().generation_id == 1
+    assert crew.describe(group).members[0].member_metadata == b"another"
+
+
+def test_a_silent_static_member_goes_with_its_session(crew):
+    group = crew.group()
+    session_ms = crew.config("group.min.session.timeout.ms")
+    ann = crew.member(group, instance_id="a", session_timeout_ms=session_ms)
+    crew.stable(ann)
+
+    crew.await_state(group, "Empty")
+
+    assert ann.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_static_member_that_misses_a_rebalance_stays_in_it(crew):
+    group = crew.group()
+    ann = crew.member(group, instance_id="a", rebalance_timeout_ms=1000)
+    ben = crew.member(group, instance_id="b", rebalance_timeout_ms=1000)
+    crew.stable(ann, ben)
+
+    started = time.monotonic()
+    ann.protocols = [("range", subscription("more"))]
+    members = {m.group_instance_id: m.metadata for m in ann.rejoin().members}
+
+    assert time.monotonic() - started >= 0.9
+    assert members == {"a": subscription("more"), "b": ben.protocols[0][1]}
+
+
+def test_an_administrator_removes_by_instance_id_alone(crew):
+    group = crew.group()
+    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
+    crew.stable(ann, ben)
+
+    assert leave(crew, group, MemberIdentity(member_id="", group_instance_id="b")) == [("", "b", 0)]
+
+    assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+@pytest.mark.parametrize("version", [3, 4, 5])
+def test_a_batch_is_answered_entry_by_entry(crew, version):
+    group = crew.group()
+    ann, ben, cal = (crew.member(group, instance_id=i) for i in ("a", "b", None))
+    crew.stable(ann, ben, cal)
+
+    entries = [
+        MemberIdentity(member_id=ann.member_id, group_instance_id="a"),
+        MemberIdentity(member_id="wrong", group_instance_id="b"),
+        MemberIdentity(member_id="", group_instance_id="nobody"),
+        MemberIdentity(member_id="nobody"),
+        MemberIdentity(member_id=cal.member_id),
+        MemberIdentity(member_id=""),
+    ]
+
+    unknown, fenced = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
+    assert leave(crew, group, *entries, version=version) == [
+        (ann.member_id, "a", 0),
+        ("wrong", "b", fenced),
+        ("", "nobody", unknown),
+        ("nobody", None, unknown),
+        (cal.member_id, None, 0),
+        ("", None, unknown),
+    ]
+    assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_nobody_can_speak_for_an_instance_that_is_not_there(crew):
+    ann = crew.member(crew.group())
+    crew.stable(ann)
+
+    assert ann.heartbeat(group_instance_id="ghost") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ann.refused_join(group_instance_id="ghost") == ErrorCode.UNKNOWN_MEMBER_ID

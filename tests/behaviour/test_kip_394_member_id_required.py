@@ -1,0 +1,91 @@
+"""KIP-394: from JoinGroup 4 on a new dynamic member is given its id first, so that a lost answer leaves no ghost."""
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
+
+
+@pytest.mark.parametrize("version", [4, 5, 6, 7, 8, 9])
+def test_the_first_join_is_answered_with_an_id_and_nothing_else(crew, version):
+    ann = crew.member(crew.group(), join_version=version, client_id="clerk")
+
+    answer = ann.wire.ask(ann.join_request(), version)
+
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert answer.member_id.startswith("clerk-")
+    assert len(answer.member_id) == len("clerk-") + 36
+    assert (answer.generation_id, answer.leader, answer.members) == (-1, "", [])
+    assert answer.protocol_name == (None if version >= 7 else "")
+    assert crew.describe(ann.group).members == []
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_before_version_4_a_member_joins_in_one_step(crew, version):
+    ann = crew.member(crew.group(), join_version=version)
+
+    answer = ann.rejoin()
+
+    assert answer.generation_id == 1
+    assert [m.member_id for m in answer.members] == [ann.member_id]
+
+
+def test_every_first_join_is_given_another_id(crew):
+    ann = crew.member(crew.group())
+
+    assert ann.ask_for_id() != ann.ask_for_id()
+
+
+def test_an_id_that_nobody_was_given_is_unknown(crew):
+    group = crew.group()
+    ann = crew.member(group)
+    assert ann.refused_join(member_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
+    ann.ask_for_id()
+    assert ann.refused_join(member_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_an_id_that_is_not_used_is_forgotten_after_the_session(crew):
+    session_ms = crew.config("group.min.session.timeout.ms")
+    ann = crew.member(crew.group(), session_timeout_ms=session_ms)
+    ben = crew.member(ann.group)
+    crew.stable(ben)
+    ann.ask_for_id()
+    ben.start_join()  # waits for ann, who may come any time
+
+    assert ben.joined().generation_id == 2
+    assert ann.refused_join() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_rebalance_waits_for_whoever_was_given_an_id(crew):
+    ann, ben = (crew.member(crew.group()) for _ in range(2))
+    crew.stable(ann)
+    ben.ask_for_id()
+    ann.start_join()
+    crew.await_state(ann.group, "PreparingRebalance")
+
+    ben.start_join()
+
+    assert (ann.joined().generation_id, ben.joined().generation_id) == (2, 2)
+
+
+def test_whoever_was_given_an_id_can_leave_with_it(crew):
+    ann, ben = (crew.member(crew.group()) for _ in range(2))
+    crew.stable(ann)
+    ben.ask_for_id()
+    ann.start_join()
+    crew.await_state(ann.group, "PreparingRebalance")
+
+    entry = MemberIdentity(member_id=ben.member_id)
+    answer = crew.ask(LeaveGroupRequest(group_id=ann.group, members=[entry]), 5)
+
+    assert [m.error_code for m in answer.members] == [0]
+    assert ann.joined().generation_id == 2
+    assert ben.refused_join() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_whoever_was_given_an_id_is_no_member_yet(crew):
+    ann = crew.member(crew.group())
+    ann.ask_for_id()
+
+    assert ann.heartbeat(generation_id=0) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ann.sync(generation_id=0).error_code == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,0 +1,45 @@
+"""KIP-559: the protocol's type and name travel with JoinGroup 7 and SyncGroup 5, and must fit the group's."""
+
+import pytest
+
+from kohort.errors import ErrorCode
+
+
+def test_join_and_sync_tell_the_protocol(crew):
+    ann = crew.member(crew.group(), protocol_type="connect", protocols=[("eager", b"")])
+    ann.join()
+
+    joined = ann.joined()
+    synced = ann.sync({ann.member_id: b"x"})
+
+    assert (joined.protocol_type, joined.protocol_name) == ("connect", "eager")
+    assert (synced.protocol_type, synced.protocol_name) == ("connect", "eager")
+
+
+@pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
+def test_a_sync_of_another_protocol_is_refused(crew, wrong):
+    ann = crew.member(crew.group())
+    ann.join()
+    ann.joined()
+
+    answer = ann.sync({ann.member_id: b"x"}, **wrong)
+
+    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert (answer.protocol_type, answer.protocol_name, answer.assignment) == (None, None, b"")
+    assert ann.sync({ann.member_id: b"x"}).assignment == b"x"
+
+
+@pytest.mark.parametrize("missing", [{"protocol_type": None}, {"protocol_name": None}])
+def test_version_5_must_name_both_before_anything_else_is_looked_at(crew, missing):
+    ann = crew.member(crew.group())
+
+    assert ann.sync(**missing).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
+def test_earlier_versions_name_none(crew, version):
+    ann = crew.member(crew.group())
+    ann.join()
+    ann.joined()
+
+    assert ann.sync({ann.member_id: b"x"}, version=version).assignment == b"x"

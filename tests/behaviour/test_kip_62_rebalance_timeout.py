@@ -1,0 +1,113 @@
+"""KIP-62: the rebalance has a timeout of its own, the longest that a member asks for; sessions run beside it."""
+
+import time
+
+from crew import settle
+
+from kohort.errors import ErrorCode
+
+
+def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(crew):
+    ann, ben, cal = (crew.member(crew.group(), rebalance_timeout_ms=1500) for _ in range(3))
+    crew.stable(ann, ben)
+
+    started = time.monotonic()
+    cal.join()
+    crew.await_state(ann.group, "PreparingRebalance")
+    ann.start_join()
+    assert ann.joined().generation_id == 3
+    assert cal.joined().generation_id == 3
+    assert time.monotonic() - started >= 1.4
+    settle(ann, cal)
+
+    assert {m.member_id for m in crew.describe(ann.group).members} == {ann.member_id, cal.member_id}
+    assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_the_longest_timeout_of_the_members_counts(crew):
+    group = crew.group()
+    ann = crew.member(group, rebalance_timeout_ms=200)
+    ben = crew.member(group, rebalance_timeout_ms=2500)
+    crew.stable(ann, ben)
+
+    started = time.monotonic()
+    ann.start_join()
+    ann.joined()
+
+    assert time.monotonic() - started >= 2.4
+    assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(crew):
+    group = crew.group()
+    ann = crew.member(group, join_version=0, session_timeout_ms=1500)
+    ben = crew.member(group, join_version=0, session_timeout_ms=1500)
+    crew.stable(ann, ben)
+
+    started = time.monotonic()
+    crew.start_rebalance(ann)
+    deadline = started + 1.2
+    while time.monotonic() < deadline:
+        assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    ann.joined()
+
+    assert 1.4 <= time.monotonic() - started < 10
+    assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_parked_join_keeps_a_member_longer_than_its_session(crew):
+    group = crew.group()
+    session_ms = crew.config("group.min.session.timeout.ms")
+    ann = crew.member(group, session_timeout_ms=session_ms, rebalance_timeout_ms=session_ms * 3)
+    ben = crew.member(group, session_timeout_ms=session_ms * 10, rebalance_timeout_ms=session_ms * 3)
+    crew.stable(ann, ben)
+
+    ann.start_join()
+
+    assert ann.joined().generation_id == 3
+    assert ann.heartbeat() == 0
+
+
+def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(crew):
+    group = crew.group()
+    session_ms = crew.config("group.min.session.timeout.ms")
+    ann, ben = crew.member(group), crew.member(group, session_timeout_ms=session_ms)
+    crew.stable(ann, ben)
+
+    started = time.monotonic()
+    ben.wire.close()  # a connection's end means nothing: the session must run out
+    deadline = started + 30
+    while ann.heartbeat() == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)  # a heartbeat interval
+
+    assert time.monotonic() - started >= session_ms / 1000 * 0.9
+    assert ann.rejoin().generation_id == 3
+    settle(ann)
+
+
+def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_is_over(crew):
+    group = crew.group()
+    ann, ben = (crew.member(group, rebalance_timeout_ms=1200) for _ in range(2))
+    crew.stable(ann, ben)
+    crew.start_rebalance(ann, ben)
+    ann.joined()
+    ben.joined()
+    plan = {ann.member_id: b"all"}
+    assert ann.sync(plan).assignment == b"all"  # Stable, but ben does not ask for its share
+
+    crew.await_state(group, "PreparingRebalance")
+
+    assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ann.rejoin().generation_id == 4
+
+
+def test_session_timeouts_have_bounds(crew):
+    ann = crew.member(crew.group())
+    low, high = (crew.config(f"group.{end}.session.timeout.ms") for end in ("min", "max"))
+
+    for wrong in (low - 1, high + 1, -1):
+        assert ann.refused_join(session_timeout_ms=wrong) == ErrorCode.INVALID_SESSION_TIMEOUT
+    for right in (low, high):
+        assert ann.refused_join(session_timeout_ms=right) == ErrorCode.MEMBER_ID_REQUIRED

@@ -1,0 +1,59 @@
+"""KIP-814: a static leader that comes back leads on, and is told that no assignment is asked of it."""
+
+from crew import settle
+
+from kohort.errors import ErrorCode
+
+
+def static_pair(crew, **options):
+    group = crew.group()
+    ann, ben = (crew.member(group, instance_id=i, **options) for i in ("a", "b"))
+    crew.stable(ann, ben)
+    return ann, ben
+
+
+def test_from_version_9_the_leader_is_told_to_skip_the_assignment(crew):
+    ann, ben = static_pair(crew)
+    again = crew.member(ann.group, instance_id="a")
+
+    answer = again.rejoin()
+
+    assert answer.skip_assignment is True
+    assert (answer.generation_id, answer.leader) == (2, again.member_id)
+    assert {m.member_id for m in answer.members} == {again.member_id, ben.member_id}
+    assert again.sync().assignment == ann.member_id.encode()
+
+
+def test_a_follower_that_comes_back_skips_nothing(crew):
+    ann, _ = static_pair(crew)
+    again = crew.member(ann.group, instance_id="b")
+
+    answer = again.rejoin()
+
+    assert (answer.skip_assignment, answer.leader, answer.members) == (False, ann.member_id, [])
+
+
+def test_before_version_9_the_leader_is_told_that_its_old_self_leads(crew):
+    ann, _ = static_pair(crew)
+    again = crew.member(ann.group, instance_id="a", join_version=8)
+
+    answer = again.rejoin()
+
+    assert (answer.leader, answer.members) == (ann.member_id, [])
+    assert again.sync().assignment == ann.member_id.encode()
+
+
+def test_the_leader_that_came_back_still_leads_the_next_generation(crew):
+    ann, ben = static_pair(crew)
+    again = crew.member(ann.group, instance_id="a")
+    again.rejoin()
+
+    again.start_join()
+    crew.await_state(ann.group, "PreparingRebalance")
+    assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    ben.start_join()
+    answer = again.joined()
+    ben.joined()
+
+    assert (answer.generation_id, answer.leader, answer.skip_assignment) == (3, again.member_id, False)
+    settle(again, ben)
