@@ -8,6 +8,10 @@ from apache_kafka import apache_kafka
 import kohort
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "toolchain: builds clients of other languages: Java and Maven, Go, Node")
+
+
 @pytest.fixture(scope="session")
 def apache() -> Iterator[str]:
     """The address of an Apache Kafka."""

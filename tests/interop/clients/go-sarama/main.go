@@ -1,0 +1,259 @@
+// IBM's sarama behind the command line of ../README.md.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+var codecs = map[string]sarama.CompressionCodec{
+	"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
+	"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
+}
+
+var strategies = map[string]func() sarama.BalanceStrategy{
+	"range":      sarama.NewBalanceStrategyRange,
+	"roundrobin": sarama.NewBalanceStrategyRoundRobin,
+	"sticky":     sarama.NewBalanceStrategySticky,
+}
+
+func main() {
+	args := os.Args[1:]
+	switch args[0] {
+	case "consume":
+		consume(args[1], args[2], args[3], args[4], args[5])
+	case "produce":
+		produce(args[1], args[2], args[3])
+	case "read":
+		read(args[1], args[2], number(args[3]), number(args[4]))
+	case "admin":
+		admin(args[1], args[2], args[3])
+	default:
+		log.Fatalf("unknown verb %s", args[0])
+	}
+}
+
+func config() *sarama.Config {
+	c := sarama.NewConfig()
+	c.Version = sarama.V2_8_0_0
+	return c
+}
+
+// Consuming in a group
+
+type handler struct{}
+
+func (handler) Setup(s sarama.ConsumerGroupSession) error {
+	say(map[string]any{"gained": numbers(s.Claims()), "at": time.Now().UnixMilli()})
+	return nil
+}
+
+func (handler) Cleanup(s sarama.ConsumerGroupSession) error {
+	s.Commit()
+	say(map[string]any{"gave_up": numbers(s.Claims()), "at": time.Now().UnixMilli()})
+	return nil
+}
+
+func (handler) ConsumeClaim(s sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case message, open := <-claim.Messages():
+			if !open {
+				return nil
+			}
+			say(map[string]any{"read": []int64{int64(message.Partition), message.Offset}})
+			s.MarkMessage(message, "")
+		case <-s.Context().Done():
+			return nil
+		}
+	}
+}
+
+func numbers(claims map[string][]int32) []int32 {
+	found := []int32{}
+	for _, partitions := range claims {
+		found = append(found, partitions...)
+	}
+	return found
+}
+
+func consume(bootstrap, group, topic, strategy, instance string) {
+	c := config()
+	c.Consumer.Offsets.Initial = sarama.OffsetOldest
+	c.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
+	c.Consumer.Group.Session.Timeout = 6 * time.Second
+	c.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	c.Consumer.Group.Rebalance.Retry.Max = 40
+	c.Metadata.RefreshFrequency = time.Second
+	c.Metadata.Retry.Max = 40
+	if strategy != "-" {
+		c.Consumer.Group.Rebalance.GroupStrategies = []sarama.BalanceStrategy{strategies[strategy]()}
+	}
+	if instance != "-" {
+		c.Consumer.Group.InstanceId = instance
+	}
+	consumer, err := sarama.NewConsumerGroup([]string{bootstrap}, group, c)
+	check(err)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	for ctx.Err() == nil {
+		if err := consumer.Consume(ctx, []string{topic}, handler{}); err != nil && ctx.Err() == nil {
+			log.Printf("consume: %v", err) // the broker may be away; it comes back
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	check(consumer.Close())
+	say(map[string]any{"left": true})
+}
+
+// Records
+
+func produce(bootstrap, topic, codec string) {
+	c := config()
+	c.Producer.Idempotent = true
+	c.Net.MaxOpenRequests = 1
+	c.Producer.RequiredAcks = sarama.WaitForAll
+	c.Producer.Return.Successes = true
+	c.Producer.Partitioner = sarama.NewManualPartitioner
+	c.Producer.Compression = codecs[codec]
+	producer, err := sarama.NewSyncProducer([]string{bootstrap}, c)
+	check(err)
+	messages := []*sarama.ProducerMessage{}
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<26)
+	for lines.Scan() {
+		fields := strings.Split(lines.Text(), "\t")
+		message := &sarama.ProducerMessage{Topic: topic, Partition: int32(number(fields[0]))}
+		if key := bytesOf(fields[1]); key != nil {
+			message.Key = sarama.ByteEncoder(key)
+		}
+		if value := bytesOf(fields[2]); value != nil {
+			message.Value = sarama.ByteEncoder(value)
+		}
+		for _, header := range fields[3:] {
+			name, value, _ := strings.Cut(header, "=")
+			message.Headers = append(message.Headers, sarama.RecordHeader{Key: []byte(name), Value: bytesOf(value)})
+		}
+		messages = append(messages, message)
+	}
+	check(producer.SendMessages(messages))
+	for _, m := range messages {
+		say(map[string]any{"sent": []int64{int64(m.Partition), m.Offset}})
+	}
+	check(producer.Close())
+}
+
+func read(bootstrap, topic string, partition, count int) {
+	consumer, err := sarama.NewConsumer([]string{bootstrap}, config())
+	check(err)
+	from, err := consumer.ConsumePartition(topic, int32(partition), sarama.OffsetOldest)
+	check(err)
+	for i := 0; i < count; i++ {
+		m := <-from.Messages()
+		headers := [][]any{}
+		for _, h := range m.Headers {
+			headers = append(headers, []any{string(h.Key), h.Value})
+		}
+		say(map[string]any{"record": []any{m.Offset, m.Timestamp.UnixMilli(), m.Key, m.Value, headers}})
+	}
+	check(from.Close())
+	check(consumer.Close())
+}
+
+// Administration
+
+func admin(bootstrap, topic, group string) {
+	client, err := sarama.NewClusterAdmin([]string{bootstrap}, config())
+	check(err)
+	retention := "1234567"
+	wanted := &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: 1,
+		ConfigEntries: map[string]*string{"retention.ms": &retention}}
+	check(client.CreateTopic(topic, wanted, false))
+	say(map[string]any{"created": partitions(client, topic)})
+	say(map[string]any{"refused": errors.Is(client.CreateTopic(topic, wanted, false), sarama.ErrTopicAlreadyExists)})
+	check(client.CreatePartitions(topic, 3, nil, false))
+	say(map[string]any{"grown": partitions(client, topic)})
+	entries, err := client.DescribeConfig(sarama.ConfigResource{
+		Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}})
+	check(err)
+	say(map[string]any{"retention": entries[0].Value})
+	described, err := client.DescribeConsumerGroups([]string{group})
+	check(err)
+	say(map[string]any{"group": []any{described[0].State, len(described[0].Members)}})
+	offsets, err := client.ListConsumerGroupOffsets(group, nil)
+	check(err)
+	committed := map[string]int64{}
+	for _, blocks := range offsets.Blocks {
+		for partition, block := range blocks {
+			committed[strconv.Itoa(int(partition))] = block.Offset
+		}
+	}
+	say(map[string]any{"committed": committed})
+	check(client.DeleteConsumerGroup(group))
+	groups, err := client.ListConsumerGroups()
+	check(err)
+	_, stays := groups[group]
+	say(map[string]any{"group_deleted": !stays})
+	check(client.DeleteTopic(topic))
+	topics, err := client.ListTopics()
+	check(err)
+	_, stays = topics[topic]
+	say(map[string]any{"deleted": !stays})
+	check(client.Close())
+}
+
+func partitions(client sarama.ClusterAdmin, topic string) int {
+	described, err := client.DescribeTopics([]string{topic})
+	check(err)
+	return len(described[0].Partitions)
+}
+
+// Lines
+
+var printing sync.Mutex
+
+func say(what map[string]any) {
+	line, err := json.Marshal(what)
+	check(err)
+	printing.Lock()
+	defer printing.Unlock()
+	fmt.Println(string(line))
+}
+
+func bytesOf(field string) []byte {
+	if field == "~" {
+		return nil
+	}
+	decoded, err := base64.StdEncoding.DecodeString(field)
+	check(err)
+	if decoded == nil {
+		return []byte{}
+	}
+	return decoded
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	check(err)
+	return n
+}
+
+func check(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,223 @@
+// Apache Kafka's Java client behind the command line of ../README.md; compiles against every version since 2.1.
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeSet;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.AdminClient;
+import org.apache.kafka.clients.admin.ConsumerGroupDescription;
+import org.apache.kafka.clients.admin.NewPartitions;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+
+public final class Client {
+    private static final Map<String, String> ASSIGNORS = Map.of(
+            "range", "RangeAssignor",
+            "roundrobin", "RoundRobinAssignor",
+            "sticky", "StickyAssignor",
+            "cooperative-sticky", "CooperativeStickyAssignor");
+
+    public static void main(String[] args) throws Exception {
+        switch (args[0]) {
+            case "consume": consume(args[1], args[2], args[3], args[4], args[5]); break;
+            case "produce": produce(args[1], args[2], args[3]); break;
+            case "read": read(args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4])); break;
+            case "admin": admin(args[1], args[2], args[3]); break;
+            default: throw new IllegalArgumentException(args[0]);
+        }
+    }
+
+    // Consuming in a group
+
+    private static void consume(String bootstrap, String group, String topic, String strategy, String instance)
+            throws Exception {
+        Properties options = reader(bootstrap);
+        options.put("group.id", group);
+        options.put("session.timeout.ms", "6000");
+        options.put("heartbeat.interval.ms", "500");
+        options.put("auto.commit.interval.ms", "200");
+        options.put("metadata.max.age.ms", "1000");
+        if (!strategy.equals("-")) {
+            options.put("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + ASSIGNORS.get(strategy));
+        }
+        if (!instance.equals("-")) {
+            options.put("group.instance.id", instance);
+        }
+        KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(options);
+        Thread polling = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            consumer.wakeup();
+            try {
+                polling.join();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+        consumer.subscribe(Collections.singleton(topic), new ConsumerRebalanceListener() {
+            @Override
+            public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+                say("{\"gave_up\": " + numbers(partitions) + ", \"at\": " + System.currentTimeMillis() + "}");
+            }
+
+            @Override
+            public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+                say("{\"gained\": " + numbers(partitions) + ", \"at\": " + System.currentTimeMillis() + "}");
+            }
+        });
+        try {
+            while (true) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    say("{\"read\": [" + record.partition() + ", " + record.offset() + "]}");
+                }
+            }
+        } catch (WakeupException stop) {
+            consumer.close();
+            say("{\"left\": true}");
+        }
+    }
+
+    private static String numbers(Collection<TopicPartition> partitions) {
+        return partitions.stream().map(TopicPartition::partition).collect(Collectors.toCollection(TreeSet::new)).toString();
+    }
+
+    private static Properties reader(String bootstrap) {
+        Properties options = new Properties();
+        options.put("bootstrap.servers", bootstrap);
+        options.put("auto.offset.reset", "earliest");
+        options.put("key.deserializer", ByteArrayDeserializer.class.getName());
+        options.put("value.deserializer", ByteArrayDeserializer.class.getName());
+        return options;
+    }
+
+    // Records
+
+    private static void produce(String bootstrap, String topic, String codec) throws Exception {
+        Properties options = new Properties();
+        options.put("bootstrap.servers", bootstrap);
+        options.put("acks", "all");
+        options.put("enable.idempotence", "true");
+        options.put("linger.ms", "50");
+        options.put("compression.type", codec);
+        options.put("key.serializer", ByteArraySerializer.class.getName());
+        options.put("value.serializer", ByteArraySerializer.class.getName());
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(options);
+                BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                String[] fields = line.split("\t", -1);
+                ProducerRecord<byte[], byte[]> record =
+                        new ProducerRecord<>(topic, Integer.valueOf(fields[0]), bytes(fields[1]), bytes(fields[2]));
+                for (String header : Arrays.asList(fields).subList(3, fields.length)) {
+                    int at = header.indexOf('=');
+                    record.headers().add(header.substring(0, at), bytes(header.substring(at + 1)));
+                }
+                sent.add(producer.send(record));
+            }
+        }
+        for (Future<RecordMetadata> one : sent) {
+            RecordMetadata at = one.get();
+            say("{\"sent\": [" + at.partition() + ", " + at.offset() + "]}");
+        }
+    }
+
+    private static void read(String bootstrap, String topic, int partition, int count) {
+        TopicPartition from = new TopicPartition(topic, partition);
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(reader(bootstrap))) {
+            consumer.assign(Collections.singleton(from));
+            consumer.seekToBeginning(Collections.singleton(from));
+            int found = 0;
+            while (found < count) {
+                for (ConsumerRecord<byte[], byte[]> r : consumer.poll(Duration.ofMillis(500))) {
+                    List<String> headers = new ArrayList<>();
+                    for (Header h : r.headers()) {
+                        headers.add("[\"" + h.key() + "\", " + text(h.value()) + "]");
+                    }
+                    say("{\"record\": [" + r.offset() + ", " + r.timestamp() + ", " + text(r.key()) + ", "
+                            + text(r.value()) + ", " + headers + "]}");
+                    found++;
+                }
+            }
+        }
+    }
+
+    private static byte[] bytes(String field) {
+        return field.equals("~") ? null : Base64.getDecoder().decode(field);
+    }
+
+    private static String text(byte[] bytes) {
+        return bytes == null ? "null" : "\"" + Base64.getEncoder().encodeToString(bytes) + "\"";
+    }
+
+    // Administration
+
+    private static void admin(String bootstrap, String topic, String group) throws Exception {
+        Properties options = new Properties();
+        options.put("bootstrap.servers", bootstrap);
+        try (AdminClient admin = AdminClient.create(options);
+                KafkaConsumer<byte[], byte[]> counter = new KafkaConsumer<>(reader(bootstrap))) {
+            NewTopic wanted = new NewTopic(topic, 2, (short) 1).configs(Map.of("retention.ms", "1234567"));
+            admin.createTopics(Collections.singleton(wanted)).all().get();
+            say("{\"created\": " + counter.partitionsFor(topic).size() + "}");
+            try {
+                admin.createTopics(Collections.singleton(wanted)).all().get();
+                say("{\"refused\": false}");
+            } catch (ExecutionException e) {
+                say("{\"refused\": " + (e.getCause() instanceof TopicExistsException) + "}");
+            }
+            admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
+            try (KafkaConsumer<byte[], byte[]> again = new KafkaConsumer<>(reader(bootstrap))) {
+                say("{\"grown\": " + again.partitionsFor(topic).size() + "}");
+            }
+            ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+            say("{\"retention\": \"" + admin.describeConfigs(Collections.singleton(resource)).all().get().get(resource)
+                    .get("retention.ms").value() + "\"}");
+            ConsumerGroupDescription described =
+                    admin.describeConsumerGroups(Collections.singleton(group)).all().get().get(group);
+            say("{\"group\": [\"" + capital(described.state().toString()) + "\", " + described.members().size() + "]}");
+            String committed = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().entrySet()
+                    .stream()
+                    .map(e -> "\"" + e.getKey().partition() + "\": " + e.getValue().offset())
+                    .sorted().collect(Collectors.joining(", "));
+            say("{\"committed\": {" + committed + "}}");
+            admin.deleteConsumerGroups(Collections.singleton(group)).all().get();
+            say("{\"group_deleted\": " + admin.listConsumerGroups().all().get().stream()
+                    .noneMatch(g -> g.groupId().equals(group)) + "}");
+            admin.deleteTopics(Collections.singleton(topic)).all().get();
+            say("{\"deleted\": " + !admin.listTopics().names().get().contains(topic) + "}");
+        }
+    }
+
+    private static String capital(String word) {
+        return word.substring(0, 1).toUpperCase(Locale.ROOT) + word.substring(1).toLowerCase(Locale.ROOT);
+    }
+
+    private static synchronized void say(String line) {
+        System.out.println(line);
+        System.out.flush();
+    }
+}

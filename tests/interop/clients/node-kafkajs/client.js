@@ -1,0 +1,151 @@
+// KafkaJS behind the command line of ../README.md. It has neither static members nor a choice of assignors, and of the
+// codecs gzip; snappy is plugged in as its documentation shows.
+
+const readline = require('node:readline')
+const { Kafka, CompressionTypes, CompressionCodecs, Partitioners, ConfigResourceTypes, logLevel } = require('kafkajs')
+const SnappyJS = require('snappyjs')
+
+// Java's snappy frames: a header of 16 bytes, then blocks, each with its length; librdkafka writes bare blocks.
+const XERIAL = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0x00])
+
+CompressionCodecs[CompressionTypes.Snappy] = () => ({
+  compress: async encoder => Buffer.from(SnappyJS.compress(encoder.buffer)),
+  decompress: async buffer => {
+    if (!buffer.subarray(0, 8).equals(XERIAL)) return Buffer.from(SnappyJS.uncompress(buffer))
+    const blocks = []
+    for (let at = 16; at < buffer.length; ) {
+      const size = buffer.readInt32BE(at)
+      blocks.push(Buffer.from(SnappyJS.uncompress(buffer.subarray(at + 4, at + 4 + size))))
+      at += 4 + size
+    }
+    return Buffer.concat(blocks)
+  },
+})
+
+const CODECS = { none: CompressionTypes.None, gzip: CompressionTypes.GZIP, snappy: CompressionTypes.Snappy }
+
+const say = what => process.stdout.write(JSON.stringify(what) + '\n')
+const bytes = field => (field === '~' ? null : Buffer.from(field, 'base64'))
+const text = value => (value === null || value === undefined ? null : Buffer.from(value).toString('base64'))
+
+const connect = bootstrap =>
+  new Kafka({ brokers: [bootstrap], clientId: 'kafkajs', logLevel: logLevel.ERROR, retry: { retries: 40, maxRetryTime: 1000 } })
+
+async function consume (bootstrap, groupId, topic) {
+  const consumer = connect(bootstrap).consumer({
+    groupId,
+    sessionTimeout: 6000,
+    heartbeatInterval: 500,
+    rebalanceTimeout: 10000,
+    metadataMaxAge: 1000,
+  })
+  let owned = []
+  const giveUp = () => {
+    say({ gave_up: owned, at: Date.now() })
+    owned = []
+  }
+  consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+    owned = payload.memberAssignment[topic] || []
+    say({ gained: owned, at: Date.now() })
+  })
+  consumer.on(consumer.events.REBALANCING, giveUp)
+  process.on('SIGTERM', async () => {
+    await consumer.disconnect()
+    giveUp()
+    say({ left: true })
+    process.exit(0)
+  })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await consumer.run({
+    autoCommitInterval: 200,
+    eachMessage: async ({ partition, message }) => say({ read: [partition, Number(message.offset)] }),
+  })
+}
+
+async function produce (bootstrap, topic, codec) {
+  const producer = connect(bootstrap).producer({
+    createPartitioner: Partitioners.DefaultPartitioner,
+    idempotent: true,
+    maxInFlightRequests: 1,
+  })
+  await producer.connect()
+  const messages = []
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [partition, key, value, ...rest] = line.split('\t')
+    const headers = {}
+    for (const header of rest) {
+      const at = header.indexOf('=')
+      const name = header.slice(0, at)
+      headers[name] = [...(headers[name] || []), bytes(header.slice(at + 1))]
+    }
+    messages.push({ partition: Number(partition), key: bytes(key), value: bytes(value), headers })
+  }
+  const sent = await producer.send({ topic, compression: CODECS[codec], messages })
+  const next = Object.fromEntries(sent.map(s => [s.partition, Number(s.baseOffset)]))
+  for (const { partition } of messages) say({ sent: [partition, next[partition]++] })
+  await producer.disconnect()
+}
+
+async function read (bootstrap, topic, partition, count) {
+  const groupId = `kafkajs-read-${process.pid}` // it cannot read without a group
+  const consumer = connect(bootstrap).consumer({ groupId })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await new Promise((resolve, reject) => {
+    let found = 0
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
+    consumer.run({
+      autoCommit: false,
+      eachMessage: async ({ partition: from, message: m }) => {
+        if (from !== partition || found === count) return
+        const headers = Object.entries(m.headers).flatMap(([name, value]) =>
+          (Array.isArray(value) ? value : [value]).map(one => [name, text(one)]))
+        say({ record: [Number(m.offset), Number(m.timestamp), text(m.key), text(m.value), headers] })
+        if (++found === count) resolve()
+      },
+    }).catch(reject)
+  })
+  await consumer.disconnect()
+}
+
+async function admin (bootstrap, topic, group) {
+  const admin = connect(bootstrap).admin()
+  await admin.connect()
+  const wanted = {
+    topics: [{ topic, numPartitions: 2, replicationFactor: 1, configEntries: [{ name: 'retention.ms', value: '1234567' }] }],
+  }
+  const partitions = async () => (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length
+  await admin.createTopics(wanted)
+  say({ created: await partitions() })
+  say({ refused: !(await admin.createTopics(wanted)) })
+  await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
+  say({ grown: await partitions() })
+  const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: ['retention.ms'] }]
+  const described = await admin.describeConfigs({ resources, includeSynonyms: false })
+  say({ retention: described.resources[0].configEntries[0].configValue })
+  const { groups } = await admin.describeGroups([group])
+  say({ group: [groups[0].state, groups[0].members.length] })
+  const committed = {}
+  for (const { partitions } of await admin.fetchOffsets({ groupId: group })) {
+    for (const p of partitions) committed[p.partition] = Number(p.offset)
+  }
+  say({ committed })
+  await admin.deleteGroups([group])
+  say({ group_deleted: !(await admin.listGroups()).groups.some(g => g.groupId === group) })
+  await admin.deleteTopics({ topics: [topic] })
+  say({ deleted: !(await admin.listTopics()).includes(topic) })
+  await admin.disconnect()
+}
+
+const [verb, bootstrap, ...rest] = process.argv.slice(2)
+const verbs = {
+  consume: () => consume(bootstrap, rest[0], rest[1]),
+  produce: () => produce(bootstrap, rest[0], rest[1]),
+  read: () => read(bootstrap, rest[0], Number(rest[1]), Number(rest[2])),
+  admin: () => admin(bootstrap, rest[0], rest[1]),
+}
+verbs[verb]().catch(error => {
+  console.error(error)
+  process.exit(1)
+})
