@@ -13,6 +13,7 @@ from kohort.errors import (
     ConnectionFailed,
     CorruptRecord,
     ErrorCode,
+    HandlerFailed,
     KohortError,
     NoOffsetForPartition,
     ProtocolError,
@@ -32,6 +33,8 @@ _LAZY = {
     "AsyncProducer": "kohort.aio.producer",
     "Broker": "kohort.aio.embedded",
     "Consumer": "kohort.aio.consumer",
+    "ConsumerGroup": "kohort.aio.consumer_group",
+    "GroupHandler": "kohort.aio.group_threads",
     "Producer": "kohort.aio.producer",
 }
 """Public names that bring sockets and threads with them: imported when first used (PEP 562)."""
@@ -48,8 +51,11 @@ __all__ = [
     "ConfigError",
     "ConnectionFailed",
     "Consumer",
+    "ConsumerGroup",
     "CorruptRecord",
     "ErrorCode",
+    "GroupHandler",
+    "HandlerFailed",
     "KohortError",
     "NoOffsetForPartition",
     "Node",

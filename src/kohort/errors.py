@@ -299,6 +299,14 @@ class NoOffsetForPartition(KohortError):
     """Nothing is committed for the partition and ``auto.offset.reset`` is ``none``."""
 
 
+class HandlerFailed(KohortError):
+    """``consume_claim`` of a consumer group's handler raised; ``__cause__`` is what it raised. Its session ended."""
+
+    def __init__(self, partition: str, error: BaseException) -> None:
+        super().__init__(f"consume_claim of {partition} failed: {type(error).__name__}: {error}")
+        self.partition = partition
+
+
 class LogTruncated(KohortError):
     """The log was cut off before the position: ``divergent_offset`` is the first that differs, None if not known."""
 

@@ -72,7 +72,7 @@ class AsyncConsumer(Verbs):
     async def unsubscribe(self) -> None:
         """Leave the group and read nothing. The listener hears of it as of any revocation."""
         self._turns.check_usable()
-        await self._leave("the consumer unsubscribed from all topics", self._timeout(None))
+        await self._turns.leave("the consumer unsubscribed from all topics", self._timeout(None))
 
     # Records
 
@@ -236,20 +236,11 @@ class AsyncConsumer(Verbs):
                 await self._turns.settled(promise, self._left_ms(deadline_ms), "not answered in time", check=False)
         self._run_commit_callbacks()
         try:
-            await self._leave("the consumer is being closed", self._left_ms(deadline_ms))
+            await self._turns.leave("the consumer is being closed", self._left_ms(deadline_ms))
         finally:
             machine.stop_fetching()
             self._turns.kick()
             await asyncio.sleep(0)  # the engine writes its last requests
-
-    async def _leave(self, reason: str, timeout_ms: int) -> None:
-        callback = self._machine.prepare_leave()
-        if callback is not None:
-            await self._turns.tell(callback)
-        promise = self._machine.leave(reason)
-        with suppress(ApiTimeout):
-            await self._turns.settled(promise, timeout_ms, "nobody said goodbye", check=False)
-        self._turns.raise_listener_error()
 
     async def __aenter__(self) -> AsyncConsumer:
         return self

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Final, Protocol, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.system import SystemClock
@@ -21,6 +21,8 @@ from kohort.errors import ApiTimeout, UsageError
 from kohort.model import TopicPartition
 
 T = TypeVar("T")
+LOOK_UP_MS: Final = 1000
+"""A waiting task looks up this often even if nothing happens."""
 
 
 class AsyncRebalanceListener(Protocol):
@@ -116,10 +118,18 @@ class AsyncTurns:
 
     # Waiting
 
-    async def until(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
+    async def until(
+        self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
+    ) -> T | None:
         """What ``ready`` returns as soon as it is not None, with rebalances going on meanwhile; None when time is up,
-        or when the consumer is being closed. Raises whatever went wrong in the background.
+        or when the consumer is being closed. ``ready`` is asked again when ``has_work`` (by default: whether there is
+        data) says so. Raises whatever went wrong in the background.
         """
+        has_work = has_work or (lambda: self._machine.has_data)
+
+        def has_news() -> bool | None:
+            return True if self.closing or has_work() or self._machine.needs_user else None
+
         driver = self.driver
         deadline_ms = self.now_ms() + timeout_ms
         await asyncio.sleep(0)  # a loop of polls that always find something must let others run, the engine too
@@ -132,11 +142,8 @@ class AsyncTurns:
             driver.kick()
             if left_ms <= 0:
                 return None
-            await driver.until(self._has_news, left_ms)
+            await driver.until(has_news, min(left_ms, LOOK_UP_MS))
         return None
-
-    def _has_news(self) -> bool | None:
-        return True if self.closing or self._machine.has_data or self._machine.needs_user else None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
         """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
@@ -192,6 +199,16 @@ class AsyncTurns:
             self._listener_error = self._listener_error or error
         finally:
             self._machine.stay_in_poll()
+
+    async def leave(self, reason: str, timeout_ms: int) -> None:
+        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``timeout_ms``."""
+        callback = self._machine.prepare_leave()
+        if callback is not None:
+            await self.tell(callback)
+        promise = self._machine.leave(reason)
+        with suppress(ApiTimeout):
+            await self.settled(promise, timeout_ms, "nobody said goodbye", check=False)
+        self.raise_listener_error()
 
     def raise_listener_error(self) -> None:
         if self._listener_error is not None:

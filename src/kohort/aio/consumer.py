@@ -77,7 +77,7 @@ class Consumer(Verbs):
     def unsubscribe(self) -> None:
         """Leave the group and read nothing. The listener hears of it as of any revocation."""
         with self._turns.using():
-            self._leave("the consumer unsubscribed from all topics")
+            self._turns.leave("the consumer unsubscribed from all topics", self._timeout(None))
 
     # Records
 
@@ -231,22 +231,11 @@ class Consumer(Verbs):
                 self._turns.settled(promise, self._left_ms(deadline_ms), "not answered in time", check=False)
         self._run_commit_callbacks()
         try:
-            self._leave("the consumer is being closed", self._left_ms(deadline_ms))
+            self._turns.leave("the consumer is being closed", self._left_ms(deadline_ms))
         finally:
             with self._lock:
                 machine.stop_fetching()
             self._driver.kick_soon()
-
-    def _leave(self, reason: str, timeout_ms: int | None = None) -> None:
-        with self._lock:
-            callback = self._machine.prepare_leave()
-        if callback is not None:
-            self._turns.tell(callback)
-        with self._lock:
-            promise = self._machine.leave(reason)
-        with suppress(ApiTimeout):
-            self._turns.settled(promise, self._timeout(timeout_ms), "nobody said goodbye", check=False)
-        self._turns.raise_listener_error()
 
     def __enter__(self) -> Consumer:
         return self

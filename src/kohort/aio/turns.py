@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 from kohort.aio.driver import Driver
@@ -29,12 +29,12 @@ class Turns:
     def __init__(self, machine: ConsumerMachine, driver: Driver, lock: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
         self.closed = False
-        self._machine = machine
-        self._driver = driver
-        self._lock = lock
+        self.machine = machine
+        self.driver = driver
+        self.lock = lock
         self._io = io
         self._step = threading.Condition(lock)
-        self._waiting = False
+        self._waiting = 0
         self._woken = False
         self._user: threading.Thread | None = None
         self._depth = 0
@@ -42,12 +42,16 @@ class Turns:
         driver.on_progress(self._on_progress)
 
     def now_ms(self) -> int:
-        return self._driver.clock.now_ms()
+        return self.driver.clock.now_ms()
 
     def _on_progress(self) -> None:
         if self._waiting:
-            with self._step:
-                self._step.notify_all()
+            self.nudge()
+
+    def nudge(self) -> None:
+        """Whoever waits looks again."""
+        with self._step:
+            self._step.notify_all()
 
     def wakeup(self) -> None:
         with self._step:
@@ -60,7 +64,7 @@ class Turns:
     def using(self) -> Iterator[None]:
         """Raises UsageError if another thread is in here, naming both."""
         me = threading.current_thread()
-        with self._lock:
+        with self.lock:
             if self.closed:
                 raise UsageError("the consumer is closed")
             if self._user not in (None, me):
@@ -83,21 +87,25 @@ class Turns:
     def polling(self) -> Iterator[None]:
         """As ``using``, and the member counts as alive for as long."""
         with self.using():
-            with self._lock:
-                self._machine.enter_poll(self.now_ms())
+            with self.lock:
+                self.machine.enter_poll(self.now_ms())
             try:
                 yield
             finally:
-                with self._lock:
-                    self._machine.leave_poll(self.now_ms())
+                with self.lock:
+                    self.machine.leave_poll(self.now_ms())
 
     # Waiting
 
-    def until(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
+    def until(
+        self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
+    ) -> T | None:
         """What ``ready`` returns as soon as it is not None, with rebalances going on meanwhile; None when time is up.
 
-        ``ready`` is called without the lock. Raises Wakeup, and whatever went wrong in the background.
+        ``ready`` is called without the lock, again when ``has_work`` (by default: whether there is data) says so under
+        the lock. Raises Wakeup, and whatever went wrong in the background.
         """
+        has_work = has_work or (lambda: self.machine.has_data)
         deadline_ms = self.now_ms() + timeout_ms
         kicked = False
         while True:
@@ -110,24 +118,24 @@ class Turns:
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
                     if not kicked:
-                        self._driver.kick_soon()
+                        self.driver.kick_soon()
                     return None
                 if not kicked:
-                    self._driver.kick_soon()
+                    self.driver.kick_soon()
                     kicked = True
-                if not (self._woken or self._machine.has_data or self._machine.needs_user):
+                if not (self._woken or has_work() or self.machine.needs_user):
                     self._sleep(deadline_ms - now_ms)
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
         """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
         deadline_ms = self.now_ms() + timeout_ms
         with self._step:
-            self._driver.kick_soon()
+            self.driver.kick_soon()
             while True:
                 value = ready()
                 if value is not None:
                     return value
-                self._machine.raise_failure()
+                self.machine.raise_failure()
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
                     return None
@@ -137,10 +145,10 @@ class Turns:
         """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
         deadline_ms = self.now_ms() + timeout_ms
         with self._step:
-            self._driver.kick_soon()
+            self.driver.kick_soon()
             while not promise.done:
                 if check:
-                    self._machine.raise_failure()
+                    self.machine.raise_failure()
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
                     raise ApiTimeout(too_late)
@@ -148,13 +156,13 @@ class Turns:
         return promise.result()
 
     def _sleep(self, most_ms: int) -> None:
-        if self._driver.failure is not None:
-            raise self._driver.failure
-        self._waiting = True
+        if self.driver.failure is not None:
+            raise self.driver.failure
+        self._waiting += 1
         try:
             self._step.wait(min(most_ms / 1000, LONGEST_WAIT_S))
         finally:
-            self._waiting = False
+            self._waiting -= 1
 
     def _raise_if_woken(self) -> None:
         if self._woken:
@@ -166,13 +174,13 @@ class Turns:
     def _rebalance(self) -> None:
         """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
         while True:
-            with self._lock:
-                callback = self._machine.advance(self.now_ms())
+            with self.lock:
+                callback = self.machine.advance(self.now_ms())
             if callback is None:
                 break
             self.tell(callback)
-            with self._lock:
-                self._machine.acknowledge(self.now_ms())
+            with self.lock:
+                self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
 
     def tell(self, callback: CallbackNeeded) -> None:
@@ -186,15 +194,27 @@ class Turns:
             "assigned": listener.on_partitions_assigned,
             "lost": listener.on_partitions_lost,
         }[callback.kind]
-        with self._lock:
-            self._machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
+        with self.lock:
+            self.machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
         try:
             method(partitions)
         except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
             self._listener_error = self._listener_error or error
         finally:
-            with self._lock:
-                self._machine.stay_in_poll()
+            with self.lock:
+                self.machine.stay_in_poll()
+
+    def leave(self, reason: str, timeout_ms: int) -> None:
+        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``timeout_ms``."""
+        with self.lock:
+            callback = self.machine.prepare_leave()
+        if callback is not None:
+            self.tell(callback)
+        with self.lock:
+            promise = self.machine.leave(reason)
+        with suppress(ApiTimeout):
+            self.settled(promise, timeout_ms, "nobody said goodbye", check=False)
+        self.raise_listener_error()
 
     def raise_listener_error(self) -> None:
         if self._listener_error is not None:

@@ -16,7 +16,7 @@ from kohort.client.commits import Commits, Offsets
 from kohort.client.committed import Committed, CommittedOffsets
 from kohort.client.decode import Fetched
 from kohort.client.engine import Engine
-from kohort.client.fetcher import Fetcher
+from kohort.client.fetcher import Fetcher, Wants
 from kohort.client.find_coordinator import CoordinatorLookup
 from kohort.client.list_offsets import Listed, OffsetQueries
 from kohort.client.membership_classic import Membership
@@ -29,7 +29,7 @@ from kohort.client.subscription import Mode, SubscriptionState
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, KohortError, UsageError
+from kohort.errors import ApiError, ErrorCode, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 
@@ -161,10 +161,18 @@ class ConsumerMachine:
             raise self.failures.popleft()
 
     def _check_topics(self) -> None:
+        refused = self._refused_topic()
+        if refused is not None:
+            self.metadata.request_refresh()
+            name, code = refused
+            raise ApiError(code, f"topic {name!r}")
+
+    def _refused_topic(self) -> tuple[str, ErrorCode] | None:
+        """A topic that the cluster will not let this consumer read, and why."""
         for name, code in self.metadata.errors().items():
             if name in self.subscription.topics and not code.retriable:
-                self.metadata.request_refresh()
-                raise ApiError(code, f"topic {name!r}")
+                return name, code
+        return None
 
     def position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record, None while it is looked for. Raises UsageError if it is not assigned."""
@@ -176,7 +184,10 @@ class ConsumerMachine:
     @property
     def needs_user(self) -> bool:
         """Whether ``advance`` would do something now, or raise."""
-        return bool(self.failures) or (self._group is not None and self._group.rebalance.is_due)
+        if self.failures or self._refused_topic() is not None:
+            return True
+        self.subscription.match_pattern()
+        return self._group is not None and self._group.rebalance.is_due
 
     @property
     def has_data(self) -> bool:
@@ -229,6 +240,21 @@ class ConsumerMachine:
             taken.append(fetched)
             size += fetched.size
         return taken
+
+    def has_data_for(self, wanted: Wants) -> bool:
+        """Whether ``take_for`` would give something now."""
+        return self._fetcher.has_ready(wanted)
+
+    def take_for(self, wanted: Wants) -> Fetched | None:
+        """The oldest buffered data of a partition that is wanted, whole; the position moves behind it.
+
+        Not to be mixed with the other ways to take: what one of them has opened is not seen here.
+        """
+        fetched = self._fetcher.take(wanted)
+        if fetched is not None:
+            fetched.taken_at = fetched.state.position
+            fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
+        return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
         """``corrupt`` could be decoded up to its error only: stand there, and keep what was taken behind it."""

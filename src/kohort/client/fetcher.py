@@ -47,6 +47,13 @@ RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SE
 Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
 """The state, run and offset of each partition when it was asked for."""
 
+Wants = Callable[[TopicPartition], bool]
+"""Whose data is asked for."""
+
+
+def everything(_partition: TopicPartition) -> bool:
+    return True
+
 
 class Fetcher:
     """The source that fetches, and the buffer of what it brought."""
@@ -85,16 +92,16 @@ class Fetcher:
     def buffered_bytes(self) -> int:
         return sum(fetched.size for fetched in self._buffered)
 
-    def has_ready(self) -> bool:
+    def has_ready(self, wanted: Wants = everything) -> bool:
         """Whether there is something to take now."""
-        return any(self._is_ready(fetched) for fetched in self._buffered)
+        return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
 
-    def take(self) -> Fetched | None:
+    def take(self, wanted: Wants = everything) -> Fetched | None:
         """The oldest data that may be handed out. What was fetched for an older position is dropped on the way."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)
-            elif fetched.state.fetchable:
+            elif fetched.state.fetchable and wanted(fetched.partition):
                 self._buffered.remove(fetched)
                 return fetched
         return None

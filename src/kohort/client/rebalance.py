@@ -76,11 +76,19 @@ class Rebalance:
     @property
     def is_due(self) -> bool:
         """Whether ``advance`` would get any further now."""
-        if not self._subscription.mode.is_group:
+        if not self._subscription.mode.is_group or self.callback is not None:
             return False
         if self._commit is not None:
             return self._commit.done
-        return self._next is not None or self._membership.new_assignment is not None
+        return self._next is not None or self._membership.new_assignment is not None or self._must_rejoin()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
+        membership = self._membership
+        idle = self.callback is None and self._next is None and self._commit is None
+        stable = membership.state is MemberState.STABLE and membership.new_assignment is None
+        return idle and stable and membership.rejoin_reason is None
 
     def advance(self, now_ms: int) -> None:
         """Go as far as is possible without the user and without the broker."""

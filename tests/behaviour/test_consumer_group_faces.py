@@ -1,0 +1,347 @@
+"""Groups of handlers over real sockets, in threads: sessions, rebalances, errors, slow claims, and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import kohort
+from kohort import ConsumerGroup, GroupHandler, HandlerFailed, TopicPartition, UsageError
+
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kohort.Broker]:
+    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=4) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        yield producer
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return request.node.name.replace("[", ".").replace("]", "")[:200]
+
+
+@pytest.fixture
+def group(broker: kohort.Broker, topic: str) -> Iterator[Callable[..., ConsumerGroup]]:
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: object) -> ConsumerGroup:
+            given = {
+                "group_id": topic,
+                "auto_offset_reset": "earliest",
+                "heartbeat_interval_ms": 100,
+                "metadata_max_age_ms": 500,
+                **options,
+            }
+            return stack.enter_context(ConsumerGroup(bootstrap_servers=broker.bootstrap, **given))
+
+        yield make
+
+
+class Writer(GroupHandler):
+    """Writes down what it sees, and marks it."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.seen: list[int] = []
+        self.sessions: list[set[int]] = []
+        self.threads: set[str] = set()
+
+    def setup(self, session):
+        self.events.append("setup")
+        self.sessions.append({p.partition for p in session.partitions})
+
+    def consume_claim(self, session, claim):
+        self.threads.add(threading.current_thread().name)
+        for record in claim:
+            self.handle(record)
+            session.mark_message(record)
+
+    def handle(self, record):
+        self.seen.append(int(record.value))
+
+    def cleanup(self, session):
+        self.events.append("cleanup")
+
+
+class Running(threading.Thread):
+    """``run`` in a thread of its own; what it raised is kept."""
+
+    def __init__(self, group: ConsumerGroup, topic: str, handler: object) -> None:
+        super().__init__(daemon=True)
+        self.group, self.topic, self.handler = group, topic, handler
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.group.run(self.topic, self.handler)
+        except BaseException as error:  # noqa: BLE001  # the test looks at it
+            self.error = error
+
+    def stop(self) -> None:
+        self.group.stop()
+        self.join(DEADLINE_S)
+        assert not self.is_alive()
+        if self.error is not None:
+            raise self.error
+
+
+def send(producer: kohort.Producer, topic: str, count: int, first: int = 0, partition: int | None = None) -> None:
+    for n in range(first, first + count):
+        producer.send(topic, b"%d" % n, key=b"k%d" % n, partition=partition)
+    producer.flush()
+
+
+def until(done: Callable[[], object], why: str = "not done in time") -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not done():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.005)
+
+
+def committed(broker: kohort.Broker, group_id: str, topic: str) -> int:
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=group_id) as reader:
+        found = reader.committed([TopicPartition(topic, n) for n in range(4)])
+    return sum(o.offset for o in found.values() if o)
+
+
+def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(broker, producer, group, topic):
+    send(producer, topic, 100)
+    handler = Writer()
+    running = Running(group(), topic, handler)
+    until(lambda: len(handler.seen) == 100)
+    running.stop()
+
+    assert sorted(handler.seen) == list(range(100))
+    assert handler.events == ["setup", "cleanup"]
+    assert handler.sessions == [{0, 1, 2, 3}]
+    assert handler.threads == {f"kohort-claim-{topic}-{n}" for n in range(4)}
+    assert committed(broker, topic, topic) == 100
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer, group, topic, strategy):
+    send(producer, topic, 200)
+    first, second = Writer(), Writer()
+    one = Running(group(partition_assignment_strategy=strategy), topic, first)
+    until(lambda: len(first.seen) >= 200)
+    two = Running(group(partition_assignment_strategy=strategy), topic, second)
+    until(lambda: [len(s) for s in (first.sessions[-1:] + second.sessions[-1:])] == [2, 2])
+    send(producer, topic, 200, first=200)
+    until(lambda: len(first.seen) + len(second.seen) >= 400)
+
+    two.stop()
+    two.group.close()
+    until(lambda: first.sessions[-1] == {0, 1, 2, 3})
+    send(producer, topic, 100, first=400)
+    until(lambda: len(first.seen) + len(second.seen) >= 500)
+    one.stop()
+
+    assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
+    for handler in (first, second):
+        assert handler.events == ["setup", "cleanup"] * (len(handler.events) // 2)
+
+
+def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer, group, topic):
+    send(producer, topic, 10, partition=1)
+
+    class Fails(Writer):
+        def handle(self, record):
+            if record.offset == 5:
+                raise ZeroDivisionError("at five")
+            super().handle(record)
+
+    handler, members = Fails(), group()
+    with pytest.raises(HandlerFailed, match=rf"consume_claim of {topic}-1 failed: ZeroDivisionError: at five") as told:
+        members.run(topic, handler)
+
+    assert isinstance(told.value.__cause__, ZeroDivisionError)
+    assert handler.events == ["setup", "cleanup"]
+    assert committed(broker, topic, topic) == 5
+
+    again = Writer()
+    running = Running(members, topic, again)
+    until(lambda: len(again.seen) == 5)
+    running.stop()
+    assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
+
+
+def test_a_slow_claim_holds_up_nobody_else(producer, group, topic):
+    gate = threading.Event()
+
+    class Slow(Writer):
+        def handle(self, record):
+            if record.partition == 0:
+                assert gate.wait(DEADLINE_S)
+            super().handle(record)
+
+    handler = Slow()
+    running = Running(group(max_processing_time_ms=20, fetch_max_bytes=20_000), topic, handler)
+    until(lambda: handler.events == ["setup"])
+    for n in range(0, 200, 2):
+        producer.send(topic, b"%d" % n, partition=0, headers=[("fill", b"x" * 1000)])
+        producer.flush()
+        producer.send(topic, b"%d" % (n + 1), partition=1, headers=[("fill", b"x" * 1000)])
+        producer.flush()
+    until(lambda: len(handler.seen) == 100, "partition 1 was held up by partition 0")
+    assert all(n % 2 for n in handler.seen)
+
+    gate.set()
+    until(lambda: len(handler.seen) == 200)
+    running.stop()
+    assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 200, 2))
+
+
+def test_the_first_handler_to_return_ends_the_session_as_in_sarama(producer, group, topic):
+    send(producer, topic, 8, partition=2)
+
+    class Two(Writer):
+        def consume_claim(self, session, claim):
+            for _, record in zip(range(2), claim, strict=False):
+                self.handle(record)
+                session.mark_message(record)
+
+    handler, members = Two(), group()
+    for _ in range(4):
+        members.consume(topic, handler)
+
+    assert handler.seen == list(range(8))
+    assert handler.events == ["setup", "cleanup"] * 4
+
+
+def test_commits_by_hand_and_marks_that_go_back(broker, producer, group, topic):
+    send(producer, topic, 10, partition=0)
+    partition = TopicPartition(topic, 0)
+
+    class ByHand(Writer):
+        def handle(self, record):
+            super().handle(record)
+            if record.offset == 6:
+                self.session.mark_offset(partition, 7)
+                self.session.commit()
+                self.before = committed(broker, topic, topic)
+                self.session.reset_offset(partition, 3)
+                self.session.commit()
+
+        def setup(self, session):
+            super().setup(session)
+            self.session = session
+
+    handler = ByHand()
+    running = Running(group(enable_auto_commit=False), topic, handler)
+    until(lambda: len(handler.seen) == 10)
+    running.stop()
+
+    assert handler.before == 7
+    assert committed(broker, topic, topic) == 3, "without auto-commit only commit() commits"
+
+
+def test_arrow_batches_of_a_claim(producer, group, topic):
+    pytest.importorskip("pyarrow")
+    send(producer, topic, 50, partition=3)
+    found: list[int] = []
+
+    class Arrow(GroupHandler):
+        def consume_claim(self, session, claim):
+            for batch in claim.iter_arrow(columns=["offset", "value"]):
+                found.extend(int(v) for v in batch["value"].to_pylist())
+                session.mark_offset(claim.topic_partition, batch["offset"][-1].as_py() + 1)
+
+    running = Running(group(), topic, Arrow())
+    until(lambda: len(found) == 50)
+    running.stop()
+    assert found == list(range(50))
+
+
+def test_the_errors_of_setup_and_cleanup_are_raised(producer, group, topic):
+    class Setup(Writer):
+        def setup(self, session):
+            raise ValueError("setup")
+
+    class Cleanup(Writer):
+        def consume_claim(self, session, claim):
+            return
+
+        def cleanup(self, session):
+            raise ValueError("cleanup")
+
+    send(producer, topic, 1)
+    members = group()
+    with pytest.raises(ValueError, match="setup"):
+        members.run(topic, Setup())
+    with pytest.raises(ValueError, match="cleanup"):
+        members.run(topic, Cleanup())
+
+
+def test_closing_from_another_thread_ends_the_run_and_from_a_handler_it_is_refused(producer, group, topic):
+    send(producer, topic, 4)
+    told: list[str] = []
+
+    class Closes(Writer):
+        def handle(self, record):
+            super().handle(record)
+            try:
+                members.close()
+            except UsageError as error:
+                told.append(str(error))
+
+    members = group()
+    running = Running(members, topic, Closes())
+    until(lambda: len(told) == 4)
+    members.close()
+    running.join(DEADLINE_S)
+
+    assert not running.is_alive()
+    assert running.error is None
+    assert set(told) == {"close() would wait for its own handler: call stop() in handlers, close() outside of them"}
+    with pytest.raises(UsageError, match="closed"):
+        members.consume(topic, Writer())
+
+
+def test_a_group_needs_a_group_id(broker):
+    with pytest.raises(UsageError, match=r"no group\.id"):
+        ConsumerGroup(bootstrap_servers=broker.bootstrap)
+
+
+INTERRUPTED = """
+import os, signal, threading, kohort
+
+class Handler(kohort.GroupHandler):
+    def setup(self, session):
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+    def consume_claim(self, session, claim):
+        for record in claim:
+            session.mark_message(record)
+    def cleanup(self, session):
+        print("cleaned up", flush=True)
+
+with kohort.ConsumerGroup(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_reset="earliest") as group:
+    try:
+        group.run({1!r}, Handler())
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_the_session_in_order(broker, producer, topic):
+    send(producer, topic, 20)
+    script = INTERRUPTED.format(broker.bootstrap, topic)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout.splitlines() == ["cleaned up", "interrupted"], done.stderr
+    assert done.returncode == 0
+    assert committed(broker, topic, topic) == 20
