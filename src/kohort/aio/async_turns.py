@@ -43,7 +43,7 @@ class AsyncTurns:
         self.closing = False
         """Nobody may poll any more; the listener may still commit."""
         self.closed = False
-        self._machine = machine
+        self.machine = machine
         self._clock = SystemClock()
         self._driver: Driver | None = None
         self._poller: asyncio.Task[object] | None = None
@@ -56,7 +56,7 @@ class AsyncTurns:
     def driver(self) -> Driver:
         """Made when something is awaited first, on the loop that runs then."""
         if self._driver is None:
-            self._driver = Driver(self._machine.engine, clock=self._clock)
+            self._driver = Driver(self.machine.engine, clock=self._clock)
         return self._driver
 
     @property
@@ -100,13 +100,13 @@ class AsyncTurns:
                 f"one task at a time may poll a consumer: {me.get_name()!r} does while {self._poller.get_name()!r} "
                 "waits in it; give each task a consumer of its own, or let one task read for all"
             )
-        self._machine.enter_poll(self.now_ms())
+        self.machine.enter_poll(self.now_ms())
         self._poller = me
         try:
             yield
         finally:
             self._poller = None
-            self._machine.leave_poll(self.now_ms())
+            self.machine.leave_poll(self.now_ms())
             self.kick()
 
     async def stop_polling(self, timeout_ms: int) -> None:
@@ -125,10 +125,10 @@ class AsyncTurns:
         or when the consumer is being closed. ``ready`` is asked again when ``has_work`` (by default: whether there is
         data) says so. Raises whatever went wrong in the background.
         """
-        has_work = has_work or (lambda: self._machine.has_data)
+        has_work = has_work or (lambda: self.machine.has_data)
 
         def has_news() -> bool | None:
-            return True if self.closing or has_work() or self._machine.needs_user else None
+            return True if self.closing or has_work() or self.machine.needs_user else None
 
         driver = self.driver
         deadline_ms = self.now_ms() + timeout_ms
@@ -151,7 +151,7 @@ class AsyncTurns:
         def checked() -> T | None:
             value = ready()
             if value is None:
-                self._machine.raise_failure()
+                self.machine.raise_failure()
             return value
 
         return await self.driver.until(checked, timeout_ms)
@@ -163,7 +163,7 @@ class AsyncTurns:
             if promise.done:
                 return True
             if check:
-                self._machine.raise_failure()
+                self.machine.raise_failure()
             return None
 
         if not await self.driver.until(done, timeout_ms):
@@ -174,9 +174,9 @@ class AsyncTurns:
 
     async def _rebalance(self) -> None:
         """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
-        while (callback := self._machine.advance(self.now_ms())) is not None:
+        while (callback := self.machine.advance(self.now_ms())) is not None:
             await self.tell(callback)
-            self._machine.acknowledge(self.now_ms())
+            self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
 
     async def tell(self, callback: CallbackNeeded) -> None:
@@ -189,7 +189,7 @@ class AsyncTurns:
             "assigned": listener.on_partitions_assigned,
             "lost": listener.on_partitions_lost,
         }[callback.kind]
-        self._machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
+        self.machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
         self.kick()
         try:
             answer = method(list(callback.partitions))
@@ -198,14 +198,14 @@ class AsyncTurns:
         except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
             self._listener_error = self._listener_error or error
         finally:
-            self._machine.stay_in_poll()
+            self.machine.stay_in_poll()
 
     async def leave(self, reason: str, timeout_ms: int) -> None:
         """Tell the listener, leave the group, and wait for the answer, but not for longer than ``timeout_ms``."""
-        callback = self._machine.prepare_leave()
+        callback = self.machine.prepare_leave()
         if callback is not None:
             await self.tell(callback)
-        promise = self._machine.leave(reason)
+        promise = self.machine.leave(reason)
         with suppress(ApiTimeout):
             await self.settled(promise, timeout_ms, "nobody said goodbye", check=False)
         self.raise_listener_error()

@@ -166,7 +166,7 @@ class Claim:
 
 
 class Handler(Protocol):
-    """What ``run`` takes; ``GroupHandler`` is a base with nothing in ``setup`` and ``cleanup``."""
+    """What ``run`` takes; ``GroupHandler`` needs no ``setup`` and ``cleanup``."""
 
     def setup(self, session: GroupSession) -> None: ...
 

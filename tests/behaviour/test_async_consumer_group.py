@@ -1,0 +1,253 @@
+"""Groups of handlers that are coroutines, over real sockets: sessions, rebalances, errors, slow claims, the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+import kohort
+from kohort import AsyncConsumerGroup, AsyncGroupHandler, HandlerFailed, TopicPartition, UsageError
+
+DEADLINE_S = 60
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kohort.Broker]:
+    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=4) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+        yield producer
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return request.node.name.replace("[", ".").replace("]", "")[:200]
+
+
+@pytest.fixture
+def make(broker: kohort.Broker, topic: str) -> Callable[..., AsyncConsumerGroup]:
+    def make(**options: object) -> AsyncConsumerGroup:
+        given = {
+            "group_id": topic,
+            "auto_offset_reset": "earliest",
+            "heartbeat_interval_ms": 100,
+            "metadata_max_age_ms": 500,
+            **options,
+        }
+        return AsyncConsumerGroup(bootstrap_servers=broker.bootstrap, **given)
+
+    return make
+
+
+class Writer(AsyncGroupHandler):
+    """Writes down what it sees, and marks it."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.seen: list[int] = []
+        self.sessions: list[set[int]] = []
+        self.tasks: set[str] = set()
+
+    async def setup(self, session):
+        self.events.append("setup")
+        self.sessions.append({p.partition for p in session.partitions})
+
+    async def consume_claim(self, session, claim):
+        self.tasks.add(asyncio.current_task().get_name())
+        async for record in claim:
+            await self.handle(record)
+            session.mark_message(record)
+
+    async def handle(self, record):
+        self.seen.append(int(record.value))
+
+    async def cleanup(self, session):
+        self.events.append("cleanup")
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(DEADLINE_S):
+            await story
+
+    asyncio.run(bounded())
+
+
+async def until(done: Callable[[], object]) -> None:
+    while not done():  # noqa: ASYNC110  # what is waited for are plain lists that handlers write
+        await asyncio.sleep(0.005)
+
+
+def send(producer: kohort.Producer, topic: str, count: int, first: int = 0, partition: int | None = None) -> None:
+    for n in range(first, first + count):
+        producer.send(topic, b"%d" % n, key=b"k%d" % n, partition=partition)
+    producer.flush()
+
+
+def committed(broker: kohort.Broker, group_id: str, topic: str) -> int:
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=group_id) as reader:
+        found = reader.committed([TopicPartition(topic, n) for n in range(4)])
+    return sum(o.offset for o in found.values() if o)
+
+
+def test_each_partition_is_handled_in_a_task_and_what_is_marked_is_committed(broker, producer, make, topic):
+    send(producer, topic, 100)
+    handler = Writer()
+
+    async def story() -> None:
+        async with make() as group:
+            running = asyncio.create_task(group.run(topic, handler))
+            await until(lambda: len(handler.seen) == 100)
+            group.stop()
+            await running
+
+    run(story())
+    assert sorted(handler.seen) == list(range(100))
+    assert handler.events == ["setup", "cleanup"]
+    assert handler.tasks == {f"kohort-claim-{topic}-{n}" for n in range(4)}
+    assert committed(broker, topic, topic) == 100
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer, make, topic, strategy):
+    send(producer, topic, 200)
+    first, second = Writer(), Writer()
+
+    async def story() -> None:
+        async with make(partition_assignment_strategy=strategy) as one:
+            running = asyncio.create_task(one.run(topic, first))
+            await until(lambda: len(first.seen) >= 200)
+            async with make(partition_assignment_strategy=strategy) as two:
+                running_too = asyncio.create_task(two.run(topic, second))
+                await until(lambda: [len(s) for s in first.sessions[-1:] + second.sessions[-1:]] == [2, 2])
+                await asyncio.to_thread(send, producer, topic, 200, 200)
+                await until(lambda: len(first.seen) + len(second.seen) >= 400)
+            await running_too
+            await until(lambda: first.sessions[-1] == {0, 1, 2, 3})
+            await asyncio.to_thread(send, producer, topic, 100, 400)
+            await until(lambda: len(first.seen) + len(second.seen) >= 500)
+            one.stop()
+            await running
+
+    run(story())
+    assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
+
+
+def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer, make, topic):
+    send(producer, topic, 10, partition=1)
+
+    class Fails(Writer):
+        async def handle(self, record):
+            if record.offset == 5:
+                raise ZeroDivisionError("at five")
+            await super().handle(record)
+
+    handler, again = Fails(), Writer()
+
+    async def story() -> None:
+        async with make() as group:
+            with pytest.raises(HandlerFailed, match=f"consume_claim of {topic}-1 failed: ZeroDivisionError: at five"):
+                await group.run(topic, handler)
+            assert handler.events == ["setup", "cleanup"]
+            running = asyncio.create_task(group.run(topic, again))
+            await until(lambda: len(again.seen) == 5)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    run(story())
+    assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
+    assert again.events == ["setup", "cleanup"], "a cancelled run ends its session in order"
+    assert committed(broker, topic, topic) == 10
+
+
+def test_a_slow_claim_holds_up_nobody_else(producer, make, topic):
+    handler = Writer()
+
+    async def story() -> None:
+        gate = asyncio.Event()
+
+        class Slow(Writer):
+            async def handle(self, record):
+                if record.partition == 0:
+                    await gate.wait()
+                handler.seen.append(int(record.value))
+
+        async with make(max_processing_time_ms=20, fetch_max_bytes=20_000) as group:
+            running = asyncio.create_task(group.run(topic, Slow()))
+            fill = [("fill", b"x" * 1000)]
+            for n in range(0, 80, 2):
+                producer.send(topic, b"%d" % n, partition=0, headers=fill)
+                await producer.send(topic, b"%d" % (n + 1), partition=1, headers=fill)
+            await until(lambda: len(handler.seen) == 40)
+            assert all(n % 2 for n in handler.seen)
+            gate.set()
+            await until(lambda: len(handler.seen) == 80)
+            group.stop()
+            await running
+
+    run(story())
+    assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 80, 2))
+
+
+def test_commits_by_hand_wait_until_they_are_written(broker, producer, make, topic):
+    send(producer, topic, 10, partition=0)
+    found: list[int] = []
+
+    class ByHand(AsyncGroupHandler):
+        async def consume_claim(self, session, claim):
+            async for record in claim:
+                session.mark_message(record, "by hand")
+                if record.offset == 6:
+                    await session.commit()
+                    found.append(await asyncio.to_thread(committed, broker, topic, topic))
+                if record.offset == 9:
+                    return
+
+    async def story() -> None:
+        async with make(enable_auto_commit=False) as group:
+            await group.consume(topic, ByHand())
+
+    run(story())
+    assert found == [7]
+    assert committed(broker, topic, topic) == 7
+
+
+def test_misuse_is_explained(broker, producer, make, topic):
+    send(producer, topic, 1)
+    told: list[str] = []
+
+    async def story() -> None:
+        group = make()
+
+        class Closes(Writer):
+            async def handle(self, record):
+                await super().handle(record)
+                for call in (group.close(), group.run(topic, self)):
+                    with pytest.raises(UsageError) as error:
+                        await call
+                    told.append(str(error.value))
+
+        handler = Closes()
+        running = asyncio.create_task(group.run(topic, handler), name="runner")
+        await until(lambda: len(told) == 2)
+        await group.close()
+        await group.close()
+        await running
+        with pytest.raises(UsageError, match="closed"):
+            await group.consume(topic, handler)
+
+    run(story())
+    assert told == [
+        "close() would wait for its own handler: call stop() in handlers, close() outside of them",
+        "the group is run by 'runner' already",
+    ]
+    with pytest.raises(UsageError, match=r"no group\.id"):
+        AsyncConsumerGroup(bootstrap_servers=broker.bootstrap)
