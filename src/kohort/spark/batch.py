@@ -11,6 +11,7 @@ from kohort.spark.cluster import Connect, connect, wanted_partitions
 from kohort.spark.offsets import find_losses, plan_tasks, ranges_between
 from kohort.spark.options import SourceOptions
 from kohort.spark.read import data_lost, read_ranges
+from kohort.spark.shape import Shape
 from kohort.spark.starts import resolve_end, resolve_start
 from kohort.spark.stream import Task
 
@@ -21,25 +22,27 @@ if TYPE_CHECKING:
 class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
     """Reads from startingOffsets to endingOffsets; commits nothing."""
 
-    def __init__(self, options: SourceOptions, names: tuple[str, ...], connect: Connect = connect) -> None:
+    def __init__(self, options: SourceOptions, shape: Shape, connect: Connect = connect) -> None:
         self._options = options
-        self._names = names
+        self._shape = shape
         self._connect = connect
 
     def partitions(self) -> list[Task]:
         options, cluster = self._options, self._connect(self._options)
         partitions = wanted_partitions(cluster, options)
-        held = cluster.committed(partitions) if options.batch_start == "group" else {}
+        by_group = "group" in (options.batch_start, options.batch_end)
+        held = cluster.committed(partitions) if by_group else {}
         start = resolve_start(cluster, partitions, options.batch_start, held, options.group_fallback)
-        end = resolve_end(cluster, partitions, options.ending_offsets)
+        end = resolve_end(cluster, partitions, options.batch_end, held)
         behind = {tp: offset for tp, offset in start.items() if offset < end[tp]}
         losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
         if losses and options.fail_on_data_loss:
             raise data_lost(losses)
         # With nothing to read Spark still wants a partition to run.
-        return [Task(r) for r in plan_tasks(ranges_between(start, end), options.records_per_task)] or [Task([])]
+        plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
+        return [Task(r) for r in plan] or [Task([])]
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         fail = self._options.fail_on_data_loss
         cluster = self._connect(self._options)
-        return read_ranges(cluster, partition.ranges, self._names, fail_on_data_loss=fail)
+        return read_ranges(cluster, partition.ranges, self._shape, fail_on_data_loss=fail)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from kohort.aio.consumer import Consumer
     from kohort.spark.options import SourceOptions
 
-READ_TIMEOUT_MS: Final = 60_000
 _POLL_MS: Final = 1000
+_SAMPLE_BYTES: Final = 262_144
 
 
 class RangeGone(KohortError):
@@ -41,6 +42,15 @@ class Cluster(Protocol):
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset at or after each time (milliseconds); partitions that have none are left out."""
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
+        """The ids of topics as ``partitions`` last saw them: a topic created anew has a new one."""
+
+    def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
+        """The mean size of key and value of records from ``offset`` on, judged by some; 0 if there are none."""
+
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
@@ -62,7 +72,11 @@ class KohortCluster:
         self._settings: dict[str, Any] = {"client.id": "kohort-spark", **options.client}
         self._settings["bootstrap.servers"] = options.bootstrap_servers
         self._group_id = options.group_id
+        self._patience_ms = options.poll_timeout_ms
+        self._attempts = 1 + options.offset_retries
+        self._retry_s = options.offset_retry_ms / 1000
         self._clients: dict[str, Any] = {}
+        self._ids: dict[str, bytes] = {}
 
     def topics(self) -> set[str]:
         return {topic.name for topic in self._admin.list_topics()}
@@ -73,6 +87,7 @@ class KohortCluster:
             if not (isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 raise error
         found = [described[topic] for topic in described if topic not in described.errors]
+        self._ids |= {topic.name: topic.topic_id for topic in found}
         return {TopicPartition(topic.name, p.partition) for topic in found for p in topic.partitions}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -81,13 +96,42 @@ class KohortCluster:
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return self._offsets(partitions, "latest")
 
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: offset for tp, offset in self._listed(dict(times)).items() if offset >= 0}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
+        return {topic: self._ids[topic] for topic in topics if topic in self._ids}
+
+    def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
+        limit = {"fetch.max.bytes": _SAMPLE_BYTES, "max.partition.fetch.bytes": _SAMPLE_BYTES}
+        consumer = self._consumer("sample", **limit, **{"auto.offset.reset": "none"})
+        consumer.assign([tp])
+        try:
+            consumer.seek(tp, offset)
+            table = consumer.poll_arrow(_POLL_MS, columns=["key", "value"])
+        except NoOffsetForPartition:
+            return 0.0
+        finally:
+            consumer.unsubscribe()
+        return float(table.nbytes / table.num_rows) if table.num_rows else 0.0
+
     def _offsets(self, partitions: Iterable[TopicPartition], place: str) -> dict[TopicPartition, int]:
-        wanted: dict[TopicPartition, int | str] = dict.fromkeys(partitions, place)
-        if not wanted:
+        return self._listed(dict.fromkeys(partitions, place))
+
+    def _listed(self, places: Mapping[TopicPartition, int | str]) -> dict[TopicPartition, int]:
+        if not places:
             return {}
         isolation = self._settings.get("isolation.level", "read_uncommitted")
-        listed = self._admin.list_offsets(wanted, isolation_level=isolation).check()
-        return {tp: found.offset for tp, found in listed.items()}
+        for attempt in range(1, self._attempts + 1):
+            try:
+                listed = self._admin.list_offsets(places, isolation_level=isolation).check()
+            except KohortError as error:
+                if not error.retriable or attempt == self._attempts:
+                    raise
+                time.sleep(self._retry_s)
+            else:
+                return {tp: found.offset for tp, found in listed.items()}
+        raise AssertionError("the last attempt returns or raises")
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         held = self._admin.list_group_offsets(self._group_id, list(partitions)).check()
@@ -143,8 +187,8 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _check_patience(self, wanted: Range, at: int, idle_ms: int) -> None:
-        if idle_ms >= READ_TIMEOUT_MS:
-            raise RangeGone(f"{wanted}: nothing arrived from offset {at} on for {idle_ms // 1000} s")
+        if idle_ms >= self._patience_ms:
+            raise RangeGone(f"{wanted}: nothing arrived from offset {at} on for {idle_ms / 1000:g} s")
 
     def close(self) -> None:
         clients, self._clients = self._clients, {}
@@ -181,20 +225,20 @@ def connect(options: SourceOptions) -> Cluster:
     return _kept[key]
 
 
-def wanted_partitions(cluster: Cluster, options: SourceOptions) -> set[TopicPartition]:
-    """The partitions that the options name, as they are now. Raises ApiError for a topic that does not exist."""
+def wanted_partitions(cluster: Cluster, options: SourceOptions, *, absent_ok: bool = False) -> set[TopicPartition]:
+    """The partitions that the options name, as they are now. Raises ApiError for one that does not exist."""
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)
         return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))
     topics = options.subscribe or tuple(options.assign)
     found = cluster.partitions(topics)
     absent = sorted(set(topics) - {tp.topic for tp in found})
-    if absent:
+    if absent and not absent_ok:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {', '.join(absent)}")
     if not options.assign:
         return found
     chosen = {TopicPartition(t, p) for t, partitions in options.assign.items() for p in partitions}
-    if chosen - found:
+    if chosen - found and not absent_ok:
         names = ", ".join(map(str, sorted(chosen - found)))
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assign names partitions that do not exist: {names}")
-    return chosen
+    return chosen & found

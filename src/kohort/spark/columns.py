@@ -1,8 +1,4 @@
-"""The columns of ``format("kohort")``: the Kafka connector's, in Spark's types and in the exact Arrow types.
-
-Spark compares the first batch's schema with its own, order and nullability included, so every batch is built from one
-schema object. A schema given by the user picks columns: those that it leaves out are never built.
-"""
+"""The columns of ``format("kohort")``: the Kafka connector's, in Spark's types and in the exact Arrow types."""
 
 from __future__ import annotations
 

@@ -109,15 +109,15 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
     return [r for r in ranges if r.rows]
 
 
-def plan_tasks(ranges: Sequence[Range], records_per_task: int) -> list[list[Range]]:
+def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
     """Divide ranges into tasks of about equal size: a task costs Spark ~60 ms whatever it reads.
 
-    Small partitions share a task, large ones are cut.
+    Small partitions share a task, large ones are cut. At least ``min_tasks``, if there are as many records.
     """
     total = sum(r.rows for r in ranges)
     if not total:
         return []
-    tasks = -(-total // records_per_task)
+    tasks = max(-(-total // records_per_task), min(min_tasks, total))
     size = -(-total // tasks)
     plan: list[list[Range]] = [[]]
     room = size

@@ -1,4 +1,4 @@
-"""The options of ``format("kohort")``: the Kafka connector's names, what each accepts, and what is refused.
+"""The options of ``format("kohort")`` as a source: the Kafka connector's names, what each accepts, and what is refused.
 
 Spark hands options over as text with case-insensitive names, so the table is looked up in lower case.
 """
@@ -7,163 +7,193 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from kohort.config.options import unknown_option
+from kohort.config.client import ConsumerConfig, client_config
+from kohort.config.options import options_of, unknown_option
 from kohort.errors import ConfigError
-from kohort.spark.offsets import Offsets, parse_offsets
+from kohort.spark.offsets import Offsets
+from kohort.spark.option_text import (
+    SparkOption,
+    Start,
+    assignment,
+    bound,
+    choice,
+    duration_ms,
+    flag,
+    pattern,
+    size_bytes,
+    text,
+    times,
+    topics,
+    whole,
+)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 
-Start = str | Offsets
-"""``earliest``, ``latest``, ``group``, or an offset for each partition (-2 earliest, -1 latest)."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOption:
-    """One option: its name as users write it, what it does, and how its text is read."""
-
-    name: str
-    default: str
-    doc: str
-    parse: Callable[[str, str], Any]
-
-
-def _text(_name: str, text: str) -> str:
-    return text
-
-
-def _topics(name: str, text: str) -> tuple[str, ...]:
-    topics = tuple(t.strip() for t in text.split(",") if t.strip())
-    if not topics:
-        raise ConfigError(f"{name}={text!r}: expected one or more topic names, separated by commas")
-    return topics
-
-
-def _pattern(name: str, text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ConfigError(f"{name}={text!r}: not a regular expression: {error}") from None
-    return text
-
-
-def _assign(name: str, text: str) -> dict[str, tuple[int, ...]]:
-    expected = f'{name}={text!r}: expected JSON such as {{"orders": [0, 1]}}'
-    try:
-        given = json.loads(text)
-    except ValueError:
-        raise ConfigError(expected) from None
-    if not isinstance(given, dict) or not given:
-        raise ConfigError(expected)
-    for partitions in given.values():
-        if not isinstance(partitions, list) or any(type(p) is not int or p < 0 for p in partitions):
-            raise ConfigError(expected)
-    return {topic: tuple(partitions) for topic, partitions in given.items()}
-
-
-def _flag(name: str, text: str) -> bool:
-    value = {"true": True, "false": False}.get(text.strip().lower())
-    if value is None:
-        raise ConfigError(f"{name}={text!r}: expected true or false")
-    return value
-
-
-def _whole(low: int) -> Callable[[str, str], int]:
-    def parse(name: str, text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if value < low:
-            raise ConfigError(f"{name}={text!r}: expected a whole number of at least {low}")
-        return value
-
-    return parse
-
-
-def _choice(*allowed: str) -> Callable[[str, str], str]:
-    def parse(name: str, text: str) -> str:
-        if text.strip().lower() not in allowed:
-            raise ConfigError(f"{name}={text!r}: expected one of {', '.join(allowed)}")
-        return text.strip().lower()
-
-    return parse
-
-
-def _bound(*words: str) -> Callable[[str, str], Start]:
-    def parse(name: str, text: str) -> Start:
-        word = text.strip().lower()
-        if word in words:
-            return word
-        try:
-            return parse_offsets(text)
-        except ValueError as error:
-            raise ConfigError(
-                f'{name}={text!r}: expected {", ".join(words)}, or JSON such as {{"orders": {{"0": 42}}}} ({error})'
-            ) from None
-
-    return parse
-
-
 TABLE: Final = (
-    SourceOption("subscribe", "", "the topics to read, separated by commas", _topics),
-    SourceOption("subscribePattern", "", "read every topic whose whole name matches this expression", _pattern),
-    SourceOption("assign", "", 'the partitions to read: {"orders": [0, 1]}', _assign),
-    SourceOption("group.id", "", "the consumer group that shows this query's progress", _text),
-    SourceOption(
-        "startingOffsets",
+    SparkOption("subscribe", "subscribe", "", "the topics to read, separated by commas", topics),
+    SparkOption(
+        "subscribePattern",
+        "subscribe_pattern",
         "",
-        "earliest, latest, group, or JSON; a checkpoint wins over it. Default: group for a stream that has one, "
-        "else latest for a stream and earliest for a batch",
-        _bound("earliest", "latest", "group"),
+        "read every topic whose whole name matches this expression",
+        pattern,
     ),
-    SourceOption("endingOffsets", "latest", "batch only: where to stop, latest or JSON", _bound("latest")),
-    SourceOption(
-        "groupFallback",
+    SparkOption("assign", "assign", "", 'the partitions to read: `{"orders": [0, 1]}`', assignment),
+    SparkOption("group.id", "group_id", "", "the consumer group that shows this query's progress", text),
+    SparkOption(
+        "startingOffsets",
+        "starting_offsets",
+        "see text",
+        "earliest, latest, group, or JSON (-2 earliest, -1 latest); a checkpoint wins over it. Default: group for a "
+        "stream that has one, else latest for a stream and earliest for a batch",
+        bound("earliest", "latest", "group"),
+    ),
+    SparkOption(
+        "startingTimestamp",
+        "starting_timestamp",
+        "",
+        "start each partition at its first record of this time (milliseconds); wins over the two below",
+        whole(0),
+    ),
+    SparkOption(
+        "startingOffsetsByTimestamp",
+        "starting_times",
+        "",
+        'the same with a time for each partition: `{"orders": {"0": 1735689600000}}`; wins over startingOffsets',
+        times,
+    ),
+    SparkOption(
+        "startingOffsetsByTimestampStrategy",
+        "timestamp_strategy",
+        "error",
+        "what a partition without a record of that time means: error, or latest",
+        choice("error", "latest"),
+    ),
+    SparkOption(
+        "endingOffsets",
+        "ending_offsets",
         "latest",
-        "where startingOffsets=group begins a partition for which the group holds nothing",
-        _choice("earliest", "latest"),
+        "batch only: where to stop, latest, group or JSON",
+        bound("latest", "group"),
     ),
-    SourceOption("commitOffsets", "true", "commit the end of each completed micro-batch to group.id", _flag),
-    SourceOption("maxOffsetsPerTrigger", "", "the most records of one micro-batch", _whole(1)),
-    SourceOption("failOnDataLoss", "true", "fail where records were deleted before they were read", _flag),
-    SourceOption("includeHeaders", "false", "add the column headers", _flag),
-    SourceOption("recordsPerTask", "100000", "merge small partitions and split large ones to about this", _whole(1)),
-    SourceOption("idleWaitMs", "250", "how long an idle stream waits at the broker before it asks again", _whole(0)),
+    SparkOption(
+        "endingTimestamp", "ending_timestamp", "", "batch only: stop before this time (milliseconds)", whole(0)
+    ),
+    SparkOption(
+        "endingOffsetsByTimestamp", "ending_times", "", "batch only: the same with a time for each partition", times
+    ),
+    SparkOption(
+        "groupFallback",
+        "group_fallback",
+        "latest",
+        "where startingOffsets=group begins a partition for which the group holds nothing: earliest or latest",
+        choice("earliest", "latest"),
+    ),
+    SparkOption(
+        "commitOffsets", "commit_offsets", "true", "commit the end of each completed micro-batch to group.id", flag
+    ),
+    SparkOption("maxOffsetsPerTrigger", "max_offsets_per_trigger", "", "the most records of one micro-batch", whole(1)),
+    SparkOption(
+        "maxBytesPerTrigger",
+        "max_bytes_per_trigger",
+        "",
+        "about the most bytes of one micro-batch (64m, 1g): keys and values, judged by records read ahead",
+        size_bytes,
+    ),
+    SparkOption(
+        "minOffsetsPerTrigger",
+        "min_offsets_per_trigger",
+        "",
+        "wait for this many records, but no longer than maxTriggerDelay; AvailableNow does not wait",
+        whole(1),
+    ),
+    SparkOption("maxTriggerDelay", "max_trigger_delay_ms", "15m", "the longest such wait (15m, 30s)", duration_ms),
+    SparkOption(
+        "minPartitions", "min_partitions", "1", "the fewest Spark tasks to divide a micro-batch into", whole(1)
+    ),
+    SparkOption("maxRecordsPerPartition", "max_records_per_partition", "", "the most records of one task", whole(1)),
+    SparkOption(
+        "recordsPerTask",
+        "records_per_task",
+        "100000",
+        "merge small partitions and split large ones to about this",
+        whole(1),
+    ),
+    SparkOption(
+        "failOnDataLoss", "fail_on_data_loss", "true", "fail where records were lost before they were read", flag
+    ),
+    SparkOption("includeHeaders", "include_headers", "false", "add the column headers", flag),
+    SparkOption(
+        "isolation.level",
+        "isolation_level",
+        "read_uncommitted",
+        "read_committed leaves out what transactions aborted",
+        choice("read_uncommitted", "read_committed"),
+    ),
+    SparkOption(
+        "value.format",
+        "value_format",
+        "raw",
+        "decode the value into the columns of `.schema(...)` in the worker: raw, json, csv",
+        choice("raw", "json", "csv"),
+    ),
+    SparkOption("value.separator", "value_separator", ",", "csv: what stands between the fields of a line", text),
+    SparkOption(
+        "badRecords",
+        "bad_records",
+        "fail",
+        "what becomes of a value that cannot be decoded: fail, drop, null, or dlq (send it to deadLetterTopic)",
+        choice("fail", "drop", "null", "dlq"),
+    ),
+    SparkOption("deadLetterTopic", "dead_letter_topic", "", "the topic of badRecords=dlq", text),
+    SparkOption(
+        "idleWaitMs",
+        "idle_wait_ms",
+        "250",
+        "how long an idle stream waits at the broker before it asks again",
+        whole(0),
+    ),
+    SparkOption(
+        "kafkaConsumer.pollTimeoutMs",
+        "poll_timeout_ms",
+        "60000",
+        "how long a task waits for a record that must come",
+        whole(1),
+    ),
+    SparkOption("fetchOffset.numRetries", "offset_retries", "3", "attempts more to ask for offsets", whole(0)),
+    SparkOption("fetchOffset.retryIntervalMs", "offset_retry_ms", "10", "the wait between them", whole(0)),
+    SparkOption(
+        "groupIdPrefix", "", "", "accepted and not needed: reading does not make a group of its own here", text
+    ),
 )
 
-_BY_LOWER_NAME: Final = {o.name.lower(): o for o in TABLE} | {"kafka.group.id": TABLE[3]}
+_BY_LOWER_NAME: Final = {o.name.lower(): o for o in TABLE} | {
+    alias: next(o for o in TABLE if o.name == alias.removeprefix("kafka."))
+    for alias in ("kafka.group.id", "kafka.isolation.level")
+}
 
 REFUSED: Final = {
     "kafka.auto.offset.reset": "use startingOffsets",
     "kafka.enable.auto.commit": "offsets are committed as micro-batches complete; see commitOffsets",
     "kafka.key.deserializer": "keys arrive as bytes; decode them with DataFrame operations",
-    "kafka.value.deserializer": "values arrive as bytes; decode them with DataFrame operations",
+    "kafka.value.deserializer": "values arrive as bytes; see value.format, or decode them with DataFrame operations",
     "kafka.key.serializer": "keys arrive as bytes; decode them with DataFrame operations",
     "kafka.value.serializer": "values arrive as bytes; decode them with DataFrame operations",
     "kafka.interceptor.classes": "interceptors could change records that the source counts on",
 }
 
-NOT_YET: Final = {
-    name.lower(): name
-    for name in (
-        "startingTimestamp",
-        "startingOffsetsByTimestamp",
-        "startingOffsetsByTimestampStrategy",
-        "endingTimestamp",
-        "endingOffsetsByTimestamp",
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        "minPartitions",
-        "maxRecordsPerPartition",
-        "groupIdPrefix",
-    )
-}
+
+class ByTime(NamedTuple):
+    """Start (or end) at a time: one for all partitions, or one for each. ``strict``: a partition that has no record of
+    that time is an error, else its end is meant."""
+
+    times: int | Offsets
+    strict: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +207,32 @@ class SourceOptions:
     assign: dict[str, tuple[int, ...]] = field(default_factory=dict)
     group_id: str = ""
     starting_offsets: Start | None = None
+    starting_timestamp: int | None = None
+    starting_times: Offsets | None = None
+    timestamp_strategy: str = "error"
     ending_offsets: Start = "latest"
+    ending_timestamp: int | None = None
+    ending_times: Offsets | None = None
     group_fallback: str = "latest"
     commit_offsets: bool = True
     max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    min_partitions: int = 1
+    max_records_per_partition: int | None = None
+    records_per_task: int = 100_000
     fail_on_data_loss: bool = True
     include_headers: bool = False
-    records_per_task: int = 100_000
+    isolation_level: str = "read_uncommitted"
+    value_format: str = "raw"
+    value_separator: str = ","
+    bad_records: str = "fail"
+    dead_letter_topic: str = ""
     idle_wait_ms: int = 250
+    poll_timeout_ms: int = 60_000
+    offset_retries: int = 3
+    offset_retry_ms: int = 10
 
     @property
     def commits(self) -> bool:
@@ -192,63 +240,77 @@ class SourceOptions:
         return bool(self.group_id) and self.commit_offsets
 
     @property
-    def stream_start(self) -> Start:
+    def stream_start(self) -> Start | ByTime:
         """Where a stream begins that has no checkpoint."""
-        return self.starting_offsets or ("group" if self.group_id else "latest")
+        return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
-    def batch_start(self) -> Start:
+    def batch_start(self) -> Start | ByTime:
         """Where a batch read begins."""
-        return self.starting_offsets or "earliest"
+        return self._start_by_time or self.starting_offsets or "earliest"
+
+    @property
+    def batch_end(self) -> Start | ByTime:
+        """Where a batch read stops."""
+        if self.ending_timestamp is not None:
+            return ByTime(self.ending_timestamp, strict=False)
+        return self.ending_offsets if self.ending_times is None else ByTime(self.ending_times, strict=False)
+
+    @property
+    def task_rows(self) -> int:
+        """About how many records a task is given."""
+        return min(self.records_per_task, self.max_records_per_partition or self.records_per_task)
+
+    @property
+    def _start_by_time(self) -> ByTime | None:
+        strict = self.timestamp_strategy == "error"
+        if self.starting_timestamp is not None:
+            return ByTime(self.starting_timestamp, strict)
+        return None if self.starting_times is None else ByTime(self.starting_times, strict)
 
     @property
     def pin(self) -> str:
-        """What marks the group's offsets as the start that these options resolved to (see stream.py)."""
+        """What marks the group's offsets as the start that these options resolved to (see group_commits.py)."""
         what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
         digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
         return f"kohort-init:{digest[:16]}"
-
-
-_ATTRIBUTES: Final = {
-    "subscribe": "subscribe",
-    "subscribePattern": "subscribe_pattern",
-    "assign": "assign",
-    "group.id": "group_id",
-    "startingOffsets": "starting_offsets",
-    "endingOffsets": "ending_offsets",
-    "groupFallback": "group_fallback",
-    "commitOffsets": "commit_offsets",
-    "maxOffsetsPerTrigger": "max_offsets_per_trigger",
-    "failOnDataLoss": "fail_on_data_loss",
-    "includeHeaders": "include_headers",
-    "recordsPerTask": "records_per_task",
-    "idleWaitMs": "idle_wait_ms",
-}
 
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check what ``.option(...)`` gave. Raises ConfigError naming the option and what is allowed."""
     values: dict[str, Any] = {}
     client: dict[str, str] = {}
-    for name, text in given.items():
+    for name, content in given.items():
         lower = name.lower()
         if lower in REFUSED:
             raise ConfigError(f"option {lower!r} is refused: {REFUSED[lower]}")
-        if lower in NOT_YET:
-            raise ConfigError(f"option {NOT_YET[lower]!r} of the Kafka connector is not served by format kohort")
         known = _BY_LOWER_NAME.get(lower)
         if known is not None:
-            values[_ATTRIBUTES[known.name]] = known.parse(known.name, str(text))
+            value = known.parse(known.name, str(content))
+            if known.attribute:
+                values[known.attribute] = value
         elif lower.startswith("kafka."):
-            client[lower.removeprefix("kafka.")] = str(text)
+            client[lower.removeprefix("kafka.")] = str(content)
         elif lower != "path":
             raise unknown_option(name, [o.name for o in TABLE] + ["kafka.bootstrap.servers"])
     bootstrap = client.pop("bootstrap.servers", "")
     if not bootstrap:
         raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")
+    _check_client(client, bootstrap)
+    if "isolation_level" in values:
+        client["isolation.level"] = values["isolation_level"]
     options = SourceOptions(bootstrap, client, **values)
     _check_together(options, streaming=streaming, given={n.lower() for n in given})
     return options
+
+
+def _check_client(client: Mapping[str, str], bootstrap: str) -> None:
+    """Kafka's own options must be ones that the client has, before a task finds out."""
+    known = [o.name for o in options_of(ConsumerConfig)]
+    for name in client:
+        if name not in known:
+            raise unknown_option(f"kafka.{name}", [f"kafka.{n}" for n in known])
+    client_config(ConsumerConfig, {**client, "bootstrap.servers": bootstrap}, {})
 
 
 def _check_together(options: SourceOptions, *, streaming: bool, given: set[str]) -> None:
@@ -256,13 +318,30 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
     if len(chosen) != 1:
         what = "none is given" if not chosen else f"{' and '.join(chosen)} are given"
         raise ConfigError(f"give exactly one of subscribe, subscribePattern and assign: {what}")
-    if streaming and "endingoffsets" in given:
-        raise ConfigError("option 'endingOffsets' is for batch reads; a stream ends with trigger(availableNow=True)")
-    if not streaming and options.starting_offsets == "latest":
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        if streaming and name.lower() in given:
+            raise ConfigError(f"option {name!r} is for batch reads; a stream ends with trigger(availableNow=True)")
+    for name, start in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
+        if start == "group" and not options.group_id:
+            raise ConfigError(f"{name}=group needs the option 'group.id'")
+    if not streaming:
+        _check_batch(options)
+    most = options.max_offsets_per_trigger
+    if most is not None and (options.min_offsets_per_trigger or 0) > most:
+        raise ConfigError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+    if options.bad_records == "dlq" and not options.dead_letter_topic:
+        raise ConfigError("badRecords=dlq needs the option 'deadLetterTopic'")
+    if options.value_format == "raw" and "badrecords" in given:
+        raise ConfigError("badRecords is for values that are decoded: give value.format=json or csv")
+    if len(options.value_separator) != 1:
+        raise ConfigError(f"value.separator={options.value_separator!r}: expected one character")
+
+
+def _check_batch(options: SourceOptions) -> None:
+    """Bounds that would read nothing."""
+    if options.starting_offsets == "latest":
         raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
-    if options.starting_offsets == "group" and not options.group_id:
-        raise ConfigError("startingOffsets=group needs the option 'group.id'")
-    if not streaming and isinstance(options.starting_offsets, dict):
+    if isinstance(options.starting_offsets, dict):
         for topic, partitions in options.starting_offsets.items():
             if LATEST in partitions.values():
                 raise ConfigError(f"startingOffsets: latest (-1) for {topic} reads nothing in a batch")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.spark.cluster import Cluster, RangeGone
-from kohort.spark.columns import arrow_schema, client_columns, conform
 from kohort.spark.offsets import Loss, Range
+from kohort.spark.shape import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,14 +36,12 @@ def data_lost(losses: Sequence[Loss]) -> DataLost:
 
 
 def read_ranges(
-    cluster: Cluster, ranges: Sequence[Range], names: Sequence[str], *, fail_on_data_loss: bool
+    cluster: Cluster, ranges: Sequence[Range], shape: Shape, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The records of ``ranges`` with the columns ``names``."""
-    schema = arrow_schema(names)
-    columns = client_columns(names)
+    """The records of ``ranges`` in this shape."""
     for wanted in ranges:
-        for batch in _read_range(cluster, wanted, columns, fail_on_data_loss=fail_on_data_loss):
-            yield conform(batch, schema)
+        for batch in _read_range(cluster, wanted, shape.client_columns, fail_on_data_loss=fail_on_data_loss):
+            yield shape.build(batch)
 
 
 def _read_range(

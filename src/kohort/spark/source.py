@@ -9,8 +9,9 @@ from pyspark.sql.datasource import DataSource
 
 from kohort.errors import ConfigError
 from kohort.spark.batch import KohortBatchReader
-from kohort.spark.columns import check_schema, ddl
-from kohort.spark.options import SourceOptions, parse_source_options
+from kohort.spark.columns import ddl
+from kohort.spark.options import parse_source_options
+from kohort.spark.shape import shape_of
 from kohort.spark.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
 from kohort.spark.sink_options import SinkOptions, parse_sink_options
 from kohort.spark.stream import KohortStreamReader
@@ -25,14 +26,22 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
 
     def schema(self) -> str:
         # Spark asks before it says whether this is a stream, so only what both refuse is refused here.
+        decoded = dict(self.options).get("value.format", "raw").strip().lower()
+        if decoded != "raw":
+            raise ConfigError(
+                f'value.format={decoded} needs to know the columns: give .schema("id long, amount double"), in which '
+                "_key, _topic, _partition, _offset, _timestamp are the record's own"
+            )
         headers = dict(self.options).get("includeheaders", "false")
         return ddl(include_headers=headers.strip().lower() == "true")
 
     def reader(self, schema: Any) -> KohortBatchReader:
-        return KohortBatchReader(self._options(streaming=False), names_of(schema))
+        options = parse_source_options(dict(self.options), streaming=False)
+        return KohortBatchReader(options, shape_of(schema, options))
 
     def streamReader(self, schema: Any) -> KohortStreamReader:  # noqa: N802 - Spark's name
-        return KohortStreamReader(self._options(streaming=True), names_of(schema))
+        options = parse_source_options(dict(self.options), streaming=True)
+        return KohortStreamReader(options, shape_of(schema, options))
 
     def writer(self, schema: Any, overwrite: bool) -> KohortBatchWriter:
         if overwrite:
@@ -47,11 +56,3 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         options = parse_sink_options(dict(self.options), streaming=streaming)
         fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
         return options, check_sink_schema(fields, options)
-
-    def _options(self, *, streaming: bool) -> SourceOptions:
-        return parse_source_options(dict(self.options), streaming=streaming)
-
-
-def names_of(schema: Any) -> tuple[str, ...]:
-    """The columns of Spark's schema, checked against what the source has."""
-    return check_schema([(field.name, field.dataType.simpleString()) for field in schema.fields])

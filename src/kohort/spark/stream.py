@@ -9,6 +9,7 @@ growing: so what it first resolved to is pinned in the group at once, with a mar
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,16 +18,21 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
+    ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
 
 from kohort.errors import KohortError
-from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.model import TopicPartition
 from kohort.spark.cluster import Cluster, Connect, connect, wanted_partitions
-from kohort.spark.offsets import Range, as_json, by_partition, find_losses, plan_tasks, ranges_between, share_limit
+from kohort.spark.group_commits import GroupCommits, query_mark
+from kohort.spark.limits import Limits
+from kohort.spark.log_changes import LogChanges
+from kohort.spark.offsets import Range, as_json, by_partition, plan_tasks, ranges_between
 from kohort.spark.options import SourceOptions
-from kohort.spark.read import data_lost, read_ranges
+from kohort.spark.read import read_ranges
+from kohort.spark.shape import Shape
 from kohort.spark.starts import resolve_start
 
 if TYPE_CHECKING:
@@ -47,17 +53,25 @@ class Task(InputPartition):  # type: ignore[misc]  # pyspark has no types that m
 class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
     """One per query; the driver's copy lives as long as the query, ``read`` runs on copies in the workers."""
 
-    def __init__(self, options: SourceOptions, names: tuple[str, ...], connect: Connect = connect) -> None:
+    def __init__(self, options: SourceOptions, shape: Shape, connect: Connect = connect) -> None:
         self._options = options
-        self._names = names
+        self._shape = shape
         self._connect = connect
+        self._group = GroupCommits(options, lambda: self._cluster, query_mark())
+        self._limits = Limits(options, time.monotonic, time.sleep)
+        self._changes = LogChanges(fail=options.fail_on_data_loss)
         self._initial: Flat | None = None
         self._heads: Flat = {}
         self._available_now = False
         self._target: Flat | None = None
-        self._committed: Flat | None = None
-        self._pinned = False
         self._planned = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers only read: what the driver keeps stays with it."""
+        return {"_options": self._options, "_shape": self._shape, "_connect": self._connect}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_options"], state["_shape"], state["_connect"])  # type: ignore[misc]  # begun anew
 
     @property
     def _cluster(self) -> Cluster:
@@ -71,17 +85,13 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def _resolve_initial(self) -> Flat:
         cluster, options = self._cluster, self._options
         partitions = wanted_partitions(cluster, options)
-        held = cluster.committed(partitions) if options.group_id else {}
+        held = self._group.held(partitions)
         pinned = {tp: o.offset for tp, o in held.items() if o.metadata == options.pin}
         missing = partitions - set(pinned)
         fresh = resolve_start(cluster, missing, options.stream_start, held, options.group_fallback)
         initial = pinned | fresh
-        if options.commits:
-            # Before batch 0 is planned: if this fails the query must not start, or a retry could skip records.
-            if fresh:
-                cluster.commit({tp: OffsetAndMetadata(o, options.pin) for tp, o in initial.items()})
-            self._committed, self._pinned = dict(initial), True
-        elif options.stream_start == "latest":
+        self._group.pin(initial, fresh=bool(fresh))
+        if not options.commits and options.stream_start == "latest":
             log.warning(
                 "without group.id, startingOffsets=latest is resolved anew if the first micro-batch has to be "
                 "repeated after a restart; give a group.id, which keeps it"
@@ -89,8 +99,11 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        rows = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if rows is None else ReadMaxRows(rows)
+        """What Spark hands back, unless it wants everything (Trigger.Once); Limits knows the options whole."""
+        rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+        if rows is not None or self._options.min_offsets_per_trigger is not None:
+            return ReadMaxRows(rows or 2**62)
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         # Only a flag: resolving the target here crash-looped the Kafka connector (SPARK-53560).
@@ -98,28 +111,32 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         begin = by_partition(start)
-        self._commit_completed(begin)
+        self._group.completed(begin, planned=self._planned)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
-        self._check_losses(begin, heads)
-        end = share_limit(begin, heads, limit.max_rows) if isinstance(limit, ReadMaxRows) else heads
+        begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
+        if isinstance(limit, ReadAllAvailable):
+            end = heads
+        else:
+            end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
         # A partition that is gone stays where it is.
         return as_json({tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()})
 
     def _end_of_log(self, begin: Flat) -> Flat:
         if self._target is not None:
             return self._target
-        self._heads = self._read_heads()
+        self._heads = self._read_heads(begin)
         if self._available_now:
             self._target = self._heads
         elif all(begin.get(tp) == head for tp, head in self._heads.items()):
             self._cluster.wait_for_records(self._heads, self._options.idle_wait_ms)
-            self._heads = self._read_heads()
+            self._heads = self._read_heads(begin)
         return self._heads
 
-    def _read_heads(self) -> Flat:
+    def _read_heads(self, begin: Flat) -> Flat:
         cluster = self._cluster
-        return cluster.latest(wanted_partitions(cluster, self._options))
+        # A topic that the query has read may be gone: that is for LogChanges to judge, by failOnDataLoss.
+        return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: Flat, heads: Flat) -> Flat:
         """A partition that was added after the query began is read from its beginning."""
@@ -128,39 +145,15 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             log.info("new partitions, read from their beginning: %s", ", ".join(map(str, sorted(new))))
         return self._cluster.earliest(new) if new else {}
 
-    def _check_losses(self, begin: Flat, heads: Flat) -> None:
-        """Raise for lost records, or go on: what was created anew is read from its beginning."""
-        behind = {tp: offset for tp, offset in begin.items() if tp in heads and offset != heads[tp]}
-        if not behind:
-            return
-        losses = find_losses(behind, self._cluster.earliest(behind), heads)
-        if losses and self._options.fail_on_data_loss:
-            raise data_lost(losses)
-        for loss in losses:
-            log.warning("%s (failOnDataLoss=false: going on)", loss)
-            if loss.wanted > loss.latest:
-                begin[loss.partition] = loss.earliest
-
-    def _commit_completed(self, completed: Flat) -> None:
-        """Commit the end of the last completed micro-batch; an error is for the next trigger, not for the query."""
-        if not self._options.commits:
-            return
-        if completed == self._committed and not (self._pinned and self._planned):
-            return
-        try:
-            self._cluster.commit({tp: OffsetAndMetadata(offset) for tp, offset in completed.items()})
-        except KohortError as error:
-            log.warning("group %s: offsets not committed, again at the next trigger: %s", self._options.group_id, error)
-            return
-        self._committed, self._pinned = dict(completed), False
-
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         return as_json(self._heads) if self._heads else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+        options = self._options
         begin, upto = by_partition(start), by_partition(end)
         begin |= self._starts_of_new(begin, upto)
-        if not self._options.fail_on_data_loss:
+        begin |= self._changes.begun_anew(begin)
+        if not options.fail_on_data_loss:
             anew = [tp for tp in upto if begin[tp] > upto[tp]]
             begin |= self._cluster.earliest(anew) if anew else {}
         backwards = [f"{tp} from {begin[tp]} to {upto[tp]}" for tp in sorted(upto) if begin[tp] > upto[tp]]
@@ -170,11 +163,12 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
                 "this checkpoint was planned from other offsets; give the query a group.id, which keeps them"
             )
         self._planned = True
-        return [Task(ranges) for ranges in plan_tasks(ranges_between(begin, upto), self._options.records_per_task)]
+        ranges = ranges_between(begin, upto)
+        return [Task(r) for r in plan_tasks(ranges, options.task_rows, options.min_partitions)]
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
         fail = self._options.fail_on_data_loss
-        return read_ranges(self._cluster, partition.ranges, self._names, fail_on_data_loss=fail)
+        return read_ranges(self._cluster, partition.ranges, self._shape, fail_on_data_loss=fail)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing: this comes one batch late; see latestOffset."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ConfigError
-from kohort.spark.options import parse_source_options
+from kohort.spark.options import ByTime, parse_source_options
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
@@ -19,6 +19,27 @@ def test_the_connectors_options_are_taken_whatever_their_case() -> None:
     assert options.bootstrap_servers == "a:1,b:2"
     assert options.subscribe == ("orders", "refunds")
     assert options.max_offsets_per_trigger == 500
+
+
+def test_sizes_and_times_are_read_as_people_write_them() -> None:
+    given = {"maxBytesPerTrigger": "64MiB", "maxTriggerDelay": "2 minutes", "minPartitions": "8"}
+    options = parse_source_options(
+        {**GIVEN, **given, "maxRecordsPerPartition": "500", "isolation.level": "read_committed", "groupIdPrefix": "x"},
+        streaming=True,
+    )
+
+    assert (options.max_bytes_per_trigger, options.max_trigger_delay_ms) == (64 << 20, 120_000)
+    assert (options.min_partitions, options.task_rows) == (8, 500)
+    assert options.client == {"isolation.level": "read_committed"}
+
+
+def test_times_win_over_offsets_and_one_time_over_several() -> None:
+    by_partition = {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}', "startingOffsets": "earliest"}
+    several = parse_source_options({**GIVEN, **by_partition}, streaming=True)
+    one = parse_source_options({**GIVEN, **by_partition, "startingTimestamp": "5"}, streaming=True)
+
+    assert several.stream_start == ByTime({"orders": {0: 7}}, strict=True)
+    assert one.stream_start == ByTime(5, strict=True)
 
 
 def test_kafka_properties_go_to_the_client() -> None:
@@ -56,7 +77,17 @@ def test_without_a_group_a_stream_starts_at_the_end_and_a_batch_at_the_beginning
         ({**GIVEN, "kafka.auto.offset.reset": "earliest"}, True, "refused: use startingOffsets"),
         ({**GIVEN, "kafka.enable.auto.commit": "true"}, True, "is refused"),
         ({**GIVEN, "kafka.value.deserializer": "x"}, True, "is refused"),
-        ({**GIVEN, "minPartitions": "4"}, True, "'minPartitions' of the Kafka connector is not served"),
+        ({**GIVEN, "kafka.fetch.min.byte": "4"}, True, "did you mean kafka.fetch.min.bytes?"),
+        ({**GIVEN, "kafka.fetch.min.bytes": "few"}, True, "fetch.min.bytes='few': expected"),
+        ({**GIVEN, "endingTimestamp": "5"}, True, "'endingTimestamp' is for batch reads"),
+        ({**GIVEN, "endingOffsets": "group"}, False, "endingOffsets=group needs the option 'group.id'"),
+        ({**GIVEN, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, True, "and not negative"),
+        ({**GIVEN, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, True, "is more than maxOffsetsPer"),
+        ({**GIVEN, "maxTriggerDelay": "soon"}, True, "a time such as 15m, 30s or 250ms"),
+        ({**GIVEN, "maxBytesPerTrigger": "much"}, True, "a size such as 64m"),
+        ({**GIVEN, "value.format": "xml"}, True, "expected one of raw, json, csv"),
+        ({**GIVEN, "value.format": "json", "badRecords": "dlq"}, True, "needs the option 'deadLetterTopic'"),
+        ({**GIVEN, "badRecords": "drop"}, True, "for values that are decoded"),
         ({**GIVEN, "maxOffsetsPerTrigger": "0"}, True, "a whole number of at least 1"),
         ({**GIVEN, "failOnDataLoss": "maybe"}, True, "expected true or false"),
         ({"kafka.bootstrap.servers": "a:1", "assign": '{"orders": "0"}'}, True, "expected JSON such as"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,11 +18,13 @@ from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402
 from kohort.spark.batch import KohortBatchReader  # noqa: E402
 from kohort.spark.cluster import RangeGone  # noqa: E402
 from kohort.spark.offsets import Range  # noqa: E402
-from kohort.spark.options import parse_source_options  # noqa: E402
+from kohort.spark.options import SourceOptions, parse_source_options  # noqa: E402
 from kohort.spark.read import DataLost  # noqa: E402
+from kohort.spark.shape import RecordShape  # noqa: E402
 from kohort.spark.stream import KohortStreamReader  # noqa: E402
 
 ALL = ReadAllAvailable()
+SHAPE = RecordShape(("partition", "offset"))
 P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
 
 
@@ -37,6 +40,8 @@ class Dictionaries:
         self.waits: list[int] = []
         self.fetch_failures: list[Exception] = []
         self.closed = False
+        self.incarnation = b"1"
+        self.record_bytes = 100
 
     def append(self, tp: TopicPartition, rows: int) -> None:
         end = self.ends.get(tp, 0)
@@ -54,6 +59,16 @@ class Dictionaries:
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         return {tp: self.ends[tp] for tp in partitions}
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The times of a log's records are their offsets, times 1000."""
+        return {tp: -(-t // 1000) for tp, t in times.items() if -(-t // 1000) < self.ends[tp]}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
+        return dict.fromkeys(topics, self.incarnation)
+
+    def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
+        return float(self.record_bytes)
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
         return {tp: self.group[tp] for tp in partitions if tp in self.group}
@@ -93,15 +108,18 @@ class Dictionaries:
         self.closed = True
 
 
-def stream(cluster: Dictionaries, **options: str) -> KohortStreamReader:
+def stream_options(**options: str) -> SourceOptions:
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}
-    given |= {name.replace("__", "."): value for name, value in options.items()}
-    return KohortStreamReader(parse_source_options(given, streaming=True), ("partition", "offset"), lambda _: cluster)
+    return parse_source_options(given | {n.replace("__", "."): v for n, v in options.items()}, streaming=True)
+
+
+def stream(cluster: Dictionaries, **options: str) -> KohortStreamReader:
+    return KohortStreamReader(stream_options(**options), SHAPE, lambda _: cluster)
 
 
 def batch(cluster: Dictionaries, **options: str) -> KohortBatchReader:
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
-    return KohortBatchReader(parse_source_options(given, streaming=False), ("partition", "offset"), lambda _: cluster)
+    return KohortBatchReader(parse_source_options(given, streaming=False), SHAPE, lambda _: cluster)
 
 
 def offsets_read(reader: Any, tasks: Iterable[Any]) -> list[tuple[int, int]]:
@@ -180,7 +198,7 @@ def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0
     assert reader.latestOffset(end, ALL) == end, "and so the query ends"
 
     assert committed(cluster) == {0: 3, 1: 1}
-    assert {o.metadata for o in cluster.group.values()} == {""}
+    assert {o.metadata[:13] for o in cluster.group.values()} == {"kohort-query:"}
 
 
 def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_query() -> None:
@@ -353,3 +371,88 @@ def test_offsets_must_name_exactly_the_partitions_that_are_read() -> None:
 
     with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):
         reader.partitions()
+
+
+# --- times and groups
+
+
+def test_a_start_by_time_is_each_partitions_first_record_of_that_time() -> None:
+    cluster = Dictionaries(p0=list(range(10)), p1=list(range(4)))
+
+    assert stream(cluster, startingTimestamp="2500").initialOffset() == {"orders": {"0": 3, "1": 3}}
+    times = '{"orders": {"0": 5000, "1": 1000}}'
+    assert stream(cluster, startingOffsetsByTimestamp=times).initialOffset() == {"orders": {"0": 5, "1": 1}}
+
+
+def test_a_time_that_no_record_has_is_an_error_or_the_end_as_told() -> None:
+    cluster = Dictionaries(p0=list(range(10)), p1=list(range(4)))
+    late = {"startingTimestamp": "7000"}
+
+    with pytest.raises(KohortError, match=r"orders-1 has no record at or after time 7000.*Strategy=latest"):
+        stream(cluster, **late).initialOffset()
+    told = stream(cluster, **late, startingOffsetsByTimestampStrategy="latest")
+    assert told.initialOffset() == {"orders": {"0": 7, "1": 4}}
+
+
+def test_a_batch_ends_by_time_or_where_a_group_has_read_to() -> None:
+    cluster = Dictionaries(p0=list(range(5)), p1=list(range(3)))
+    cluster.group[P0] = OffsetAndMetadata(2)
+
+    by_time = batch(cluster, endingTimestamp="3000")
+    by_group = batch(cluster, endingOffsets="group", **{"group.id": "g"})
+
+    assert offsets_read(by_time, by_time.partitions()) == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    assert offsets_read(by_group, by_group.partitions()) == [(0, 0), (0, 1)]
+
+
+def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Dictionaries(p0=list(range(9)))
+    reader = stream(cluster, group__id="g", startingOffsets="earliest")
+    reader.latestOffset(reader.initialOffset(), ALL)
+    reader.latestOffset({"orders": {"0": 3}}, ALL)
+    assert not caplog.records
+
+    cluster.group[P0] = OffsetAndMetadata(7, "kohort-query:other:1:2")
+    reader.latestOffset({"orders": {"0": 4}}, ALL)
+    cluster.group[P0] = OffsetAndMetadata(8, "kohort-query:other:1:2")
+    reader.latestOffset({"orders": {"0": 5}}, ALL)
+
+    (record,) = caplog.records
+    assert "group g: orders-0 was committed at 7 by kohort-query:other:1:2" in record.getMessage()
+    assert committed(cluster) == {0: 5}
+
+
+# --- what may happen to a log
+
+
+def test_a_topic_created_anew_is_known_by_its_id_even_where_its_log_is_longer_now() -> None:
+    cluster = Dictionaries(p0=list(range(5)))
+    strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
+    for reader in (strict, patient):
+        reader.latestOffset({"orders": {"0": 5}}, ALL)
+    cluster.incarnation = b"2"
+    cluster.append(P0, 20)
+
+    with pytest.raises(DataLost, match="created anew under the query: orders"):
+        strict.latestOffset({"orders": {"0": 5}}, ALL)
+    start = {"orders": {"0": 5}}
+    end = patient.latestOffset(start, ALL)
+    assert len(offsets_read(patient, patient.partitions(start, end))) == 25
+
+
+def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = Dictionaries(p0=list(range(5)))
+    strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false", idleWaitMs="0")
+    cluster.logs.clear()
+    start = {"orders": {"0": 3}}
+
+    with pytest.raises(DataLost, match="deleted under the query: orders-0"):
+        strict.latestOffset(start, ALL)
+    assert [patient.latestOffset(start, ALL) for _ in range(3)] == [start] * 3
+    assert len(caplog.records) == 1
+
+
+def test_workers_get_the_reader_without_what_the_driver_keeps() -> None:
+    reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), SHAPE)))
+
+    assert reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})[0].ranges == [Range("orders", 0, 0, 3)]

@@ -1,0 +1,88 @@
+"""How much a micro-batch takes: in records, in bytes, and not before there is enough."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from kohort.model import TopicPartition
+from kohort.spark.limits import Limits
+from kohort.spark.options import parse_source_options
+
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+
+
+class Scales:
+    """A cluster, as far as limits ask it; and a clock that pausing moves."""
+
+    def __init__(self, **means: float) -> None:
+        self.means = {TopicPartition("orders", int(name[1:])): mean for name, mean in means.items()}
+        self.weighed: list[TopicPartition] = []
+        self.now_s = 1000.0
+        self.paused: list[float] = []
+
+    def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
+        self.weighed.append(tp)
+        return self.means[tp]
+
+    def now(self) -> float:
+        return self.now_s
+
+    def pause(self, seconds: float) -> None:
+        self.paused.append(seconds)
+        self.now_s += seconds
+
+
+def limits(scales: Scales, **options: str) -> Limits:
+    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
+    return Limits(parse_source_options(given, streaming=True), scales.now, scales.pause)
+
+
+def end(made: Limits, scales: Scales, begin: int, head: int, *, finite: bool = False) -> int:
+    return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
+
+
+def test_bytes_become_records_by_what_records_weigh_and_are_weighed_again_later() -> None:
+    scales = Scales(p0=200.0)
+    made = limits(scales, maxBytesPerTrigger="2000")
+
+    assert (end(made, scales, 0, 1000), end(made, scales, 10, 1000)) == (10, 20)
+    assert scales.weighed == [P0]
+    scales.now_s += 60
+    scales.means[P0] = 1000.0
+    assert end(made, scales, 20, 1000) == 22
+
+
+def test_the_tighter_of_two_limits_holds_and_one_huge_record_still_moves_on() -> None:
+    scales = Scales(p0=10.0)
+    assert end(limits(scales, maxBytesPerTrigger="2000", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 50
+    assert end(limits(scales, maxBytesPerTrigger="300", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 30
+    scales.means[P0] = 1e9
+    assert end(limits(scales, maxBytesPerTrigger="300"), scales, 0, 1000) == 1
+
+
+def test_partitions_share_the_bytes_by_their_backlog() -> None:
+    scales = Scales(p0=100.0, p1=300.0)
+    made = limits(scales, maxBytesPerTrigger="20000")
+
+    assert made.end(scales, {P0: 0, P1: 0}, {P0: 500, P1: 500}, finite=False) == {P0: 50, P1: 50}  # type: ignore[arg-type]
+
+
+def test_too_few_records_wait_for_more_but_not_for_ever() -> None:
+    scales = Scales()
+    made = limits(scales, minOffsetsPerTrigger="100", maxTriggerDelay="1s", idleWaitMs="400")
+
+    assert end(made, scales, 0, 5) == 5, "the first micro-batch is not delayed"
+    assert [end(made, scales, 5, 9) for _ in range(3)] == [5, 5, 5]
+    assert scales.paused == pytest.approx([0.4, 0.4, 0.2])
+    assert end(made, scales, 5, 9) == 9
+    assert end(made, scales, 9, 300) == 300, "enough"
+
+
+def test_where_no_more_will_come_nothing_is_waited_for() -> None:
+    scales = Scales()
+    made = limits(scales, minOffsetsPerTrigger="100")
+
+    assert (end(made, scales, 0, 5), end(made, scales, 5, 9, finite=True)) == (5, 9)
+    assert scales.paused == []

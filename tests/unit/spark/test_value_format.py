@@ -1,0 +1,93 @@
+"""Values into columns: each line judged alone whatever block it was in, rows in line with their offsets."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from kohort.errors import ConfigError  # noqa: E402
+from kohort.spark.value_format import ValueFormat  # noqa: E402
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
+
+
+def decode(values: list[bytes | None], schema: pa.Schema = SCHEMA, kind: str = "json") -> tuple[list[tuple], dict]:
+    decoded = ValueFormat(kind, schema).decode(pa.array(values, pa.binary()))
+    rows = list(zip(*(column.to_pylist() for column in decoded.columns), strict=True))
+    return rows, decoded.problems
+
+
+def test_json_becomes_typed_columns_and_what_is_missing_is_null() -> None:
+    rows, problems = decode(
+        [b'{"id": 1, "name": "a", "at": "2013-01-01T05:00:00Z", "more": [1]}', b' {"name": null}\n', b'{\n"id": 3}']
+    )
+
+    assert rows == [(1, "a", datetime(2013, 1, 1, 5, tzinfo=UTC)), (None, None, None), (3, None, None)]
+    assert problems == {}
+
+
+def test_bad_values_are_found_among_good_ones_and_move_nothing_out_of_line() -> None:
+    bad = {
+        1: b"not json",
+        2: b"",
+        3: None,
+        5: b'{"id": "x"}',
+        6: b'{"id": 1}{"id": 2}',
+        7: b'{"id": {"a": 1}',
+        8: b'{"name": "\xff"}',
+        9: b"[1]",
+        11: b'{"id": 1.5}',
+    }
+    values = [bad.get(n, b'{"id": %d}' % n) for n in range(13)]
+
+    rows, problems = decode(values)
+
+    assert set(problems) == set(bad)
+    assert [row[0] for row in rows] == [None if n in bad else n for n in range(13)]
+    assert problems[3] == "the record has no value"
+    assert "x" in problems[5] or "string" in problems[5]
+
+
+def test_a_block_of_nothing_but_bad_values_has_no_rows_of_its_own() -> None:
+    rows, problems = decode([b"x", None])
+
+    assert (rows, set(problems)) == ([(None, None, None)] * 2, {0, 1})
+    assert decode([]) == ([], {})
+
+
+def test_types_of_their_own_and_nested_ones() -> None:
+    schema = pa.schema(
+        [
+            ("day", pa.date32()),
+            ("price", pa.decimal128(10, 2)),
+            ("tags", pa.list_(pa.field("element", pa.string()))),
+            ("at", pa.struct([("x", pa.int32())])),
+        ]
+    )
+
+    rows, problems = decode([b'{"day": "2013-01-02", "price": 1.5, "tags": ["a"], "at": {"x": 1}}'], schema)
+
+    assert (rows, problems) == ([(date(2013, 1, 2), Decimal("1.50"), ["a"], {"x": 1})], {})
+    assert set(decode([b'{"day": "soon"}', b'{"day": null}'], schema)[1]) == {0}
+
+
+def test_csv_lines_are_records_one_each() -> None:
+    rows, problems = decode(
+        [b"1,a,2013-01-01T05:00:00Z", b'2,"b, c",', b"3,d", b"x,e,", b"4,f,\n5,g,", b""], SCHEMA, "csv"
+    )
+
+    assert rows[:2] == [(1, "a", datetime(2013, 1, 1, 5, tzinfo=UTC)), (2, "b, c", None)]
+    assert set(problems) == {2, 3, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"),
+    [("json", pa.binary()), ("json", pa.map_(pa.string(), pa.int64())), ("csv", pa.list_(pa.int64()))],
+)
+def test_types_that_the_format_cannot_give_are_refused_before_anything_is_read(kind: str, column: pa.DataType) -> None:
+    with pytest.raises(ConfigError, match=rf"column 'c': value.format={kind} cannot make"):
+        ValueFormat(kind, pa.schema([("c", column)]))
