@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -412,3 +414,87 @@ def test_a_changed_assignment_commits_what_was_read_of_the_last(producer, consum
     reader.assign(everything[:1])
 
     until(lambda: sum(o.offset for o in reader.committed(everything).values() if o) == 12)
+
+
+def test_who_this_member_is_and_how_many_partitions_there_are(producer, consumer, topic):
+    send(producer, topic, 1)
+    reader = consumer(group_instance_id="static-1")
+    assert reader.partitions_for(topic) == 6
+    assert reader.group_metadata() == (topic, -1, "", "static-1")
+    with pytest.raises(ApiTimeout, match="is there such a topic"):
+        consumer(allow_auto_create_topics=False).partitions_for("nowhere", timeout_ms=300)
+
+    reader.subscribe(topic)
+    until(lambda: reader.poll(100) or reader.assignment())
+    member = reader.group_metadata()
+    assert member.generation_id > 0
+    assert member.member_id.startswith("static-1-")
+
+
+def test_an_enforced_rebalance_happens_at_the_next_poll_and_only_in_a_group(producer, consumer, topic):
+    reader = consumer()
+    with pytest.raises(UsageError, match=r"subscribe\(\) to topics first"):
+        reader.enforce_rebalance()
+    reader.subscribe(topic)
+    until(lambda: reader.poll(100) or reader.assignment())
+    generation = reader.group_metadata().generation_id
+
+    reader.enforce_rebalance("the rules have changed")
+
+    until(lambda: reader.poll(100) or reader.group_metadata().generation_id > generation)
+
+
+@pytest.mark.parametrize("wrong", [None, b"bytes", 7, ["good", " "], ["good", None], ["good", b"bytes"]])
+def test_a_subscription_to_nothing_sensible_is_refused(consumer, wrong):
+    reader = consumer()
+    with pytest.raises(UsageError, match="subscribe:"):
+        reader.subscribe(wrong)
+    assert reader.subscription() == set()
+
+
+def test_subscribing_or_assigning_to_nothing_is_unsubscribing(producer, consumer, topic):
+    send(producer, topic, 1)
+    reader = consumer()
+    reader.subscribe(topic)
+    until(lambda: reader.poll(100) or reader.assignment())
+    reader.subscribe([])
+    assert reader.assignment() == set()
+    reader.assign([TopicPartition(topic, 0)])
+    reader.assign([])
+    reader.subscribe(topic)
+    assert reader.subscription() == {topic}
+
+
+def test_wakeup_ends_any_call_that_waits(consumer, topic):
+    reader = consumer(allow_auto_create_topics=False)
+    reader.assign([TopicPartition(topic, 0)])
+    threading.Timer(0.2, reader.wakeup).start()
+    with pytest.raises(Wakeup):
+        reader.partitions_for("is-never-created", timeout_ms=60_000)
+
+
+INTERRUPTED = """
+import os, signal, threading, kohort
+with kohort.Consumer(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_reset="earliest") as consumer:
+    consumer.subscribe({1!r})
+    while not consumer.poll(100):
+        pass
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        consumer.poll(60_000)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(broker, producer, consumer, topic):
+    producer.send(topic, b"x", partition=0)
+    producer.flush()
+    script = INTERRUPTED.format(broker.bootstrap, topic)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    successor = consumer()
+    assert successor.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].offset == 1
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        assert admin.describe_groups([topic])[topic].state == "Empty"

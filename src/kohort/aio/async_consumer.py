@@ -74,6 +74,14 @@ class AsyncConsumer(Verbs):
         self._turns.check_usable()
         await self._turns.leave("the consumer unsubscribed from all topics", self._timeout(None))
 
+    async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
+        """How many partitions ``topic`` has, asked of the cluster if need be."""
+        self._turns.check_usable()
+        found = await self._turns.wait(lambda: self._machine.partitions(topic), self._timeout(timeout_ms))
+        if found is None:
+            raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
+        return found
+
     # Records
 
     async def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:

@@ -79,6 +79,14 @@ class Consumer(Verbs):
         with self._turns.using():
             self._turns.leave("the consumer unsubscribed from all topics", self._timeout(None))
 
+    def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
+        """How many partitions ``topic`` has, asked of the cluster if need be."""
+        with self._use() as machine:
+            found = self._turns.wait(lambda: machine.partitions(topic), self._timeout(timeout_ms))
+        if found is None:
+            raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
+        return found
+
     # Records
 
     def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
@@ -204,7 +212,7 @@ class Consumer(Verbs):
     # The end
 
     def wakeup(self) -> None:
-        """Make a ``poll`` that waits, or the next one, raise Wakeup. Safe from any thread."""
+        """Make the call that waits, or the next one that would, raise Wakeup; not ``close``. Safe from any thread."""
         self._turns.wakeup()
 
     def close(self, *, timeout_ms: int = CLOSE_MS) -> None:

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
@@ -17,6 +18,15 @@ from kohort.errors import KohortError, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
+
+
+class GroupMetadata(NamedTuple):
+    """A member of a group at one moment."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
 
 
 class Verbs(ABC):
@@ -35,6 +45,26 @@ class Verbs(ABC):
         """Read these partitions, outside of group management. Replaces an earlier assignment."""
         with self._use() as machine:
             machine.assign(partitions)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this member is: what a coordinator checks, and what logs should name. Raises UsageError without a group.
+
+        ``generation_id`` is -1 and ``member_id`` empty while it is in no generation.
+        """
+        with self._use() as machine:
+            generation = machine.group.membership.generation
+            config = machine.config
+            return GroupMetadata(
+                config.group_id or "", generation.generation_id, generation.member_id, config.group_instance_id
+            )
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Rejoin the group at the next poll, as when what an assignor looks at has changed. The group hears ``reason``.
+
+        Raises UsageError unless topics or a pattern are subscribed to.
+        """
+        with self._use() as machine:
+            machine.enforce_rebalance(reason)
 
     def subscription(self) -> set[str]:
         """The topics subscribed to, or matched by the pattern so far."""
@@ -108,10 +138,19 @@ class Verbs(ABC):
 
 
 def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
-    """What ``subscribe`` was given, as names or a pattern; no names mean that the user wants nothing any more."""
+    """What ``subscribe`` was given, as names or a pattern; no names mean that the user wants nothing any more.
+
+    Raises UsageError for what is neither.
+    """
     if isinstance(topics, re.Pattern):
+        if not isinstance(topics.pattern, str):
+            raise UsageError("subscribe: the pattern is of bytes; topics have names of text")
         return topics
-    return [topics] if isinstance(topics, str) else list(topics)
+    if isinstance(topics, str):
+        return [topics]
+    if topics is None or isinstance(topics, bytes) or not isinstance(topics, Iterable):
+        raise UsageError(f"subscribe: expected a topic, topics or a compiled pattern, not {topics!r}")
+    return list(topics)
 
 
 def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -135,6 +135,7 @@ class Turns:
                 value = ready()
                 if value is not None:
                     return value
+                self._raise_if_woken()
                 self.machine.raise_failure()
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
@@ -148,6 +149,7 @@ class Turns:
             self.driver.kick_soon()
             while not promise.done:
                 if check:
+                    self._raise_if_woken()
                     self.machine.raise_failure()
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
@@ -167,7 +169,7 @@ class Turns:
     def _raise_if_woken(self) -> None:
         if self._woken:
             self._woken = False
-            raise Wakeup("poll() was interrupted by wakeup()")
+            raise Wakeup("the call was interrupted by wakeup()")
 
     # Listeners
 

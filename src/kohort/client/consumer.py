@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kohort.assignors.builtin import assignors_named, is_cooperative
 from kohort.client.commits import Commits, Offsets
@@ -31,6 +31,8 @@ from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
+
+DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
 class Group(NamedTuple):
@@ -109,12 +111,22 @@ class ConsumerMachine:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without group management; what was handed out of the earlier ones is committed if
-        auto-commit is on."""
+        auto-commit is on. None at all is the end of the assignment."""
+        partitions = list(partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
-        self.subscription.assign(partitions)
+        if partitions or self.subscription.mode.is_group:
+            self.subscription.assign(partitions)
+        else:
+            self.subscription.unsubscribe()
         if self._group is not None and self.config.enable_auto_commit and offsets:
             self._group.commits.commit(offsets, None)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Rejoin at the next poll (KIP-568)."""
+        if not self.subscription.mode.is_group:
+            raise UsageError("there is no group to rebalance: subscribe() to topics first")
+        self.group.membership.request_rejoin(f"rebalance enforced by user: {reason}" if reason else DEFAULT_REASON)
 
     # Polling
 
@@ -297,6 +309,16 @@ class ConsumerMachine:
 
     def list_offsets(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
         return self.queries.ask(targets, deadline_ms)
+
+    def partitions(self, topic: str) -> int | None:
+        """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
+        count = self.metadata.partition_count(topic)
+        if count is None:
+            self.metadata.want_also(topic)
+            code = self.metadata.error(topic)
+            if code is not None and not code.retriable:
+                raise ApiError(code, f"topic {topic!r}")
+        return count
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets lie between each position and the end that can be read; only where both are known."""

@@ -52,8 +52,9 @@ class SubscriptionState:
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics as a member of the group. Raises UsageError if partitions are assigned by hand."""
         names = frozenset(topics)
-        if not all(isinstance(name, str) and name for name in names):
-            raise UsageError(f"subscribe: topic names must be non-empty text, not {sorted(map(repr, names))}")
+        bad = [name for name in names if not isinstance(name, str) or not name.strip()]
+        if bad:
+            raise UsageError(f"subscribe: topic names must be text that is not blank, not {', '.join(map(repr, bad))}")
         self._set_mode(Mode.TOPICS)
         self.topics = names
         self.want_metadata()
@@ -71,8 +72,8 @@ class SubscriptionState:
         """Read these partitions, without a group; those assigned before keep their position."""
         wanted = dict.fromkeys(TopicPartition(*p) for p in partitions)
         for partition in wanted:
-            if not partition.topic or partition.partition < 0:
-                raise UsageError(f"assign: {partition} is no partition")
+            if not isinstance(partition.topic, str) or not partition.topic.strip() or partition.partition < 0:
+                raise UsageError(f"assign: {partition!r} is no partition")
         self._set_mode(Mode.PARTITIONS)
         self._replace(wanted)
         self.topics = frozenset(p.topic for p in wanted)

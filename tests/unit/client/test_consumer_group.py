@@ -256,8 +256,13 @@ def test_a_pattern_takes_in_topics_that_are_made_later():
     user.machine.subscribe(re.compile(r"flights\..*"))
     stage.until(lambda: user.owned == "flights.jfk-0")
 
+    generation = user.membership.generation.generation_id
     stage.topic("flights.lga", 1)
     stage.until(lambda: user.owned == "flights.jfk-0 flights.lga-0", limit_ms=15_000)
+    stage.polls(15_000)
+
+    assert user.membership.generation.generation_id == generation + 1, "one rebalance for one topic"
+    assert user.told == [("assigned", "flights.jfk-0"), ("assigned", "flights.lga-0")]
 
 
 def test_a_group_goes_on_when_its_broker_restarts():
@@ -352,3 +357,27 @@ def test_offsets_of_partitions_assigned_by_hand_can_be_committed():
 
     found = stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 1000))
     assert found[tp("t-0")].offset == 2
+
+
+def test_the_age_that_a_policy_by_duration_names_is_where_reading_begins():
+    stage = Stage()
+    stage.topic("t", 1)
+    stage.produce("t", 0, b"old")
+    stage.loop.run(3_600_000)
+    stage.produce("t", 0, b"new")
+    user = stage.user("t", group_id="g", auto_offset_reset="by_duration:PT10M")
+
+    stage.until(lambda: user.records)
+    assert user.values() == [b"new"]
+
+
+def test_a_rebalance_that_is_due_is_seen_by_a_user_who_waits():
+    stage = Stage()
+    stage.topic("t", 2)
+    first = stage.user("t", group_id="g", **EAGER)
+    stage.until(lambda: first.owned == "t-0 t-1")
+    assert not first.machine.needs_user
+
+    second = stage.user("t", group_id="g", **EAGER)
+    stage.until(lambda: first.machine.needs_user, only=[second])
+    assert first.membership.rejoin_reason == "group is already rebalancing"
