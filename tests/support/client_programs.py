@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from apache_kafka import kafka_tool
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "interop" / "clients"
@@ -83,6 +84,13 @@ def compiled(name: str, sources: Sequence[Path], class_path: str) -> str:
 def java(class_path: str, main: str) -> Command:
     """A short-lived Java program: little memory, and no time spent on optimising what ends soon."""
     return ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path, main)
+
+
+def assignor_judge() -> Command:
+    """Apache Kafka's assignors (``java-assignors``), from the jars of ``tools/kafka``: they hold a JSON library."""
+    require("java", "javac", "mvn")
+    libs = f"{kafka_tool().LIBS}/*"
+    return java(compiled("java-assignors", [SOURCES / "java-assignors" / "Judge.java"], libs), "Judge")
 
 
 def _java(name: str, version: str) -> Command:

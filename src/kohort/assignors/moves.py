@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kohort.model import TopicPartition
+from kohort.assignors.spec import java_bucket, table_size
+from kohort.model import TopicPartition, java_string_hash
 
 
 class _Pair(NamedTuple):
@@ -12,28 +13,52 @@ class _Pair(NamedTuple):
     target: str
 
 
+class _Moved:
+    """Partitions that went one way. The first of them is the one that Java's HashSet would iterate first."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, None] = {}
+        self._most = 0
+        """A HashSet that grew does not shrink again."""
+
+    def add(self, partition: TopicPartition) -> None:
+        self.partitions[partition] = None
+        self._most = max(self._most, len(self.partitions))
+
+    def first(self) -> TopicPartition:
+        size = table_size(self._most)
+        return min(self.partitions, key=lambda p: java_bucket(_hash_code(p), size))
+
+
+def _hash_code(partition: TopicPartition) -> int:
+    """Java's TopicPartition.hashCode."""
+    return 31 * (31 + partition.partition) + java_string_hash(partition.topic)
+
+
 class Moves:
     """The net movement of each partition: a chain counts from its first source, a return cancels."""
 
     def __init__(self) -> None:
         self._by_partition: dict[TopicPartition, _Pair] = {}
-        self._by_topic: dict[str, dict[_Pair, dict[TopicPartition, None]]] = {}
+        self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
         """The partition to move instead: one of the same topic that came the opposite way, if there is one."""
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
-        return next(iter(opposite)) if opposite else partition
+        return opposite.first() if opposite else partition
 
     def record(self, partition: TopicPartition, source: str, target: str) -> None:
         earlier = self._by_partition.pop(partition, None)
         if earlier is not None:
-            partitions = self._by_topic[partition.topic][earlier]
-            del partitions[partition]
+            of_topic = self._by_topic[partition.topic]
+            del of_topic[earlier].partitions[partition]
+            if not of_topic[earlier].partitions:
+                del of_topic[earlier]
             source = earlier.source
         if source == target:
             return
         pair = _Pair(source, target)
         self._by_partition[partition] = pair
-        self._by_topic.setdefault(partition.topic, {}).setdefault(pair, {})[partition] = None
+        self._by_topic.setdefault(partition.topic, {}).setdefault(pair, _Moved()).add(partition)

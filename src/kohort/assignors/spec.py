@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.model import TopicPartition
+from kohort.model import TopicPartition, java_string_hash
 
 NO_GENERATION: Final = -1
 
@@ -73,6 +73,29 @@ def in_order(members: Iterable[Member]) -> list[Member]:
         members,
         key=lambda m: (m.instance_id is None, java_order(m.member_id if m.instance_id is None else m.instance_id)),
     )
+
+
+def table_size(entries: int) -> int:
+    """How many buckets Java's HashMap has when it holds so many: 16, doubled while it is over three quarters full."""
+    size = 16
+    while entries > size * 3 // 4:
+        size *= 2
+    return size
+
+
+def java_bucket(code: int, size: int) -> int:
+    """The bucket of a hash code in a HashMap of ``size`` buckets; it is iterated in the order of the buckets."""
+    code &= 0xFFFFFFFF
+    return (code ^ code >> 16) & (size - 1)
+
+
+def in_hash_order(members: Sequence[Member]) -> list[Member]:
+    """In the order of the Java client's HashMap of members, which its sticky assignors let decide who keeps one more.
+
+    Within a bucket Java's order is that of insertion, here that of the ids: the order given never matters.
+    """
+    size = table_size(len(members))
+    return sorted(members, key=lambda m: (java_bucket(java_string_hash(m.member_id), size), java_order(m.member_id)))
 
 
 def known_topics(topics: Topics, members: Iterable[Member]) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kohort.assignors.claims import Claim, ReadClaim, weigh_claims
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, known_topics
+from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_hash_order, known_topics
 from kohort.assignors.sticky_equal import EqualSubscriptions
 from kohort.assignors.sticky_mixed import MixedSubscriptions
 from kohort.errors import ProtocolError
@@ -42,7 +42,7 @@ def deal(topics: Topics, members: Sequence[Member], read: ReadClaim) -> Dealt:
     """Assign with the least movement; ``read`` says what a member claims to own."""
     if not members:
         return Dealt({}, {})
-    ordered = sorted(members, key=lambda m: m.member_id)
+    ordered = in_hash_order(members)
     names = known_topics(topics, ordered)
     ownership = weigh_claims(ordered, {name: topics.counts[name] for name in names}, read)
     if all(set(m.topics) == set(ordered[0].topics) for m in ordered):

@@ -71,9 +71,6 @@ class MixedSubscriptions:
             and self._racks[member_id] not in self._topics.racks_of(partition)
         )
 
-    def _in_rack(self, member_id: str, partition: TopicPartition) -> bool:
-        return self._by_rack and self._racks[member_id] in self._topics.racks_of(partition)
-
     # Who has how much
 
     def _load(self, member_id: str) -> Load:
@@ -91,22 +88,23 @@ class MixedSubscriptions:
         insort(self._loads, self._load(member_id))
 
     def _give_out(self, unassigned: Iterable[TopicPartition]) -> None:
-        """Each to the eligible member that has least; members of its racks first."""
+        """Each to the eligible member that has least; those whose racks fit first."""
         left = []
         for partition in unassigned:
-            near = self._least_loaded(partition, in_rack=True) if self._by_rack else None
+            near = self._least_loaded(partition, fitting=True) if self._by_rack else None
             if near is None:
                 left.append(partition)
             else:
                 self._add(near, partition)
         for partition in left:
-            member_id = self._least_loaded(partition, in_rack=False)
+            member_id = self._least_loaded(partition, fitting=False)
             if member_id is not None:
                 self._add(member_id, partition)
 
-    def _least_loaded(self, partition: TopicPartition, *, in_rack: bool) -> str | None:
+    def _least_loaded(self, partition: TopicPartition, *, fitting: bool) -> str | None:
+        """Who has least of those that want it; ``fitting``: of those whose rack has it, or who have no rack."""
         for _, _, member_id in self._loads:
-            if partition.topic in self._wants[member_id] and (not in_rack or self._in_rack(member_id, partition)):
+            if partition.topic in self._wants[member_id] and not (fitting and self._misfit(member_id, partition)):
                 return member_id
         return None
 
@@ -164,10 +162,10 @@ class MixedSubscriptions:
         older = self._older.get(partition)
         if older in self._assignment and partition.topic in self._wants[older] and self._has_less(older, size):
             return older
-        others = [m for m in self._wanted_by[partition.topic] if m in self._assignment and self._has_less(m, size)]
-        near = any(self._in_rack(m, partition) for m in others)
-        if near or (others and not self._in_rack(owner, partition)):
-            return self._least_loaded(partition, in_rack=False)
+        # Balance goes before racks here: where anybody has less, whoever has least takes it.
+        others = (m for m in self._wanted_by[partition.topic] if m in self._assignment)
+        if any(self._has_less(m, size) for m in others):
+            return self._least_loaded(partition, fitting=False)
         return None
 
     def _has_less(self, member_id: str, than: int) -> bool:

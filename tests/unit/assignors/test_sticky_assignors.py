@@ -114,3 +114,21 @@ def test_partitions_are_given_to_members_of_their_rack():
 def test_a_list_of_strategies_is_cooperative_only_if_all_of_it_is():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
+
+
+def test_who_may_keep_one_more_is_decided_by_the_order_of_java_s_hash_map():
+    members = [owner("consumer-1", "t-0 t-1"), owner("consumer-2", "t-2 t-3"), owner("consumer-3", generation=-1)]
+
+    found = cooperative.assign(Topics({"t": 4}), members)
+
+    assert shown(found) == {"consumer-1": "t-0", "consumer-2": "t-2 t-3", "consumer-3": ""}
+
+
+def test_with_different_subscriptions_balance_goes_before_racks():
+    near, far = frozenset({"r1"}), frozenset({"r2"})
+    racks = {tp: near for tp in tps("a-0 a-1 a-2 b-0")} | {tp: far for tp in tps("a-3")}
+    members = [Member("x", ("a", "b"), rack="r1"), Member("y", ("a",), rack="r2")]
+
+    found = sticky.assign(Topics({"a": 4, "b": 1}, racks), members)
+
+    assert shown(found) == {"x": "a-1 a-2 b-0", "y": "a-0 a-3"}
