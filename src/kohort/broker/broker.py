@@ -1,4 +1,4 @@
-"""The broker as a machine: bytes and time in, bytes and wake-ups out.
+"""The broker as a machine: bytes and time in, bytes and wake-ups out. One node, alone or of a cluster.
 
 ``handle`` takes one event and returns what follows from it. Requests of one connection are served one at a time and
 answered in order; everything that an event sets free on other connections (fetches woken by an append, members released
@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone
 from kohort.broker.connections import BURST_BYTES, Connection
 from kohort.broker.dispatch import SERVED, dispatch, encode_answer
 from kohort.broker.group_journal import GroupJournal
@@ -43,7 +45,6 @@ from kohort.config.listeners import parse_listener
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError
 from kohort.log.storage import Storage
-from kohort.log.topics import Topics
 from kohort.model import Node
 from kohort.wire.schema import Message
 
@@ -53,22 +54,40 @@ NEVER: Final = -1
 class Broker:
     """One broker with its topics, its groups and its connections."""
 
-    def __init__(self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, *, checked: bool = False) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        storage: Storage,
+        rng: Rng,
+        now_ms: int,
+        *,
+        checked: bool = False,
+        member_of: tuple[Cluster, int] | None = None,
+    ) -> None:
         """Recover what ``storage`` holds, and load the groups from it, before anyone is served.
 
         ``checked`` has the coordinator's invariants hold after every event: for tests and the simulator.
+        ``member_of`` names the cluster that has recovered the storage already, and which of its nodes this is.
         """
         purgatory = Purgatory()
-        topics = Topics(storage, config, rng, now_ms)
-        offsets_topic = OffsetsTopic(config, topics, purgatory)
+        if member_of is None:
+            cluster = Cluster(config, storage, rng, now_ms)
+            node = _node(config, cluster.topics.node_id)
+            cluster.add_only(node)
+        else:
+            cluster, node = member_of[0], member_of[0].nodes[member_of[1]]
+        topics = cluster.topics
+        offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
         config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
         coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append, checked=checked)
-        self._journal = GroupJournal(topics, purgatory)
+        self._inbox = cluster.inbox(node.node_id)
+        self._journal = GroupJournal(cluster)
         self._state = BrokerState(
             config=config,
             rng=rng,
-            node=_node(config, topics.node_id),
+            node=node,
             served=tuple(SERVED),
+            cluster=cluster,
             topics=topics,
             coordinator=coordinator,
             offsets_topic=offsets_topic,
@@ -81,7 +100,7 @@ class Broker:
         self._ready: deque[Connection] = deque()
         self._burst: deque[Connection] = deque()
         offsets_topic.serve(coordinator, now_ms)
-        self._notes: list[str] = [*topics.recovery_notes, *offsets_topic.notes]
+        self._notes: list[str] = [*(topics.recovery_notes if member_of is None else ()), *offsets_topic.take_notes()]
         self._write_journal(now_ms)
 
     # ------------------------------------------------------------ what the world may ask
@@ -102,9 +121,9 @@ class Broker:
     @property
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
-        if self._burst:
-            return 0
         state = self._state
+        if self._burst or self._inbox or state.offsets_topic.is_loading:
+            return 0
         times = (
             state.purgatory.wake_at_ms,
             state.coordinator.wake_at_ms,
@@ -119,15 +138,17 @@ class Broker:
         return notes
 
     def close(self, now_ms: int) -> None:
-        """Flush and close the logs; nothing may be handled afterwards."""
+        """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
         self._write_journal(now_ms)
-        self._notes.extend(f"not closed cleanly: {problem}" for problem in self._state.topics.close())
+        if self._state.cluster.is_alone:
+            self._notes.extend(f"not closed cleanly: {problem}" for problem in self._state.cluster.close())
 
     # ------------------------------------------------------------ events
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
         """Take one event; returns what to do about it, in order."""
         out: list[Output] = []
+        self._read_news(now_ms)
         match given:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
@@ -182,6 +203,9 @@ class Broker:
         state = self._state
         state.released.extend(state.coordinator.tick(now_ms))
         self._notes.extend(state.topics.tick(now_ms))
+        if state.offsets_topic.is_loading:
+            state.released.extend(state.offsets_topic.load_some(now_ms))
+            self._notes.extend(state.offsets_topic.take_notes())
         idle_ms = state.config.connections_max_idle_ms
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._connections[number]
@@ -191,6 +215,24 @@ class Broker:
                 self._idle.set(number, active_ms + idle_ms)
             else:
                 self._hang_up(connection, f"idle for {since_ms} ms", now_ms, out)
+
+    def _read_news(self, now_ms: int) -> bool:
+        """Follow what other nodes did; whether there was something."""
+        state = self._state
+        news = list(self._inbox)
+        self._inbox.clear()
+        for one in news:
+            match one:
+                case LeadersMoved(partitions=partitions):
+                    state.purgatory.changed(partitions)
+                    state.released.extend(state.offsets_topic.follow(now_ms))
+                case TopicsGone(names=names, partitions=partitions):
+                    state.purgatory.changed(partitions)
+                    state.released.extend(state.offsets_topic.load_rest(now_ms))
+                    state.coordinator.topics_deleted(names, now_ms)
+                case Appended(partition=partition, size=size):
+                    state.purgatory.appended(partition, size)
+        return bool(news)
 
     # ------------------------------------------------------------ what follows
 
@@ -212,7 +254,7 @@ class Broker:
                     self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
-            elif not self._write_journal(now_ms):
+            elif not (self._write_journal(now_ms) or self._read_news(now_ms)):
                 break
 
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:

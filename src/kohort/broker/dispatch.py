@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
 from kohort.broker.handlers.api_versions import api_versions, unsupported_version
 from kohort.broker.handlers.create_partitions import create_partitions
 from kohort.broker.handlers.create_topics import create_topics
@@ -17,6 +18,7 @@ from kohort.broker.handlers.delete_records import delete_records
 from kohort.broker.handlers.delete_topics import delete_topics
 from kohort.broker.handlers.describe_cluster import describe_cluster
 from kohort.broker.handlers.describe_configs import describe_configs
+from kohort.broker.handlers.elect_leaders import elect_leaders
 from kohort.broker.handlers.fetch import fetch
 from kohort.broker.handlers.find_coordinator import find_coordinator
 from kohort.broker.handlers.groups import GROUP_APIS, group_request
@@ -25,6 +27,7 @@ from kohort.broker.handlers.list_offsets import list_offsets
 from kohort.broker.handlers.metadata import metadata
 from kohort.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from kohort.broker.handlers.produce import produce
+from kohort.broker.handlers.reassignments import alter_partition_reassignments, list_partition_reassignments
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Handler, HangUp, ReplyTo, Request
 from kohort.broker.state import BrokerState
@@ -49,7 +52,12 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     22: init_producer_id,
     23: offset_for_leader_epoch,
     32: describe_configs,
+    33: alter_configs,
     37: create_partitions,
+    43: elect_leaders,
+    44: incremental_alter_configs,
+    45: alter_partition_reassignments,
+    46: list_partition_reassignments,
     60: describe_cluster,
     **dict.fromkeys(GROUP_APIS, group_request),
 }

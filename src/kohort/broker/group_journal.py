@@ -1,5 +1,7 @@
 """``__kohort_journal``: what happened to groups, as records of an ordinary topic that any consumer can read.
 
+Every node writes what its own groups did, whoever leads the one partition: that node is told, for its readers.
+
 Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A
 journal that cannot be written is told in the broker's log and holds nobody up: groups do not depend on it.
 """
@@ -10,10 +12,11 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from kohort.broker.purgatory import Purgatory
+from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.cluster.news import Appended
 from kohort.coordinator.journal import JournalEntry, to_json
 from kohort.errors import KohortError
-from kohort.log.topics import Topic, Topics
+from kohort.log.topics import Topic
 from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__kohort_journal"
@@ -27,13 +30,12 @@ class GroupJournal:
 
     name = NAME
 
-    def __init__(self, topics: Topics, purgatory: Purgatory) -> None:
-        self._topics = topics
-        self._purgatory = purgatory
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
 
     def ensure(self, now_ms: int) -> Topic:
         """The topic; made now if it is not there yet."""
-        topic = self._topics.get(NAME)
+        topic = self._cluster.topics.get(NAME)
         if topic is not None:
             return topic
         overrides = {
@@ -41,7 +43,7 @@ class GroupJournal:
             "retention.ms": str(RETENTION_MS),
             "max.message.bytes": str(MESSAGE_MAX_BYTES),
         }
-        return self._topics.create(NAME, 1, overrides, now_ms, internal=True)
+        return self._cluster.topics.create(NAME, 1, overrides, now_ms, internal=True)
 
     def append(self, entries: Sequence[JournalEntry], now_ms: int) -> str | None:
         """Append ``entries``; returns a line for the log if that fails."""
@@ -50,7 +52,8 @@ class GroupJournal:
             for records in _by_size(entries):
                 batch = build_batch(records)
                 topic.partitions[0].append(batch, now_ms, from_client=False)
-                self._purgatory.appended((topic.topic_id, 0), len(batch))
+                leader = self._cluster.leader_of(topic, 0)
+                self._cluster.tell_one(leader, Appended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
             return f"{len(entries)} journal entries are lost: {error}"
         return None

@@ -1,57 +1,75 @@
-"""``__consumer_offsets``: where the coordinator's records go, and where they are read from at start.
+"""``__consumer_offsets``: where the coordinator's records go, and where they are read from.
 
 The coordinator is given ``append``; it knows no log. Loading hands it every record of a partition in order, so that a
-broker goes on with the groups it had (facts 2.1, 2.18).
+broker goes on with the groups it had, or takes over those of another (facts 2.1, 2.18). At the start everything that is
+led here is read before anyone is served; later a partition is read in slices, and its groups answer
+COORDINATOR_LOAD_IN_PROGRESS until it is through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
+from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.purgatory import Purgatory
 from kohort.config.broker import BrokerConfig
+from kohort.coordinator.outcome import Reply
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ApiError, CorruptLog, CorruptRecord, ErrorCode, StorageError
 from kohort.log.partition import PartitionLog
-from kohort.log.topics import Topic, Topics
+from kohort.log.topics import Topic
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, read_batch, split_batches
 
 NAME: Final = "__consumer_offsets"
 READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28
 """What one batch may hold once decompressed; the broker's own batches are not compressed."""
+SLICE_RECORDS: Final = 1000
+"""How many records are loaded between two events: a few milliseconds."""
 
 
 class OffsetsTopic:
-    """The topic, once it exists, and its contact with the coordinator."""
+    """The topic, once it exists, and its contact with the coordinator of one node."""
 
     name = NAME
 
-    def __init__(self, config: BrokerConfig, topics: Topics, purgatory: Purgatory) -> None:
+    def __init__(self, config: BrokerConfig, cluster: Cluster, node_id: int, purgatory: Purgatory) -> None:
         self._config = config
-        self._topics = topics
+        self._cluster = cluster
+        self._node_id = node_id
         self._purgatory = purgatory
         self._coordinator: Coordinator | None = None
-        self.notes: list[str] = []
-        """What went wrong while loading, for the broker's log."""
+        self._epochs: dict[int, int] = {}
+        """The leader epoch in which each partition was taken up here: in a later one another may have written."""
+        self._loading: dict[int, Iterator[tuple[bytes, bytes | None]]] = {}
+        self._notes: list[str] = []
 
     @property
     def partition_count(self) -> int:
         """How many partitions the topic has, or will have; groups are placed by this number."""
-        topic = self._topics.get(NAME)
+        topic = self._cluster.topics.get(NAME)
         return len(topic.partitions) if topic is not None else self._config.offsets_topic_num_partitions
+
+    @property
+    def is_loading(self) -> bool:
+        return bool(self._loading)
+
+    def take_notes(self) -> list[str]:
+        """What went wrong while loading, for the broker's log."""
+        notes, self._notes = self._notes, []
+        return notes
 
     def serve(self, coordinator: Coordinator, now_ms: int) -> None:
         """Give the coordinator what the log holds of its groups; the broker calls this before it serves anyone."""
         self._coordinator = coordinator
-        topic = self._topics.get(NAME)
-        if topic is not None:
-            self._load(topic, now_ms)
+        replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
+        assert not replies, "nobody has asked anything yet"
 
     def ensure(self, now_ms: int) -> Topic:
-        """The topic; made now if it is not there yet. Raises ApiError or StorageError where it cannot be."""
-        topic = self._topics.get(NAME)
+        """The topic; made now if it is not there yet."""
+        topic = self._cluster.topics.get(NAME)
         if topic is not None:
             return topic
         overrides = {
@@ -60,30 +78,80 @@ class OffsetsTopic:
             "segment.bytes": str(max(self._config.offsets_topic_segment_bytes, 1024)),
         }
         count = self._config.offsets_topic_num_partitions
-        topic = self._topics.create(NAME, count, overrides, now_ms, internal=True)
-        self._load(topic, now_ms)
+        topic = self._cluster.topics.create(NAME, count, overrides, now_ms, internal=True)
+        self._cluster.placements(topic)
+        replies = [*self.follow(now_ms), *self.load_rest(now_ms)]
+        assert not replies, "it was not there, so nobody waits for a group in it"
         return topic
+
+    def leader_of(self, partition: int, now_ms: int) -> int:
+        """The node that coordinates the groups of ``partition``, or NO_LEADER."""
+        return self._cluster.leader_of(self.ensure(now_ms), partition)
 
     def append(self, partition: int, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> None:
         """Append ``records`` as one batch, whole or not at all: the coordinator's ``AppendRecords``."""
-        topic = self._topics.get(NAME)
+        topic = self._cluster.topics.get(NAME)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{NAME} does not exist yet")
+        if not self._is_mine(topic, partition):
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{NAME}-{partition} is led by another node by now")
         batch = build_batch([NewRecord(key, value, (), now_ms) for key, value in records])
         topic.partitions[partition].append(batch, now_ms, from_client=False)
         self._purgatory.appended((topic.topic_id, partition), len(batch))
 
-    def _load(self, topic: Topic, now_ms: int) -> None:
-        """A partition that cannot be understood is not coordinated; the others are."""
+    def _is_mine(self, topic: Topic, partition: int) -> bool:
+        """Whether this node leads the partition, and has since it was taken up."""
+        if self._cluster.is_alone:
+            return True
+        epoch = topic.partitions[partition].leader_epoch
+        return self._cluster.leader_of(topic, partition) == self._node_id and epoch == self._epochs.get(partition)
+
+    # ---------------------------------------------------------------- taking up and laying down
+
+    def follow(self, now_ms: int) -> list[Reply]:
+        """Lay down the partitions that others lead by now, and begin to load those that are led here."""
         assert self._coordinator is not None, "serve() comes first"
+        topic = self._cluster.topics.get(NAME)
+        replies: list[Reply] = []
+        if topic is None:
+            return replies
         for partition, log in enumerate(topic.partitions):
-            self._coordinator.start_loading(partition)
+            here = self._coordinator.coordinates(partition)
+            if here and not self._is_mine(topic, partition):
+                self._loading.pop(partition, None)
+                self._epochs.pop(partition, None)
+                replies += self._coordinator.unload(partition, now_ms)
+                here = False
+            if not here and self._cluster.leader_of(topic, partition) == self._node_id:
+                self._epochs[partition] = log.leader_epoch
+                self._coordinator.start_loading(partition)
+                self._loading[partition] = records_of(log)
+        return replies
+
+    def load_rest(self, now_ms: int) -> list[Reply]:
+        """Read to the end whatever is loading."""
+        replies: list[Reply] = []
+        while self._loading:
+            replies += self.load_some(now_ms)
+        return replies
+
+    def load_some(self, now_ms: int) -> list[Reply]:
+        """Read on in one partition that is loading. One that cannot be understood is not coordinated; others are."""
+        assert self._coordinator is not None, "serve() comes first"
+        for partition, records in self._loading.items():
             try:
-                replies = self._coordinator.load(partition, records_of(log), now_ms)
+                some = list(islice(records, SLICE_RECORDS))
+                self._coordinator.load_some(partition, some, now_ms)
             except StorageError as error:
-                self.notes.append(f"the groups of {NAME}-{partition} cannot be coordinated: {error}")
-                continue
-            assert not replies, "nobody has asked anything yet"
+                self._coordinator.refuse_loading(partition)
+                self._notes.append(f"the groups of {NAME}-{partition} cannot be coordinated: {error}")
+                del self._loading[partition]
+                return []
+            if len(some) == SLICE_RECORDS:
+                return []
+            del self._loading[partition]
+            return self._coordinator.finish_loading(partition, now_ms)
+        return []
 
 
 def records_of(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:

@@ -44,6 +44,9 @@ class Purgatory:
 
     @property
     def wake_at_ms(self) -> int | None:
+        """When somebody's time is up; 0 while somebody is woken and not yet taken."""
+        if self._woken:
+            return 0
         return self._timers.wake_at_ms
 
     def park(self, parked: Parked, deadline_ms: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.sessions import FetchSessions
@@ -24,6 +25,7 @@ class BrokerState:
     rng: Rng
     node: Node
     served: tuple[int, ...]
+    cluster: Cluster
     topics: Topics
     coordinator: Coordinator
     offsets_topic: OffsetsTopic

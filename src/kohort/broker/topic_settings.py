@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,9 +11,12 @@ from kohort.config.options import Option, options_of
 from kohort.config.topic import BROKER_SYNONYMS, TopicConfig
 
 TOPIC_CONFIG: Final = 1
+DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
 
+STOPPED_NODES: Final = "kohort.stopped.nodes"
+"""The one option of all brokers that changes while they run."""
 INT_MAX: Final = 0x7FFFFFFF
 
 
@@ -58,6 +61,13 @@ def _broker_setting(config: BrokerConfig, option: Option) -> Setting:
     if value != default:
         synonyms.insert(0, (option.name, value, STATIC_BROKER_CONFIG))
     return Setting(option.name, value, synonyms[0][2], type_of(option), option.doc, tuple(synonyms))
+
+
+def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
+    """What holds for all brokers and can be changed while they run."""
+    value = ",".join(map(str, stopped))
+    doc = "Ids of the nodes that are stopped: append one to stop a node, subtract it to start it."
+    return [Setting(STOPPED_NODES, value, DYNAMIC_DEFAULT_BROKER_CONFIG, 7, doc, ())]
 
 
 def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping[str, str | None]) -> list[Setting]:

@@ -161,13 +161,21 @@ class Coordinator:
         assert partition not in self._shards or self._shards[partition].availability is Availability.FAILED
         self._shards[partition] = Shard(partition)
 
+    def coordinates(self, partition: int) -> bool:
+        """Whether the groups of ``partition`` are here, or on their way."""
+        return partition in self._shards
+
     def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> list[Reply]:
         """Read a partition from its log and go on from there. Raises StorageError if it cannot be understood."""
         shard = self._shards.get(partition)
         if shard is None or shard.availability is not Availability.LOADING:
             self.start_loading(partition)
-            shard = self._shards[partition]
-        ctx = self._at(now_ms)
+        self.load_some(partition, records, now_ms)
+        return self.finish_loading(partition, now_ms)
+
+    def load_some(self, partition: int, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
+        """Read the next records of a partition that is loading. Raises StorageError if they cannot be understood."""
+        shard = self._shards[partition]
         try:
             for key, value in records:
                 record = parse_record(key, value)
@@ -176,6 +184,15 @@ class Coordinator:
         except StorageError:
             shard.availability = Availability.FAILED
             raise
+
+    def refuse_loading(self, partition: int) -> None:
+        """The partition cannot be read: its groups are not coordinated."""
+        self._shards[partition].availability = Availability.FAILED
+
+    def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
+        """All records of the partition were read: its groups go on from there."""
+        shard = self._shards[partition]
+        ctx = self._at(now_ms)
         for group_id in list(shard.groups.by_id):
             shard.groups.maybe_forget(group_id)
         shard.availability = Availability.ACTIVE
@@ -189,7 +206,7 @@ class Coordinator:
             return []
         ctx = self._at(now_ms)
         replies: list[Reply] = []
-        for _, outcome in shard.resign(ctx):
+        for _, outcome in shard.resign(ctx) if shard.availability is Availability.ACTIVE else ():
             self._arm(shard, outcome)
             self._journal += outcome.journal
             replies += outcome.replies
@@ -320,7 +337,8 @@ class Coordinator:
         if wake_at_ms is not None and wake_at_ms < now_ms:
             raise InvariantBroken(f"a timer was due at {wake_at_ms} and it is {now_ms}")
         for shard in self._shards.values():
-            check_groups(shard.groups, shard.partition, self._timers)
+            if shard.availability is Availability.ACTIVE:
+                check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[KeyValue]) -> None:
         """Raises InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here."""

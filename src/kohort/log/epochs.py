@@ -1,8 +1,7 @@
 """Which offset each leader epoch began at: what a consumer asks to learn whether the log was cut behind it.
 
-kohort has one broker, so leadership never moves. The epoch is 0 from the first append, stays through a clean restart,
-and grows by one after an unclean stop: that is when a tail can be missing, and the new epoch makes clients check their
-positions against it (KIP-320).
+The epoch is 0 from the first append and stays through a clean restart. It grows when another node leads, and after
+an unclean stop: that is when a tail can be missing, and the new epoch makes clients check their positions (KIP-320).
 
 Kept as Kafka's ``leader-epoch-checkpoint``: a version (0), a count, then ``epoch start_offset`` by line.
 """

@@ -189,6 +189,11 @@ class PartitionLog:
             self.epochs.assign(0, self._next_offset)
             self._save_epochs()
 
+    def begin_leader_epoch(self) -> None:
+        """Another leads from here on: what is appended next is of a later epoch. Raises ApiError if it is not kept."""
+        self.epochs.assign(self.leader_epoch + 1, self._next_offset)
+        self._guarded(self._save_epochs)
+
     def _maybe_flush(self, now_ms: int) -> None:
         """Flush before the answer where ``flush.messages`` says so; for a repeat too, as the first may have failed."""
         if self._unflushed_records >= self._config.flush_messages:

@@ -172,9 +172,10 @@ class Topics:
         if name in self._topics:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
         _check_partitions(partitions)
-        return self._checked_config(overrides)
+        return self.check_config(overrides)
 
-    def _checked_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
+    def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
+        """The options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
         try:
             return topic_config(self._config, overrides)
         except ConfigError as error:
@@ -253,7 +254,7 @@ class Topics:
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
         """Give a topic these options and no others; they bear on its logs at once."""
         topic = self._known(name)
-        config = self._checked_config(overrides)
+        config = self.check_config(overrides)
         kept = {option: value for option, value in overrides.items() if value is not None}
         changed = [
             TopicEntry(e.name, e.topic_id, e.partitions, kept if e.name == name else e.overrides, e.internal)

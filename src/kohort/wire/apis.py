@@ -23,6 +23,7 @@ from kohort.wire.messages import (
     offsets,
     produce,
     producer_ids,
+    reassignments,
     topics,
 )
 from kohort.wire.schema import MAX_VERSION, Message
@@ -77,9 +78,13 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (producer_ids.InitProducerIdRequest, producer_ids.InitProducerIdResponse),
     (epochs.OffsetForLeaderEpochRequest, epochs.OffsetForLeaderEpochResponse),
     (configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
+    (configs.AlterConfigsRequest, configs.AlterConfigsResponse),
     (topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
     (group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
+    (reassignments.ElectLeadersRequest, reassignments.ElectLeadersResponse),
     (configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse),
+    (reassignments.AlterPartitionReassignmentsRequest, reassignments.AlterPartitionReassignmentsResponse),
+    (reassignments.ListPartitionReassignmentsRequest, reassignments.ListPartitionReassignmentsResponse),
     (offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
     (cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
 )

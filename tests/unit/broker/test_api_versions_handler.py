@@ -32,8 +32,13 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         22: (0, 5),
         23: (2, 4),
         32: (1, 4),
+        33: (0, 2),
         37: (0, 3),
         42: (0, 2),
+        43: (0, 2),
+        44: (0, 1),
+        45: (0, 1),
+        46: (0, 0),
         47: (0, 0),
         60: (0, 2),
     }
@@ -41,7 +46,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 24
+        assert len(peer.ask(ASKED, version).api_keys) == 29
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):

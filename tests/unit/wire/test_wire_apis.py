@@ -28,9 +28,13 @@ KAFKA_4_3 = {
     22: ("InitProducerId", 0, 5, 2),
     23: ("OffsetForLeaderEpoch", 2, 4, 4),
     32: ("DescribeConfigs", 1, 4, 4),
+    33: ("AlterConfigs", 0, 2, 2),
     37: ("CreatePartitions", 0, 3, 2),
     42: ("DeleteGroups", 0, 2, 2),
+    43: ("ElectLeaders", 0, 2, 2),
     44: ("IncrementalAlterConfigs", 0, 1, 1),
+    45: ("AlterPartitionReassignments", 0, 1, 0),
+    46: ("ListPartitionReassignments", 0, 0, 0),
     47: ("OffsetDelete", 0, 0, 32767),
     60: ("DescribeCluster", 0, 2, 0),
 }

@@ -27,7 +27,7 @@ def create_partitions(state: BrokerState, request: Request) -> Answer:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
             _check(state, asked)
             if not message.validate_only:
-                state.topics.add_partitions(asked.name, asked.count, request.now_ms)
+                _add(state, asked, request.now_ms)
         except KohortError as error:
             refusal = refusal_of(error)
         results.append(
@@ -54,5 +54,16 @@ def _check(state: BrokerState, asked: CreatePartitionsTopic) -> None:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{asked.count - have} new partitions need as many assignments"
             )
-        if any(a.broker_ids != [state.node.node_id] for a in asked.assignments):
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {state.node.node_id}")
+        for assignment in asked.assignments:
+            state.cluster.check_assignment(assignment.broker_ids)
+
+
+def _add(state: BrokerState, asked: CreatePartitionsTopic, now_ms: int) -> None:
+    """New partitions get as many replicas as the first has, or those that are named."""
+    topic = state.topics.get(asked.name)
+    assert topic is not None, "it was looked for before"
+    present, factor = len(topic.partitions), len(state.cluster.placement(topic, 0).replicas)
+    state.topics.add_partitions(asked.name, asked.count, now_ms)
+    kept: list[list[int]] = [[]] * present
+    named = [assignment.broker_ids for assignment in asked.assignments or ()]
+    state.cluster.place(topic, factor, kept + named if named else ())

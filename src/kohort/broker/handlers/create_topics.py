@@ -1,7 +1,6 @@
 """CreateTopics (19), versions 2-7. KIP-464 (defaults), KIP-525 (the answer tells the configuration).
 
-One broker has one replica of everything: a replication factor of 1 or -1 is accepted, and an assignment by hand that
-names this broker alone.
+A replica is a node that may lead; a topic has as many as there are nodes up, at most. Assignments by hand name nodes.
 """
 
 from __future__ import annotations
@@ -51,24 +50,22 @@ def _create(state: BrokerState, asked: CreatableTopic, now_ms: int, *, validate_
     if asked.name in state.own_topics and asked.name not in state.topics:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} belongs to the broker, which makes it itself")
     count = _partition_count(state, asked)
-    if not asked.assignments and asked.replication_factor not in {DEFAULT, 1}:
-        raise ApiError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {asked.replication_factor}: this cluster is one broker, use 1 or -1",
-        )
+    assignments = [a.broker_ids for a in sorted(asked.assignments, key=lambda a: a.partition_index)]
+    factor = len(assignments[0]) if assignments else state.cluster.check_replication(asked.replication_factor)
     overrides = {c.name: c.value for c in asked.configs}
     if validate_only:
         config = state.topics.check_new(asked.name, count, overrides)
         topic_id = bytes(16)
     else:
         topic = state.topics.create(asked.name, count, overrides, now_ms)
+        state.cluster.place(topic, factor, assignments)
         config, topic_id = topic.config, topic.topic_id
     return CreatableTopicResult(
         name=asked.name,
         topic_id=topic_id,
         error_message=None,
         num_partitions=count,
-        replication_factor=1,
+        replication_factor=factor,
         configs=[
             CreatableTopicConfigs(name=s.name, value=s.value, config_source=s.source)
             for s in topic_settings(state.config, config, overrides)
@@ -86,6 +83,8 @@ def _partition_count(state: BrokerState, asked: CreatableTopic) -> int:
     indexes = sorted(a.partition_index for a in asked.assignments)
     if indexes != list(range(len(indexes))):
         raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions are numbered from 0 without gaps")
-    if any(a.broker_ids != [state.node.node_id] for a in asked.assignments):
-        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the only broker is {state.node.node_id}")
+    for assignment in asked.assignments:
+        state.cluster.check_assignment(assignment.broker_ids)
+    if len({len(a.broker_ids) for a in asked.assignments}) > 1:
+        raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions of one topic have as many replicas each")
     return len(indexes)

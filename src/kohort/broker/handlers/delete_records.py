@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.leaders import check_leader
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -44,6 +45,7 @@ def _delete(state: BrokerState, name: str, asked: DeleteRecordsPartition) -> Del
         offset = log.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if not 0 <= offset <= log.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        check_leader(state, topic, asked.partition_index)
         log.delete_records_before(offset)
     except KohortError as error:
         return DeleteRecordsPartitionResult(

@@ -5,6 +5,7 @@ Group offsets of the topic go with it. Deviation: the broker's own topics cannot
 
 from __future__ import annotations
 
+from kohort.broker.cluster.news import TopicsGone
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -23,14 +24,17 @@ def delete_topics(state: BrokerState, request: Request) -> Answer:
     message: DeleteTopicsRequest = request.message
     named = [DeleteTopicState(name=name) for name in message.topic_names]
     asked = message.topics if request.version >= 6 else named
-    deleted: list[str] = []
+    deleted: list[Topic] = []
     responses = [_delete(state, request, one, deleted) for one in asked]
     if deleted:
-        state.coordinator.topics_deleted(deleted, request.now_ms)
+        partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
+        state.cluster.tell(TopicsGone(tuple(topic.name for topic in deleted), tuple(partitions)))
     return DeleteTopicsResponse(responses=responses)
 
 
-def _delete(state: BrokerState, request: Request, asked: DeleteTopicState, deleted: list[str]) -> DeletableTopicResult:
+def _delete(
+    state: BrokerState, request: Request, asked: DeleteTopicState, deleted: list[Topic]
+) -> DeletableTopicResult:
     try:
         topic = _find(state, request, asked)
         state.topics.delete(topic.name, request.now_ms)
@@ -42,8 +46,7 @@ def _delete(state: BrokerState, request: Request, asked: DeleteTopicState, delet
             error_code=refusal.code,
             error_message=refusal.message or None,
         )
-    deleted.append(topic.name)
-    state.purgatory.changed((topic.topic_id, index) for index in range(len(topic.partitions)))
+    deleted.append(topic)
     return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
 
 

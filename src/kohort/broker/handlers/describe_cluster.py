@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types): one broker to describe, and no controllers."""
+"""DescribeCluster (60), versions 0-2. KIP-700, KIP-919 (endpoint types), KIP-1073 (fenced: stopped)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,22 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
         raise ApiError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's listener, not a controller's")
     if message.endpoint_type != BROKERS:
         raise ApiError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {message.endpoint_type}")
-    node = state.node
+    cluster = state.cluster
+    shown = cluster.nodes if message.include_fenced_brokers else cluster.live
     return DescribeClusterResponse(
         error_message=None,
         cluster_id=state.topics.cluster_id,
-        controller_id=node.node_id,
-        brokers=[DescribeClusterBroker(broker_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
+        controller_id=cluster.controller_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=node.node_id,
+                host=node.host,
+                port=node.port,
+                rack=node.rack,
+                is_fenced=node.node_id not in cluster.live,
+            )
+            for node in (cluster.nodes[node_id] for node_id in sorted(shown))
+        ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
         ),

@@ -8,7 +8,7 @@ from typing import Final
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.broker.topic_settings import Setting, broker_settings, topic_settings
+from kohort.broker.topic_settings import Setting, broker_settings, cluster_settings, topic_settings
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.wire.messages.configs import (
     DescribeConfigsRequest,
@@ -47,8 +47,13 @@ def _describe(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_result(message, setting, read_only=resource.resource_type == BROKER) for setting in chosen],
+        configs=[_result(message, setting, read_only=_is_read_only(resource)) for setting in chosen],
     )
+
+
+def _is_read_only(resource: DescribeConfigsResource) -> bool:
+    """The options of one broker are those of its start."""
+    return resource.resource_type == BROKER and bool(resource.resource_name)
 
 
 def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence[Setting]:
@@ -60,7 +65,10 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
         return topic_settings(state.config, topic.config, topic.overrides)
     if resource.resource_type == BROKER:
         if not name:
-            return ()  # defaults for the whole cluster, set while it runs: there are none
+            cluster = state.cluster
+            if cluster.is_alone:
+                return ()
+            return cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted)
         if name != str(state.node.node_id):
             raise ApiError(ErrorCode.INVALID_REQUEST, f"no broker {name}; this one is {state.node.node_id}")
         return broker_settings(state.config)

@@ -1,7 +1,8 @@
-"""Fetch (1), versions 4-18: batches as they are stored, at once or when enough have come. KIP-74, KIP-227, KIP-516.
+"""Fetch (1), versions 4-18: batches as they are stored, at once or when enough have come. KIP-74, KIP-227,
+KIP-516, KIP-951.
 
 A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds views of the log, never
-joined. One broker has no other replica to prefer, and no follower fetches from it.
+joined. Only the leader is read from: nobody fetches as a follower, and no replica is preferred.
 """
 
 from __future__ import annotations
@@ -9,6 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.broker.leaders import (
+    TELLS_LEADER,
+    check_leader,
+    check_leader_epoch,
+    endpoints_of,
+    leader_now,
+)
 from kohort.broker.purgatory import Parked
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request, Unanswered
@@ -24,6 +32,8 @@ from kohort.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from kohort.wire.record_batch import split_batches
@@ -31,6 +41,8 @@ from kohort.wire.record_batch import split_batches
 READ_COMMITTED: Final = 1
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_ZSTD: Final = 10
+FIRST_VERSION_WITH_LEADERS: Final = 12
+FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -73,7 +85,17 @@ def answer(state: BrokerState, reading: Reading, now_ms: int) -> FetchResponse:
             room -= sum(len(buffer) for buffer in data.records)
         results.append((wanted, data))
     session_id, told = state.sessions.finish(reading.plan, results, now_ms)
-    return FetchResponse(session_id=session_id, responses=_by_topic(told, topic_ids=reading.plan.topic_ids))
+    leaders: set[int] = set()
+    if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
+        leaders = {data.current_leader.leader_id for _, data in told}
+    return FetchResponse(
+        session_id=session_id,
+        responses=_by_topic(told, topic_ids=reading.plan.topic_ids),
+        node_endpoints=[
+            NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in endpoints_of(state, leaders)
+        ],
+    )
 
 
 def _by_topic(told: list[tuple[Wanted, PartitionData]], *, topic_ids: bool) -> list[FetchableTopicResponse]:
@@ -97,7 +119,8 @@ def _survey(state: BrokerState, reading: Reading, min_bytes: int) -> tuple[int, 
     for wanted in reading.plan.wanted:
         try:
             topic, log = _log(state, wanted)
-            _check_epoch(wanted, log)
+            check_leader_epoch(wanted.leader_epoch, log)
+            check_leader(state, topic, wanted.partition)
             end = _visible_end(message, log)
             if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
                 return 0, []
@@ -115,8 +138,9 @@ def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at
     message: FetchRequest = request.message
     committed = message.isolation_level == READ_COMMITTED
     try:
-        _, log = _log(state, wanted)
-        _check_epoch(wanted, log)
+        topic, log = _log(state, wanted)
+        check_leader_epoch(wanted.leader_epoch, log)
+        check_leader(state, topic, wanted.partition)
         diverging = _diverging(wanted, log)
         records: list[Buffer] = []
         if diverging is None:
@@ -136,13 +160,23 @@ def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at
             records=records,
         )
     except KohortError as error:
-        return PartitionData(
-            partition_index=wanted.partition,
-            error_code=refusal_of(error).code,
-            high_watermark=-1,
-            aborted_transactions=None,
-            records=b"",
-        )
+        return _refused(state, request, wanted, refusal_of(error).code)
+
+
+def _refused(state: BrokerState, request: Request, wanted: Wanted, code: ErrorCode) -> PartitionData:
+    leader_id = leader_epoch = -1
+    if code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
+        key = wanted.topic
+        topic = state.topics.by_id(key) if isinstance(key, bytes) else state.topics.get(key)
+        leader_id, leader_epoch = leader_now(state, topic, wanted.partition)
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=code,
+        high_watermark=-1,
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+        aborted_transactions=None,
+        records=b"",
+    )
 
 
 def _log(state: BrokerState, wanted: Wanted) -> tuple[Topic, PartitionLog]:
@@ -156,12 +190,6 @@ def _log(state: BrokerState, wanted: Wanted) -> tuple[Topic, PartitionLog]:
     if not 0 <= wanted.partition < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic, topic.partitions[wanted.partition]
-
-
-def _check_epoch(wanted: Wanted, log: PartitionLog) -> None:
-    if 0 <= wanted.leader_epoch != log.leader_epoch:
-        behind = wanted.leader_epoch < log.leader_epoch
-        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def _visible_end(message: FetchRequest, log: PartitionLog) -> int:

@@ -1,6 +1,7 @@
 """FindCoordinator (10), versions 0-6: who coordinates a group. KIP-699 (several keys).
 
-The only broker coordinates every group. ``__consumer_offsets`` is made when it is first asked for, before the answer.
+The leader of the group's partition of ``__consumer_offsets`` coordinates it; the topic is made when it is first asked
+for, before the answer.
 Deviation: transactions and share groups have no coordinator here, and are told so.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -27,7 +29,7 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
     except KohortError as error:
         refusal = refusal_of(error)
     keys = message.coordinator_keys if request.version >= 4 else [message.key]
-    answers = [_answer(state, key, refusal) for key in keys]
+    answers = [_answer(state, key, refusal, request.now_ms) for key in keys]
     if request.version >= 4:
         return FindCoordinatorResponse(coordinators=answers)
     only = answers[0]
@@ -49,8 +51,17 @@ def _check_key_type(key_type: int) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0)")
 
 
-def _answer(state: BrokerState, key: str, refusal: ApiError | None) -> Coordinator:
+def _answer(state: BrokerState, key: str, refusal: ApiError | None, now_ms: int) -> Coordinator:
     if refusal is not None:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
-    node = state.node
+    node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), now_ms)
+    if node_id == NO_LEADER:
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            port=-1,
+            error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            error_message="no node that could coordinate the group is up",
+        )
+    node = state.cluster.nodes[node_id]
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

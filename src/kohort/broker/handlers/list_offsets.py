@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.leaders import led_log
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -55,12 +56,7 @@ def list_offsets(state: BrokerState, request: Request) -> Answer:
 
 
 def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-    log = state.topics.log(name, asked.partition_index)
-    if log is None:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if 0 <= asked.current_leader_epoch != log.leader_epoch:
-        behind = asked.current_leader_epoch < log.leader_epoch
-        raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
+    log = led_log(state, name, asked.partition_index, current_leader_epoch=asked.current_leader_epoch)
     if asked.timestamp < EARLIEST_PENDING_UPLOAD or request.version < SINCE_VERSION.get(asked.timestamp, 0):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {asked.timestamp} in version {request.version}")
     offset, timestamp, epoch = _offset(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -32,7 +33,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 
 def metadata(state: BrokerState, request: Request) -> Answer:
     message: MetadataRequest = request.message
-    node = state.node
+    cluster = state.cluster
     everything = message.topics is None or (request.version == 0 and not message.topics)
     operations = TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
     if everything:
@@ -40,9 +41,12 @@ def metadata(state: BrokerState, request: Request) -> Answer:
     else:
         topics = [_asked(state, request, asked, operations) for asked in message.topics or ()]
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)],
+        brokers=[
+            MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+            for node in (cluster.nodes[node_id] for node_id in sorted(cluster.live))
+        ],
         cluster_id=state.topics.cluster_id,
-        controller_id=node.node_id,
+        controller_id=cluster.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
@@ -85,7 +89,7 @@ def _by_name(state: BrokerState, request: Request, name: str) -> Topic:
 
 
 def _describe(state: BrokerState, topic: Topic, operations: int) -> MetadataResponseTopic:
-    node_id = state.node.node_id
+    live = state.cluster.live
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
@@ -93,13 +97,15 @@ def _describe(state: BrokerState, topic: Topic, operations: int) -> MetadataResp
         is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if placed.leader == NO_LEADER else ErrorCode.NONE,
                 partition_index=index,
-                leader_id=node_id,
-                leader_epoch=log.leader_epoch,
-                replica_nodes=[node_id],
-                isr_nodes=[node_id],
+                leader_id=placed.leader,
+                leader_epoch=topic.partitions[index].leader_epoch,
+                replica_nodes=placed.replicas,
+                isr_nodes=placed.in_sync(live),
+                offline_replicas=[node_id for node_id in placed.replicas if node_id not in live],
             )
-            for index, log in enumerate(topic.partitions)
+            for index, placed in enumerate(state.cluster.placements(topic))
         ],
         topic_authorized_operations=operations,
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from kohort.broker.leaders import led_log
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.errors import KohortError
 from kohort.wire.messages.epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -29,12 +30,7 @@ def offset_for_leader_epoch(state: BrokerState, request: Request) -> Answer:
 
 def _end(state: BrokerState, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        log = state.topics.log(topic, asked.partition)
-        if log is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if 0 <= asked.current_leader_epoch != log.leader_epoch:
-            behind = asked.current_leader_epoch < log.leader_epoch
-            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
+        log = led_log(state, topic, asked.partition, current_leader_epoch=asked.current_leader_epoch)
     except KohortError as error:
         return EpochEndOffset(error_code=refusal_of(error).code, partition=asked.partition)
     epoch, end_offset = log.end_of_epoch(asked.leader_epoch)

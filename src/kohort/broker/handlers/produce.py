@@ -1,4 +1,4 @@
-"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, KIP-467, KIP-516 (ids from 13).
+"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, 467, 516 (ids from 13), 951.
 
 The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
 response, and any failure closes the connection (facts 6.3). One broker is its own whole ISR, so ``acks`` 1 and -1 wait
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
@@ -17,6 +18,8 @@ from kohort.log.topics import Topic
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,6 +32,7 @@ from kohort.wire.record_batch import parse_batch_header
 ADMIN_CLIENT: Final = "__admin_client"
 """The one client id that may write to internal topics."""
 FIRST_VERSION_WITH_ZSTD: Final = 7
+FIRST_VERSION_WITH_LEADERS: Final = 10
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 
@@ -44,20 +48,38 @@ def produce(state: BrokerState, request: Request) -> Answer:
             except KohortError as error:
                 refusal = refusal_of(error)
                 failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
-                partitions.append(
-                    PartitionProduceResponse(
-                        index=data.index,
-                        error_code=refusal.code,
-                        base_offset=-1,
-                        error_message=refusal.message or None,
-                    )
-                )
+                partitions.append(_refused(state, request, asked, data.index, refusal))
         responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
     if message.acks == 0:
         if failures:
             raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}")
         return Unanswered.NEVER
-    return ProduceResponse(responses=responses)
+    leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
+    return ProduceResponse(responses=responses, node_endpoints=_endpoints(state, leaders))
+
+
+def _refused(
+    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: ApiError
+) -> PartitionProduceResponse:
+    leader_id = leader_epoch = -1
+    if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
+        by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
+        topic = state.topics.by_id(asked.topic_id) if by_id else state.topics.get(asked.name)
+        leader_id, leader_epoch = leader_now(state, topic, index)
+    return PartitionProduceResponse(
+        index=index,
+        error_code=refusal.code,
+        base_offset=-1,
+        error_message=refusal.message or None,
+        current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
+    )
+
+
+def _endpoints(state: BrokerState, leaders: set[int]) -> list[NodeEndpoint]:
+    return [
+        NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
+        for node in endpoints_of(state, leaders)
+    ]
 
 
 def _append(
@@ -71,6 +93,7 @@ def _append(
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
     if topic.internal and request.client_id != ADMIN_CLIENT:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal")
+    check_leader(state, topic, data.index)
     batch = data.records
     if batch is None:
         raise ApiError(ErrorCode.INVALID_RECORD, "no batch; exactly one is expected")

@@ -1,8 +1,10 @@
-"""DescribeConfigs (32), IncrementalAlterConfigs (44).
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44).
 
 DescribeConfigs
 - 1: synonyms, and the source of each value instead of "is default".
 - 3: type and documentation of each option. 4: flexible.
+
+AlterConfigs: all options of a resource are replaced by those given. 2: flexible.
 
 IncrementalAlterConfigs
 - 0: set, delete, append, subtract, one operation for each option (KIP-339). 1: flexible.
@@ -87,6 +89,31 @@ class AlterConfigsResourceResponse(Message):
 
 class IncrementalAlterConfigsResponse(Message, api_key=44, versions="0-1", flexible="1+"):
     """IncrementalAlterConfigs: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+
+
+class ReplacingConfig(Message):
+    name: str = string()
+    value: str | None = string(nullable="0+")
+
+
+class ReplacingConfigsResource(Message):
+    resource_type: int = int8()
+    resource_name: str = string()
+    configs: list[ReplacingConfig] = array(ReplacingConfig)
+
+
+class AlterConfigsRequest(Message, api_key=33, versions="0-2", flexible="2+"):
+    """AlterConfigs: what a client asks."""
+
+    resources: list[ReplacingConfigsResource] = array(ReplacingConfigsResource)
+    validate_only: bool = boolean()
+
+
+class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
+    """AlterConfigs: what a broker answers."""
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -1,0 +1,208 @@
+"""The nodes of one process over one storage: who is up, who leads what, and what they tell each other.
+
+One catalogue of topics and one set of logs serve all nodes; a node appends to and reads from what it leads. Leadership
+is kept in a file, and every change of it begins a leader epoch in the log, so clients notice as they do with Kafka. A
+cluster of one leads everything and writes nothing.
+
+Nothing here reaches into another node: it is told through its inbox, and looks there before anything else it does. So
+a node that was replaced never decides again, and a new leader reads a log to which nothing more is added.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kohort.broker.cluster.news import LeadersMoved, News
+from kohort.broker.cluster.placement import NO_LEADER, Placement, elect, settled, spread
+from kohort.broker.cluster.placements_file import load_placements, save_placements
+from kohort.clock import Rng
+from kohort.config.broker import BrokerConfig
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.storage import Storage
+from kohort.log.topics import Topic, Topics
+from kohort.model import Node
+
+OWN_TOPICS_REPLICAS: Final = 3
+"""Replication factor of the brokers' own topics, where there are so many nodes."""
+
+
+class Cluster:
+    """Shared by its brokers; see ``Broker`` and ``aio.cluster_server`` for who makes it."""
+
+    def __init__(
+        self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[Node] = ()
+    ) -> None:
+        """Recover what ``storage`` holds. Every one of ``nodes`` is down until it is told to be up (``nodes_are_up``).
+
+        Without ``nodes`` it is the cluster of one broker, which is up at once.
+        """
+        self._storage = storage
+        self._config = config
+        self._rng = rng
+        self.topics = Topics(storage, config, rng, now_ms)
+        self.nodes: dict[int, Node] = {node.node_id: node for node in nodes}
+        self.live: set[int] = set()
+        self.wanted: set[int] = set(self.nodes)
+        """The nodes that shall be up; whoever runs them makes it so."""
+        self.is_alone = not nodes
+        self._only: int | None = None
+        self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
+        self._placements: dict[bytes, list[Placement]] = load_placements(storage, self.nodes) if nodes else {}
+
+    # ---------------------------------------------------------------- nodes
+
+    def add_only(self, node: Node) -> None:
+        """The one node of a cluster of one."""
+        assert self.is_alone, "a cluster of several is given its nodes at once"
+        self.nodes = {node.node_id: node}
+        self._only = node.node_id
+        self.live = self.wanted = {node.node_id}
+        self._inboxes = {node.node_id: deque()}
+
+    @property
+    def controller_id(self) -> int:
+        return min(self.live, default=NO_LEADER)
+
+    def inbox(self, node_id: int) -> deque[News]:
+        """What the node has not looked at yet."""
+        return self._inboxes[node_id]
+
+    def tell(self, news: News, *, but: int | None = None) -> None:
+        """Let the nodes that are up know."""
+        for node_id in self.live:
+            if node_id != but:
+                self._inboxes[node_id].append(news)
+
+    def tell_one(self, node_id: int, news: News) -> None:
+        if node_id in self.live:
+            self._inboxes[node_id].append(news)
+
+    def want(self, node_id: int, *, up: bool) -> None:
+        """Have a node started or stopped. Raises ApiError for one that is unknown, and for the last one that is up."""
+        if node_id not in self.nodes:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"there is no node {node_id}, only {sorted(self.nodes)}")
+        if up:
+            self.wanted.add(node_id)
+        elif self.wanted == {node_id}:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"node {node_id} is the last one; end the process instead")
+        else:
+            self.wanted.discard(node_id)
+            self.node_is_down(node_id)
+
+    def nodes_are_up(self, node_ids: Iterable[int]) -> None:
+        """These nodes serve from now on."""
+        for node_id in node_ids:
+            self._inboxes[node_id].clear()
+            self.live.add(node_id)
+        self._settle()
+
+    def node_is_down(self, node_id: int) -> None:
+        """The node serves no more: others lead what it led."""
+        self.live.discard(node_id)
+        self._inboxes[node_id].clear()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Complete and elect what the nodes that are up allow."""
+        if self.is_alone:
+            return
+        self._change(
+            (topic, index, settled(placement, self.live))
+            for topic in self.topics
+            for index, placement in enumerate(self.placements(topic))
+        )
+
+    # ---------------------------------------------------------------- partitions
+
+    def placements(self, topic: Topic) -> Sequence[Placement]:
+        """Where the partitions of a topic live; new ones are placed now."""
+        if self._only is not None:
+            return [Placement([self._only], self._only)] * len(topic.partitions)
+        known = self._placements.get(topic.topic_id, [])
+        if len(known) < len(topic.partitions):
+            self.place(topic, self._usual_replicas(topic))
+            known = self._placements[topic.topic_id]
+        return known
+
+    def placement(self, topic: Topic, index: int) -> Placement:
+        return self.placements(topic)[index]
+
+    def leader_of(self, topic: Topic, index: int) -> int:
+        """The node that leads, or NO_LEADER."""
+        if self._only is not None:
+            return self._only
+        return self.placements(topic)[index].leader
+
+    def _usual_replicas(self, topic: Topic) -> int:
+        wanted = OWN_TOPICS_REPLICAS if topic.internal else self._config.default_replication_factor
+        return min(wanted, len(self.nodes))
+
+    def check_replication(self, factor: int) -> int:
+        """The number of replicas that ``factor`` (-1: the default) means. Raises INVALID_REPLICATION_FACTOR."""
+        factor = min(self._config.default_replication_factor, len(self.nodes)) if factor == -1 else factor
+        if not 1 <= factor <= len(self.live):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {factor}, with {len(self.live)} nodes up"
+            )
+        return factor
+
+    def check_assignment(self, replicas: Sequence[int]) -> None:
+        """Raises ApiError INVALID_REPLICA_ASSIGNMENT for nodes that are not there, or stand twice."""
+        if not replicas or len(set(replicas)) < len(replicas) or any(node not in self.nodes for node in replicas):
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)}; the nodes are {sorted(self.nodes)}"
+            )
+
+    def place(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]] = ()) -> None:
+        """Place the partitions that have no place yet: as ``assignments`` say, or spread over the nodes that are up."""
+        if self.is_alone:
+            return
+        nodes = sorted(self.live) if len(self.live) >= factor else sorted(self.nodes)
+        first = self._rng.randrange(0, len(nodes))
+        made = list(self._placements.get(topic.topic_id, []))
+        for index in range(len(made), len(topic.partitions)):
+            replicas = list(assignments[index]) if index < len(assignments) else spread(nodes, first + index, factor)
+            placement = Placement(replicas)
+            placement.leader = elect(placement, self.live)
+            made.append(placement)
+        self._save({**self._placements, topic.topic_id: made})
+        self.tell(LeadersMoved(tuple((topic.topic_id, index) for index in range(len(made)))))
+
+    def change(self, topic: Topic, index: int, placement: Placement) -> None:
+        """Let a partition live there from now on, and see who leads it."""
+        if not self.is_alone:
+            self._change([(topic, index, placement)])
+
+    def _change(self, changes: Iterable[tuple[Topic, int, Placement]]) -> None:
+        """Write down what changes; where the leader does, begin an epoch and tell everyone."""
+        wanted = list(changes)
+        placements = {topic_id: list(held) for topic_id, held in self._placements.items()}
+        moved = []
+        for topic, index, placement in wanted:
+            made = replace(placement, leader=elect(placement, self.live))
+            if made.leader != placements[topic.topic_id][index].leader:
+                moved.append((topic, index))
+                if made.leader != NO_LEADER:
+                    topic.partitions[index].begin_leader_epoch()
+            placements[topic.topic_id][index] = made
+        self._save(placements)
+        if moved:
+            self.tell(LeadersMoved(tuple((topic.topic_id, index) for topic, index in moved)))
+
+    def _save(self, placements: dict[bytes, list[Placement]]) -> None:
+        """Only what is written is true; topics that were deleted are left out."""
+        kept = {topic_id: held for topic_id, held in placements.items() if self.topics.by_id(topic_id) is not None}
+        if kept == self._placements:
+            return
+        try:
+            save_placements(self._storage, kept)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._placements = kept
+
+    def close(self) -> list[str]:
+        """Flush and close the logs; returns what went wrong."""
+        return self.topics.close()

@@ -1,0 +1,63 @@
+"""``kohort-cluster.json``: where the partitions of each topic live; replaced as a whole with every change.
+
+A cluster of one node has no such file. Kafka keeps this in its metadata quorum; the format is ours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from kohort.broker.cluster.placement import NO_LEADER, Placement
+from kohort.errors import StorageError
+from kohort.log.storage import Storage
+from kohort.model import uuid_from_text, uuid_to_text
+
+CLUSTER_FILE: Final = "kohort-cluster.json"
+VERSION: Final = 1
+
+
+def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placement]]) -> None:
+    """Write them, and return when they are on the disk."""
+    topics = {
+        uuid_to_text(topic_id): [[p.replicas, p.leader, p.adding, p.removing] for p in partitions]
+        for topic_id, partitions in placements.items()
+    }
+    storage.replace(CLUSTER_FILE, json.dumps({"version": VERSION, "topics": topics}).encode())
+
+
+def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
+    """What is written, less the nodes that are no more. Raises StorageError if it cannot be read."""
+    data = storage.read(CLUSTER_FILE)
+    if data is None:
+        return {}
+    try:
+        content = json.loads(data)
+        return _parse(content, list(known))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageError(
+            f"{CLUSTER_FILE} cannot be read ({error!r}). Mend it, or remove it to have the partitions placed anew"
+        ) from error
+
+
+def _parse(content: Any, nodes: list[int]) -> dict[bytes, list[Placement]]:
+    if content["version"] != VERSION:
+        raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
+    return {
+        uuid_from_text(text): [_placement(entry, nodes) for entry in partitions]
+        for text, partitions in content["topics"].items()
+    }
+
+
+def _placement(entry: Any, nodes: list[int]) -> Placement:
+    replicas, leader, adding, removing = entry
+    kept = [int(node) for node in replicas if node in nodes]
+    if not kept:
+        return Placement([nodes[0]])  # the storage is shared: nothing is lost with the nodes that held it
+    return Placement(
+        kept,
+        leader if leader in nodes else NO_LEADER,
+        [int(node) for node in adding if node in nodes],
+        [int(node) for node in removing if node in nodes],
+    )

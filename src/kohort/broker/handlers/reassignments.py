@@ -1,0 +1,98 @@
+"""AlterPartitionReassignments (45), versions 0-1, and ListPartitionReassignments (46), version 0. KIP-455, KIP-860.
+
+All nodes share one storage, so a reassignment waits for nothing but that the nodes it adds are up: a dead node that is
+to go holds up nothing, and a pending one can always be cancelled (``replicas`` of null). As in Kafka a node
+that is down may be a target; the reassignment is pending until it is up.
+"""
+
+from __future__ import annotations
+
+from kohort.broker.cluster.placement import Placement, cancelled, reassigned
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+
+def alter_partition_reassignments(state: BrokerState, request: Request) -> Answer:
+    message: AlterPartitionReassignmentsRequest = request.message
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=message.allow_replication_factor_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=asked.name, partitions=[_alter(state, message, asked.name, p) for p in asked.partitions]
+            )
+            for asked in message.topics
+        ],
+    )
+
+
+def _alter(
+    state: BrokerState, message: AlterPartitionReassignmentsRequest, name: str, asked: ReassignablePartition
+) -> ReassignablePartitionResponse:
+    index = asked.partition_index
+    try:
+        topic = _topic(state, name, index)
+        now = state.cluster.placement(topic, index)
+        state.cluster.change(topic, index, _wanted(state, message, now, asked.replicas))
+    except KohortError as error:
+        refusal = refusal_of(error)
+        return ReassignablePartitionResponse(
+            partition_index=index, error_code=refusal.code, error_message=refusal.message or None
+        )
+    return ReassignablePartitionResponse(partition_index=index, error_message=None)
+
+
+def _wanted(
+    state: BrokerState, message: AlterPartitionReassignmentsRequest, now: Placement, target: list[int] | None
+) -> Placement:
+    if target is None:
+        return cancelled(now)
+    made = reassigned(now, target, state.cluster.nodes, state.cluster.live)
+    present = len([node for node in now.replicas if node not in now.adding])
+    if len(target) != present and not message.allow_replication_factor_change:
+        raise ApiError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"{len(target)} replicas in the place of {present}, which is not allowed",
+        )
+    return made
+
+
+def _topic(state: BrokerState, name: str, index: int) -> Topic:
+    topic = state.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
+    return topic
+
+
+def list_partition_reassignments(state: BrokerState, request: Request) -> Answer:
+    message: ListPartitionReassignmentsRequest = request.message
+    asked = None if message.topics is None else {t.name: frozenset(t.partition_indexes) for t in message.topics}
+    topics = []
+    for topic in state.topics:
+        pending = [
+            OngoingPartitionReassignment(
+                partition_index=index,
+                replicas=placed.replicas,
+                adding_replicas=placed.adding,
+                removing_replicas=placed.removing,
+            )
+            for index, placed in enumerate(state.cluster.placements(topic))
+            if placed.is_pending and (asked is None or index in asked.get(topic.name, ()))
+        ]
+        if pending:
+            topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))
+    return ListPartitionReassignmentsResponse(error_message=None, topics=topics)

@@ -1,0 +1,209 @@
+"""Several brokers without a network, over one storage: each a house of its own, and one clock for all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+
+from broker_house import Peer
+from group_member import RawMember
+
+from kohort.broker.broker import Broker
+from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.io import Close, Connected, Disconnected, Pause, Resume, Send, Tick
+from kohort.clock import ManualClock
+from kohort.config import BrokerConfig, parse_config
+from kohort.log.storage import MemoryStorage, Storage
+from kohort.model import Node
+from kohort.wire.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ElectLeadersTopic,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+
+APPEND, SUBTRACT = 2, 3
+OFFSETS = "__consumer_offsets"
+
+
+class NodeHouse:
+    """One node, and its peers."""
+
+    def __init__(self, town: ClusterHouse, node_id: int) -> None:
+        self.town = town
+        self.node_id = node_id
+        self.peers: dict[int, Peer] = {}
+        self.broker = town.make_broker(node_id)
+
+    @property
+    def now_ms(self) -> int:
+        return self.town.now_ms
+
+    def connect(self) -> Peer:
+        number = self.town.next_number()
+        peer = self.peers[number] = Peer(self, number)
+        self.give(Connected(number, "127.0.0.1"))
+        return peer
+
+    def give(self, event) -> None:
+        if self.town.houses.get(self.node_id) is not self:
+            return  # it was stopped; nobody listens any more
+        self.handle(event)
+        self.town.settle()
+
+    def handle(self, event) -> None:
+        for output in self.broker.handle(event, self.now_ms):
+            peer = self.peers.get(output.connection)
+            if peer is None:
+                continue
+            match output:
+                case Send(buffers=buffers):
+                    peer.received(list(buffers))
+                case Close(reason=reason):
+                    peer.closed = reason
+                case Pause():
+                    peer.paused = True
+                case Resume():
+                    peer.paused = False
+        self.broker.state.coordinator.check_invariants(self.now_ms)
+
+    def stop(self) -> None:
+        for number, peer in self.peers.items():
+            peer.closed = "the node was stopped"
+            self.broker.handle(Disconnected(number), self.now_ms)
+        self.broker.close(self.now_ms)
+
+
+def _is_due(wake_at_ms: int | None, now_ms: int) -> bool:
+    return wake_at_ms is not None and wake_at_ms <= now_ms
+
+
+class ClusterHouse:
+    """Nodes 1 to ``count``, all up."""
+
+    def __init__(self, count: int = 3, storage: Storage | None = None, **options: object) -> None:
+        given = {"offsets_topic_num_partitions": 6, "group_initial_rebalance_delay_ms": 0, **options}
+        self.config: BrokerConfig = parse_config(BrokerConfig, given)
+        self.storage = storage if storage is not None else MemoryStorage()
+        self.clock = ManualClock()
+        self.rng = random.Random(7)
+        self._last = 0
+        self._start(count)
+
+    def _start(self, count: int) -> None:
+        nodes = [Node(n, "127.0.0.1", 9090 + n) for n in range(1, count + 1)]
+        self.cluster = Cluster(self.config, self.storage, self.rng, self.now_ms, nodes)
+        self.cluster.nodes_are_up(self.cluster.nodes)
+        self.houses = {node.node_id: NodeHouse(self, node.node_id) for node in nodes}
+        self.settle()
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.now_ms()
+
+    def next_number(self) -> int:
+        self._last += 1
+        return self._last
+
+    def make_broker(self, node_id: int) -> Broker:
+        return Broker(self.config, self.storage, self.rng, self.now_ms, checked=True, member_of=(self.cluster, node_id))
+
+    def restart(self, count: int = 3, *, cleanly: bool = True) -> None:
+        """End the process, in order or not, and start it again on the same storage."""
+        if cleanly:
+            for house in self.houses.values():
+                house.stop()
+            assert self.cluster.close() == []
+        self._start(count)
+
+    def settle(self) -> None:
+        """Run what the nodes have to tell each other, and see that those are up that shall be."""
+        while True:
+            for node_id in [n for n in self.houses if n not in self.cluster.wanted]:
+                self.houses.pop(node_id).stop()
+            for node_id in sorted(self.cluster.wanted - set(self.houses)):
+                self.houses[node_id] = NodeHouse(self, node_id)
+                self.cluster.nodes_are_up([node_id])
+            busy = [h for h in self.houses.values() if _is_due(h.broker.wake_at_ms, self.now_ms)]
+            if not busy:
+                return
+            for house in busy:
+                house.handle(Tick())
+
+    def advance(self, delta_ms: int) -> None:
+        end_ms = self.now_ms + delta_ms
+        while True:
+            wake_at_ms = min((h.broker.wake_at_ms for h in self.houses.values() if h.broker.wake_at_ms), default=None)
+            if wake_at_ms is None or wake_at_ms > end_ms:
+                break
+            self.clock.advance(max(wake_at_ms - self.now_ms, 0))
+            for house in list(self.houses.values()):
+                house.handle(Tick())
+            self.settle()
+        self.clock.advance(end_ms - self.now_ms)
+
+    # ------------------------------------------------------------ what tests often do
+
+    def peer(self, node_id: int | None = None) -> Peer:
+        """A new connection to a node, or to any."""
+        return self.houses[min(self.houses) if node_id is None else node_id].connect()
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        answer = self.peer().ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+        return answer.topics[0].partitions[partition].leader_id
+
+    def coordinator(self, group: str) -> int:
+        return self.peer().ask(FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0].node_id
+
+    def coordinator_partition(self, group: str) -> int:
+        return next(iter(self.houses.values())).broker.state.coordinator.partition_of(group)
+
+    def alter_stopped(self, operation: int, node_id: int) -> int:
+        """Stop (APPEND) or start (SUBTRACT) a node by an admin call to another; the error code."""
+        change = AlterableConfig(name="kohort.stopped.nodes", config_operation=operation, value=str(node_id))
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[change])
+        answer = self.peer().ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+        return answer.responses[0].error_code
+
+    def stop_node(self, node_id: int) -> None:
+        assert self.alter_stopped(APPEND, node_id) == 0
+
+    def start_node(self, node_id: int) -> None:
+        assert self.alter_stopped(SUBTRACT, node_id) == 0
+
+    def reassign(self, topic: str, partition: int, replicas: Iterable[int] | None) -> int:
+        asked = ReassignablePartition(partition_index=partition, replicas=None if replicas is None else list(replicas))
+        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=[asked])])
+        return self.peer().ask(request, 1).responses[0].partitions[0].error_code
+
+    def elect(self, topic: str, partition: int, kind: int = 0) -> int:
+        request = ElectLeadersRequest(
+            election_type=kind, topic_partitions=[ElectLeadersTopic(topic=topic, partitions=[partition])]
+        )
+        return self.peer().ask(request, 2).replica_election_results[0].partition_result[0].error_code
+
+    def move(self, topic: str, partition: int, node_id: int) -> None:
+        """Let a node that is up lead a partition."""
+        now = self.cluster.placement(self.cluster.topics.get(topic), partition).replicas
+        assert self.reassign(topic, partition, [node_id, *(n for n in now if n != node_id)]) == 0
+        assert self.elect(topic, partition) in {0, 84}
+        assert self.leader(topic, partition) == node_id
+
+    def move_coordinator(self, group: str, node_id: int) -> None:
+        self.move(OFFSETS, self.coordinator_partition(group), node_id)
+
+    def member(self, group: str, topics: list[str]) -> RawMember:
+        """A member that is connected to the group's coordinator."""
+        return RawMember(self.peer(self.coordinator(group)), group, topics)
+
+    def follow(self, member: RawMember) -> None:
+        """Connect a member to whoever coordinates its group now."""
+        member.wire = self.peer(self.coordinator(member.group))

@@ -1,0 +1,101 @@
+"""Options of topics, changed one by one or as a whole."""
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    ReplacingConfig,
+    ReplacingConfigsResource,
+)
+
+TOPIC, BROKER, GROUP = 2, 4, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def topic(house, peer):
+    peer.create("orders", retention_ms="1000")
+    return house.broker.state.topics.get("orders")
+
+
+def change(peer, *changes, name="orders", kind=TOPIC, validate_only=False, times=1):
+    configs = [AlterableConfig(name=n, config_operation=op, value=v) for n, op, v in changes]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource] * times, validate_only=validate_only)
+    answers = [peer.ask(request, version).responses[0] for version in (0, 1)]
+    assert answers[0] == answers[1]
+    return ErrorCode(answers[0].error_code)
+
+
+def replace(peer, name="orders", **configs):
+    resource = ReplacingConfigsResource(
+        resource_type=TOPIC,
+        resource_name=name,
+        configs=[ReplacingConfig(name=n.replace("_", "."), value=v) for n, v in configs.items()],
+    )
+    answers = [peer.ask(AlterConfigsRequest(resources=[resource]), version).responses[0] for version in range(3)]
+    return ErrorCode(answers[-1].error_code)
+
+
+def test_what_is_named_changes_and_the_rest_stays(peer, topic):
+    assert change(peer, ("segment.bytes", SET, "4096"), ("max.message.bytes", SET, "99")) == 0
+    assert topic.overrides == {"retention.ms": "1000", "segment.bytes": "4096", "max.message.bytes": "99"}
+    assert topic.partitions[0].config.segment_bytes == 4096
+
+    assert change(peer, ("retention.ms", DELETE, None)) == 0
+
+    assert topic.config.retention_ms == 604_800_000
+
+
+def test_lists_are_added_to_and_taken_from(peer, topic):
+    assert change(peer, ("cleanup.policy", APPEND, "compact")) == 0
+    assert topic.config.cleanup_policy == ["delete", "compact"]
+    assert change(peer, ("cleanup.policy", SUBTRACT, "delete")) == 0
+    assert topic.config.cleanup_policy == ["compact"]
+    assert change(peer, ("retention.ms", APPEND, "5")) == ErrorCode.INVALID_CONFIG
+
+
+def test_replacing_forgets_what_is_not_named(peer, topic):
+    assert replace(peer, segment_bytes="4096") == 0
+
+    assert topic.overrides == {"segment.bytes": "4096"}
+
+
+def test_a_change_outlives_a_restart(peer, house, topic):
+    change(peer, ("segment.bytes", SET, "4096"))
+
+    house.restart()
+
+    assert house.broker.state.topics.get("orders").config.segment_bytes == 4096
+
+
+def test_validation_alone_changes_nothing(peer, topic):
+    assert change(peer, ("segment.bytes", SET, "4096"), validate_only=True) == 0
+    assert change(peer, ("segment.bytes", SET, "few"), validate_only=True) == ErrorCode.INVALID_CONFIG
+
+    assert topic.overrides == {"retention.ms": "1000"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "where", "code"),
+    [
+        ([("segment.bites", SET, "1")], {}, ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SET, "1")], {}, ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SET, None)], {}, ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SET, "4096"), ("segment.bytes", DELETE, None)], {}, ErrorCode.INVALID_REQUEST),
+        ([("segment.bytes", SET, "4096")], {"times": 2}, ErrorCode.INVALID_REQUEST),
+        ([("cleanup.policy", 9, "compact")], {}, ErrorCode.INVALID_REQUEST),
+        ([("segment.bytes", SET, "4096")], {"name": "nope"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ([("num.partitions", SET, "4")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([("num.partitions", SET, "4")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_CONFIG),
+        ([("kohort.stopped.nodes", APPEND, "1")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_CONFIG),
+        ([("a", SET, "4")], {"kind": 8}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_is_refused_and_changes_nothing(peer, topic, changes, where, code):
+    assert change(peer, *changes, **where) == code
+    assert topic.overrides == {"retention.ms": "1000"}

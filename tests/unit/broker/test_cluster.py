@@ -1,0 +1,211 @@
+"""Three nodes over one storage: who leads what, what others are told, and what becomes of it when a node stops."""
+
+import pytest
+from broker_house import fetch_request, produce_request, values_of
+from cluster_house import ClusterHouse
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.epochs import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+
+
+@pytest.fixture
+def town():
+    return ClusterHouse()
+
+
+def create(town, topic, partitions=1, replicas=-1, assignments=()):
+    by_hand = [CreatableReplicaAssignment(partition_index=i, broker_ids=list(a)) for i, a in enumerate(assignments)]
+    asked = CreatableTopic(
+        name=topic,
+        num_partitions=-1 if by_hand else partitions,
+        replication_factor=-1 if by_hand else replicas,
+        assignments=by_hand,
+    )
+    return town.peer().ask(CreateTopicsRequest(topics=[asked]), 7).topics[0]
+
+
+def describe(town, topic):
+    answer = town.peer().ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+    return answer.topics[0].partitions
+
+
+def batch(*values):
+    return build_batch([NewRecord(None, value, (), 5) for value in values])
+
+
+def test_partitions_are_led_in_turn_and_every_node_says_the_same(town):
+    create(town, "orders", partitions=6, replicas=3)
+
+    answers = [town.peer(n).ask(MetadataRequest(topics=None), 12) for n in (1, 2, 3)]
+
+    leaders = [p.leader_id for p in answers[0].topics[0].partitions]
+    assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
+    assert leaders[:3] == leaders[3:]
+    assert answers[1] == answers[2] == answers[0]
+    assert [(b.node_id, b.port) for b in answers[0].brokers] == [(1, 9091), (2, 9092), (3, 9093)]
+    assert answers[0].controller_id == 1
+    for partition in answers[0].topics[0].partitions:
+        assert partition.replica_nodes[0] == partition.leader_id
+        assert sorted(partition.isr_nodes) == [1, 2, 3]
+
+
+def test_replication_is_bounded_by_the_nodes_that_are_up(town):
+    assert create(town, "a", replicas=4).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert create(town, "b", replicas=2).replication_factor == 2
+    assert create(town, "c", assignments=[[3, 1], [2, 3]]).error_code == 0
+    assert [p.leader_id for p in describe(town, "c")] == [3, 2]
+    assert create(town, "d", assignments=[[3, 9]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert create(town, "e", assignments=[[3], [1, 2]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    asked = CreatePartitionsTopic(name="c", count=3, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])])
+    assert town.peer().ask(CreatePartitionsRequest(topics=[asked]), 3).results[0].error_code == 0
+    assert [p.replica_nodes for p in describe(town, "c")] == [[3, 1], [2, 3], [1, 2]]
+
+
+def test_who_does_not_lead_says_who_does(town):
+    create(town, "orders", assignments=[[2]])
+    stranger, topic_id = town.peer(1), town.cluster.topics.get("orders").topic_id
+
+    produced = stranger.ask(produce_request("orders", batch(b"v")), 10)
+    fetched = stranger.ask(fetch_request("orders", topic_id=topic_id), 16)
+
+    refused = produced.responses[0].partition_responses[0]
+    assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (refused.current_leader.leader_id, refused.current_leader.leader_epoch) == (2, 0)
+    assert [(n.node_id, n.host, n.port) for n in produced.node_endpoints] == [(2, "127.0.0.1", 9092)]
+    data = fetched.responses[0].partitions[0]
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (2, 0)
+    assert [(n.node_id, n.port) for n in fetched.node_endpoints] == [(2, 9092)]
+    assert stranger.ask(produce_request("orders", batch(b"v")), 9).responses[0].partition_responses[0].error_code == 6
+    listed = stranger.ask(
+        ListOffsetsRequest(topics=[ListOffsetsTopic(name="orders", partitions=[ListOffsetsPartition(timestamp=-1)])]), 6
+    )
+    assert listed.topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    epochs = OffsetForLeaderEpochRequest(
+        topics=[OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(leader_epoch=0)])]
+    )
+    assert stranger.ask(epochs, 4).topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_the_log_goes_on_under_the_next_leader_in_a_later_epoch(town):
+    create(town, "orders", assignments=[[1, 2]])
+    assert town.peer(1).produce("orders", b"one").base_offset == 0
+
+    town.move("orders", 0, 2)
+
+    assert town.peer(1).produce("orders", b"lost").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert town.peer(2).produce("orders", b"two").base_offset == 1
+    read = town.peer(2).fetch("orders", 0).responses[0].partitions[0]
+    assert values_of(b"".join(map(bytes, [read.records]))) == [b"one", b"two"]
+    assert town.cluster.topics.log("orders", 0).epochs.entries == [(0, 0), (1, 1)]
+    assert describe(town, "orders")[0].leader_epoch == 1
+
+
+def test_a_reader_that_waits_is_sent_on_when_its_partition_moves(town):
+    create(town, "orders", assignments=[[1, 2]])
+    reader = town.peer(1)
+    reader.send(fetch_request("orders", 0, max_wait_ms=60_000), 12)
+    assert reader.take() is None
+
+    town.move("orders", 0, 2)
+
+    data = reader.take().responses[0].partitions[0]
+    assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert data.current_leader.leader_id == 2
+
+
+def test_when_a_node_stops_the_next_replica_leads_and_it_stays_out_of_sync_until_it_is_back(town):
+    create(town, "orders", assignments=[[3, 1]])
+    create(town, "alone", assignments=[[3]])
+    town.peer(3).produce("orders", b"one")
+    there = town.peer(3)
+
+    town.stop_node(3)
+
+    assert there.closed == "the node was stopped"
+    (orders,), (alone,) = describe(town, "orders"), describe(town, "alone")
+    assert (orders.leader_id, orders.isr_nodes, orders.offline_replicas) == (1, [1], [3])
+    assert (alone.error_code, alone.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert alone.offline_replicas == [3]
+    assert town.peer(1).produce("orders", b"two").base_offset == 1
+    answer = town.peer().ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
+    assert [(b.broker_id, b.is_fenced) for b in answer.brokers] == [(1, False), (2, False), (3, True)]
+    assert len(town.peer().ask(DescribeClusterRequest(), 2).brokers) == 2
+
+    town.start_node(3)
+
+    assert [p.leader_id for p in describe(town, "alone")] == [3]
+    assert describe(town, "orders")[0].leader_id == 1
+    assert town.elect("orders", 0) == 0
+    assert describe(town, "orders")[0].leader_id == 3
+    assert town.elect("orders", 0) == ErrorCode.ELECTION_NOT_NEEDED
+    assert town.peer(3).produce("orders", b"three").base_offset == 2
+
+
+def test_one_node_has_to_be_up(town):
+    town.stop_node(1)
+    town.stop_node(3)
+
+    assert town.alter_stopped(2, 2) == ErrorCode.INVALID_CONFIG
+    assert town.alter_stopped(2, 7) == ErrorCode.INVALID_CONFIG
+
+    resource = DescribeConfigsResource(resource_type=4, resource_name="", configuration_keys=None)
+    (setting,) = town.peer(2).ask(DescribeConfigsRequest(resources=[resource]), 4).results[0].configs
+    assert (setting.name, setting.value, setting.read_only) == ("kohort.stopped.nodes", "1,3", False)
+    town.start_node(3)
+    assert sorted(town.houses) == [2, 3]
+
+
+def test_elections_say_why_they_do_not_happen(town):
+    create(town, "orders", assignments=[[3]])
+    create(town, "pair", assignments=[[3, 2]])
+    town.stop_node(3)
+
+    assert town.elect("pair", 0) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert town.elect("orders", 0, 1) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert town.elect("pair", 0, 1) == ErrorCode.ELECTION_NOT_NEEDED
+    assert town.elect("nope", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_placement_and_epochs_outlive_the_process(town):
+    create(town, "orders", assignments=[[1, 2], [3, 2]])
+    town.peer(1).produce("orders", b"one")
+    town.move("orders", 0, 2)
+
+    for cleanly in (True, False):
+        town.restart(cleanly=cleanly)
+
+        assert [p.leader_id for p in describe(town, "orders")] == [2, 3]
+        assert [p.replica_nodes for p in describe(town, "orders")] == [[2, 1], [3, 2]]
+        assert describe(town, "orders")[0].leader_epoch >= 1
+
+    town.restart(1)
+    assert [p.leader_id for p in describe(town, "orders")] == [1, 1]
+
+
+def test_a_topic_that_is_deleted_is_gone_for_the_readers_of_every_node(town):
+    create(town, "orders", assignments=[[2]])
+    reader = town.peer(2)
+    reader.send(fetch_request("orders", 0, max_wait_ms=60_000), 12)
+
+    town.peer(1).ask(DeleteTopicsRequest(topic_names=["orders"]), 5)
+
+    assert reader.take().responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

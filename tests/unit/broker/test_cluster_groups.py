@@ -1,0 +1,207 @@
+"""Groups whose coordinator moves: nothing is lost, nothing is rebalanced, and whoever waits is sent to the next one."""
+
+import pytest
+from cluster_house import OFFSETS, ClusterHouse
+from group_member import committed
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_admin import ListGroupsRequest
+from kohort.wire.messages.topics import DeleteTopicsRequest
+
+
+@pytest.fixture
+def town():
+    town = ClusterHouse()
+    town.peer().create("orders", 2)
+    return town
+
+
+def other(node_id):
+    return node_id % 3 + 1
+
+
+def stable_pair(town, group="crew"):
+    one, two = town.member(group, ["orders"]), town.member(group, ["orders"])
+    one.join()
+    two.start_join()
+    one.start_join()
+    one.end_join()
+    two.end_join()
+    leader, follower = (one, two) if one.leader else (two, one)
+    plan = {leader.member_id: {"orders": [0]}, follower.member_id: {"orders": [1]}}
+    assert leader.sync(plan).error_code == 0
+    assert follower.sync().error_code == 0
+    return leader, follower
+
+
+def test_the_leader_of_the_groups_partition_coordinates_it(town):
+    group = "crew"
+    node = town.coordinator(group)
+    partition = town.coordinator_partition(group)
+
+    assert node == town.leader(OFFSETS, partition)
+    member = town.member(group, ["orders"])
+    member.wire = town.peer(other(node))
+    answer = member.wire.ask(member.join_request(), 9)
+    assert answer.error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_stable_group_survives_a_move_without_a_rebalance(town):
+    leader, follower = stable_pair(town)
+    assert leader.commit("orders", 0, 41) == 0
+    old = town.coordinator("crew")
+
+    town.move_coordinator("crew", other(old))
+
+    assert leader.heartbeat() == ErrorCode.NOT_COORDINATOR
+    for member in (leader, follower):
+        town.follow(member)
+        assert member.heartbeat() == 0
+    assert leader.commit("orders", 0, 42) == 0
+    assert committed(leader.wire, "crew", "orders", [0, 1]) == {0: 42, 1: -1}
+    assert leader.generation == 2
+    for _ in range(10):
+        town.advance(3000)
+        assert (leader.heartbeat(), follower.heartbeat()) == (0, 0)
+
+
+def test_members_that_wait_in_a_join_are_sent_to_the_next_coordinator(town):
+    leader, follower = stable_pair(town)
+    late = town.member("crew", ["orders"])
+    late.start_join()
+    assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    old = town.coordinator("crew")
+
+    town.move_coordinator("crew", other(old))
+
+    assert late.wire.take().error_code == ErrorCode.NOT_COORDINATOR
+    town.follow(late)
+    late.member_id = ""
+    late.start_join()
+    for member in (leader, follower):
+        town.follow(member)
+        assert member.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+        member.start_join()
+    for member in (leader, follower, late):
+        member.end_join()
+    assert {leader.generation, follower.generation, late.generation} == {3}
+
+
+def test_a_move_there_and_back_before_anyone_looked_reads_the_log_again(town):
+    leader, _ = stable_pair(town)
+    old = town.coordinator("crew")
+    partition = town.coordinator_partition("crew")
+    topic = town.cluster.topics.get(OFFSETS)
+    before = town.cluster.placement(topic, partition)
+
+    town.cluster.change(topic, partition, type(before)([other(old)]))
+    town.cluster.change(topic, partition, before)
+    town.settle()
+
+    assert town.coordinator("crew") == old
+    assert leader.heartbeat() == 0
+    assert topic.partitions[partition].leader_epoch == 2
+
+
+def test_a_coordinator_that_stops_hands_its_groups_on(town):
+    leader, follower = stable_pair(town)
+    assert follower.commit("orders", 1, 7) == 0
+
+    town.stop_node(town.coordinator("crew"))
+
+    for member in (leader, follower):
+        town.follow(member)
+        assert member.heartbeat() == 0
+    assert committed(leader.wire, "crew", "orders", [1]) == {1: 7}
+
+
+def test_a_group_whose_members_die_during_the_move_is_emptied_by_the_next_coordinator(town):
+    stable_pair(town)
+
+    town.move_coordinator("crew", other(town.coordinator("crew")))
+    town.advance(11_000)
+
+    answer = town.peer(town.coordinator("crew")).ask(ListGroupsRequest(), 4)
+    assert [(g.group_id, g.group_state) for g in answer.groups] == [("crew", "Empty")]
+
+
+def test_without_a_node_that_could_coordinate_clients_are_told_to_wait(town):
+    town.coordinator("crew")
+    partition = town.coordinator_partition("crew")
+    assert town.reassign(OFFSETS, partition, [3]) == 0
+    town.stop_node(3)
+
+    from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+
+    (found,) = town.peer().ask(FindCoordinatorRequest(coordinator_keys=["crew"]), 4).coordinators
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    town.start_node(3)
+    assert town.coordinator("crew") == 3
+
+
+def test_a_large_partition_is_loaded_between_other_events_and_says_so(town):
+    leader, _ = stable_pair(town)
+    for n in range(2100):
+        assert leader.commit("orders", 0, n) == 0
+    old = town.coordinator("crew")
+    new, partition = other(old), town.coordinator_partition("crew")
+    topic = town.cluster.topics.get(OFFSETS)
+    waiting = town.peer(new)
+    placed = town.cluster.placement(topic, partition)
+
+    town.cluster.change(topic, partition, type(placed)([new]))
+    house = town.houses[new]
+    member = leader
+    member.wire = waiting
+    waiting.house = _Unsettled(house)
+
+    assert member.commit("orders", 0, 5000) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert member.heartbeat() == 0
+    assert house.broker.wake_at_ms == 0
+    town.settle()
+    waiting.house = house
+    assert committed(waiting, "crew", "orders", [0]) == {0: 2099}
+    assert member.commit("orders", 0, 5000) == 0
+
+
+class _Unsettled:
+    """A house that handles one event and runs nothing else."""
+
+    def __init__(self, house):
+        self.house = house
+
+    def give(self, event):
+        self.house.handle(event)
+
+    @property
+    def now_ms(self):
+        return self.house.now_ms
+
+
+def test_offsets_of_a_deleted_topic_go_wherever_their_group_is_coordinated(town):
+    groups = [f"crew-{n}" for n in range(8)]
+    for group in groups:
+        member = town.member(group, ["orders"])
+        assert member.commit("orders", 0, 5, generation=-1) == 0
+    assert len({town.coordinator(group) for group in groups}) > 1
+
+    town.peer(2).ask(DeleteTopicsRequest(topic_names=["orders"]), 5)
+
+    for group in groups:
+        assert committed(town.peer(town.coordinator(group)), group, "orders", [0]) == {0: -1}
+
+
+def test_the_journal_is_written_by_every_node_and_read_from_its_leader(town):
+    from broker_house import fetch_request
+
+    for n in range(6):
+        stable_pair(town, f"crew-{n}")
+    reader = town.peer(town.leader("__kohort_journal"))
+    end = town.cluster.topics.log("__kohort_journal", 0).log_end_offset
+    reader.send(fetch_request("__kohort_journal", end, max_wait_ms=60_000), 12)
+    assert reader.take() is None
+
+    away = next(g for g in (f"x{n}" for n in range(50)) if town.coordinator(g) != town.leader("__kohort_journal"))
+    town.member(away, ["orders"]).join()
+
+    assert reader.take().responses[0].partitions[0].records
