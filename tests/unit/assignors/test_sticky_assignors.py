@@ -126,7 +126,7 @@ def test_who_may_keep_one_more_is_decided_by_the_order_of_java_s_hash_map():
 
 def test_with_different_subscriptions_balance_goes_before_racks():
     near, far = frozenset({"r1"}), frozenset({"r2"})
-    racks = {tp: near for tp in tps("a-0 a-1 a-2 b-0")} | {tp: far for tp in tps("a-3")}
+    racks = dict.fromkeys(tps("a-0 a-1 a-2 b-0"), near) | dict.fromkeys(tps("a-3"), far)
     members = [Member("x", ("a", "b"), rack="r1"), Member("y", ("a",), rack="r2")]
 
     found = sticky.assign(Topics({"a": 4, "b": 1}, racks), members)
