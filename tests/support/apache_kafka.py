@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+OPTIONS = {"group_min_session_timeout_ms": "500", "group_max_size": "5"}
+"""Short sessions and small groups, so that their bounds can be met."""
 TOOL = Path(__file__).parents[2] / "tools" / "kafka" / "run.py"
 
 
@@ -36,5 +38,5 @@ def apache_kafka() -> Iterator[str]:
     if "KAFKA_BOOTSTRAP" in os.environ:
         yield os.environ["KAFKA_BOOTSTRAP"]
         return
-    with kafka_tool().Kafka() as running:
+    with kafka_tool().Kafka(**OPTIONS) as running:
         yield running.bootstrap

@@ -39,7 +39,7 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.schema import Message
 
 BROKER = 4
-DEADLINE_S = 10.0
+DEADLINE_S = 20.0
 Protocols = Sequence[tuple[str, bytes]]
 Plan = Mapping[str, bytes]
 

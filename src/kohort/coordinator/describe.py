@@ -58,7 +58,7 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
 def list_groups(groups: Iterable[ClassicGroup], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
     """Those whose state and type are among the ones asked for; no filter lets all through."""
     wanted = {s.strip().lower() for s in states}
-    if types and CLASSIC not in {t.strip().lower() for t in types}:
+    if types and CLASSIC not in {t.lower() for t in types}:
         return []
     return [
         ListedGroup(

@@ -142,7 +142,8 @@ def check_acknowledged(groups: Groups, reply: Reply) -> None:
 
 def _check_commit_acknowledged(groups: Groups, asked: OffsetCommitRequest, response: OffsetCommitResponse) -> None:
     offsets = groups.offsets.get(asked.group_id)
-    for topic, answered in zip(asked.topics, response.topics, strict=True):
+    with_partitions = [topic for topic in asked.topics if topic.partitions]
+    for topic, answered in zip(with_partitions, response.topics, strict=True):
         if not topic.name:
             continue  # by topic id: the name is not in the request
         for p, result in zip(topic.partitions, answered.partitions, strict=True):

@@ -125,6 +125,7 @@ class TestListGroups:
             (["nonsense"], [], set()),
             ([], ["CLASSIC"], {"stable", "simple", "empty"}),
             ([], ["consumer"], set()),
+            ([], [" classic"], set()),
             ([], ["nonsense", "classic"], {"stable", "simple", "empty"}),
             (["stable"], ["classic"], {"stable"}),
         ],

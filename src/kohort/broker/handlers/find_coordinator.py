@@ -35,7 +35,7 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
     only = answers[0]
     return FindCoordinatorResponse(
         error_code=only.error_code,
-        error_message=only.error_message,
+        error_message=only.error_message or "NONE",
         node_id=only.node_id,
         host=only.host,
         port=only.port,

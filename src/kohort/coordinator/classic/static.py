@@ -24,7 +24,7 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.journal import StaticReplaced, Trigger
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.coordinator.records import GroupWritten
-from kohort.coordinator.refusals import refusal
+from kohort.coordinator.refusals import join_refusal, refusal
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
 
@@ -69,10 +69,11 @@ def replace_static_member(
 
 
 def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
-    for asked in (group.round.take_join(member), member.sync):
-        if asked is not None:
-            out.replies.append(refusal(asked, ErrorCode.FENCED_INSTANCE_ID))
-    member.sync = None
+    joining, syncing, member.sync = group.round.take_join(member), member.sync, None
+    if joining is not None:
+        out.replies.append(join_refusal(joining, ErrorCode.FENCED_INSTANCE_ID, member.member_id))
+    if syncing is not None:
+        out.replies.append(refusal(syncing, ErrorCode.FENCED_INSTANCE_ID))
 
 
 def _go_on(

@@ -1,6 +1,6 @@
 """OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10); facts 2.12.
 
-Deviation from Kafka: the answer keeps the request's order of topics.
+Deviation from Kafka: the answer keeps the request's order of topics. A topic without partitions is not in it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def decide_commit(
         group_code = error.code
         if group is not None:
             note_fenced(group, request, error, ctx, out)
-    topics = [_commit_topic(topic, group_code, request, message, ctx, out) for topic in message.topics]
+    topics = [_commit_topic(t, group_code, request, message, ctx, out) for t in message.topics if t.partitions]
     if member is not None and group_code is ErrorCode.NONE:
         member.saw(request.connection, ctx.now_ms)
         member.renew_session(ctx.now_ms)

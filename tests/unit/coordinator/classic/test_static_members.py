@@ -129,7 +129,8 @@ class TestAReturnWhileTheGroupRebalances:
         old = stage.join(b, instance_id="ib", protocols=(*RANGE, ("s", b"")))
 
         new = stage.join(instance_id="ib")
-        assert stage.answer(old).error_code == ErrorCode.FENCED_INSTANCE_ID
+        fenced = stage.answer(old)
+        assert (fenced.error_code, fenced.member_id) == (ErrorCode.FENCED_INSTANCE_ID, b)
         stage.join(a, instance_id="ia")
 
         assert stage.answer(new).generation_id == generation + 1

@@ -99,6 +99,14 @@ class TestASessionIsRenewed:
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_a_topic_without_partitions_is_not_answered(stage):
+    topics = [OffsetCommitRequestTopic(name="t"), OffsetCommitRequestTopic(name="gone")]
+    ticket = stage.ask(OffsetCommitRequest(group_id=GROUP, topics=topics), 8)
+
+    assert stage.answer(ticket).topics == []
+    assert stage.records() == []
+
+
 class TestWhatIsStored:
     def test_is_one_record_per_partition_in_one_write(self, stage):
         (a,), generation = stage.stable(1)

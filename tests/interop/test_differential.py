@@ -1,0 +1,39 @@
+"""Scripts of raw requests, at every version, played to our broker and to Apache Kafka: no answer differs unlisted.
+
+``KOHORT_LEVELS=0,3`` plays some levels only. What may differ stands in tests/support/differences.py.
+"""
+
+from __future__ import annotations
+
+import os
+
+import differential_groups
+import pytest
+from differential import LEVELS, compare, play
+
+import kohort
+
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+SCRIPTS = {script.__name__: script for script in differential_groups.SCRIPTS}
+CHOSEN = [int(n) for n in os.environ.get("KOHORT_LEVELS", "").split(",") if n] or list(LEVELS)
+
+
+@pytest.fixture(scope="module")
+def ours_alike():
+    """Our broker, set up as the Apache Kafka of the tests is."""
+    options = {"group.min.session.timeout.ms": 500, "group.max.size": 5, "offsets.topic.num.partitions": 5}
+    with kohort.Broker(options) as broker:
+        yield broker.bootstrap
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_kohort_answers_as_apache_kafka_does(script, ours_alike, apache):
+    played: list[int] = []
+    for level in CHOSEN:
+        ours = play(SCRIPTS[script], ours_alike, level)
+        versions = [entry.version for entry in ours]
+        if versions and versions == played:
+            break  # every API is at its highest version by now
+        played = versions
+        differences = compare(ours, play(SCRIPTS[script], apache, level))
+        assert differences == [], f"level {level}:\n" + "\n".join(map(str, differences))
