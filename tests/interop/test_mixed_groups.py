@@ -1,0 +1,90 @@
+"""One group of members of different clients that come and go: nothing is lost, nothing has two owners at one time."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+
+import pytest
+from client_programs import program
+from member_process import PYTHON_CLIENTS, Member, end_all, eventually, share_everything, twice_owned
+
+from kohort import Admin, Producer, TopicPartition
+
+pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.slow, pytest.mark.timeout(600)]
+PARTITIONS = 12
+EAGER = ["kohort", "confluent", "kafka-python", "java-newest", "aiokafka", "kohort"]
+COOPERATIVE = ["kohort", "java-newest", "confluent", "kafka-python", "go-franz", "kohort"]
+
+
+class Stream:
+    """Records that keep coming, to all partitions, until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.sent = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(bootstrap, topic))
+        self._thread.start()
+
+    def _run(self, bootstrap: str, topic: str) -> None:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            while not self._ended.wait(0.02):
+                producer.send(topic, b"%d" % self.sent, partition=self.sent % PARTITIONS)
+                self.sent += 1
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def command(client: str) -> tuple[str, ...]:
+    return PYTHON_CLIENTS.get(client) or program(client)
+
+
+@pytest.mark.parametrize(("strategy", "clients"), [("range", EAGER), ("cooperative-sticky", COOPERATIVE)])
+def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(ours, strategy, clients):
+    topic = f"mixed-{uuid.uuid4().hex[:8]}"
+    members, gone = [], []
+
+    def settled() -> None:
+        eventually(f"{len(members)} members own everything", lambda: share_everything(members, PARTITIONS))
+
+    with Admin(bootstrap_servers=ours) as admin:
+        admin.create_topics({topic: PARTITIONS})
+        stream = Stream(ours, topic)
+        try:
+            for client in clients:
+                members.append(Member(command(client), ours, topic, topic, strategy=strategy))
+                eventually("the new member has something", lambda: members[-1].owns)
+                settled()
+            described = admin.describe_groups([topic])[topic]
+            assert (described.state, described.assignor) == ("Stable", strategy)
+
+            # The leader leaves, one is killed, another of ours comes, the next leaves.
+            gone.append(members.pop(0))
+            gone[-1].close()
+            settled()
+            gone.append(members.pop(1))
+            gone[-1].kill()
+            settled()
+            members.append(Member(command("kohort"), ours, topic, topic, strategy=strategy))
+            eventually("the new member has something", lambda: members[-1].owns)
+            settled()
+            gone.append(members.pop(0))
+            gone[-1].close()
+            settled()
+
+            stream.stop()
+            ends = {TopicPartition(topic, p): len(range(p, stream.sent, PARTITIONS)) for p in range(PARTITIONS)}
+            wanted = {(tp.partition, offset) for tp, end in ends.items() for offset in range(end)}
+            everybody = [*members, *gone]
+            eventually("everything is read", lambda: wanted <= set().union(*(m.read for m in everybody)))
+            for member in members:
+                member.close()
+                assert member.left, member.errors
+            eventually("the group is empty", lambda: admin.describe_groups([topic])[topic].state == "Empty")
+            assert {tp: at.offset for tp, at in admin.list_group_offsets(topic).items()} == ends
+            assert twice_owned(everybody, PARTITIONS) == []
+        finally:
+            stream.stop()
+            end_all([*members, *gone])
