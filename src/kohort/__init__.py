@@ -18,6 +18,7 @@ from kohort.errors import (
     NoOffsetForPartition,
     ProtocolError,
     StorageError,
+    UndecodableValue,
     UsageError,
     Wakeup,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "Record",
     "StorageError",
     "TopicPartition",
+    "UndecodableValue",
     "UsageError",
     "Wakeup",
     "__version__",

@@ -259,6 +259,10 @@ class CorruptRecord(KohortError):
         self.offset = offset
 
 
+class UndecodableValue(CorruptRecord):
+    """A record's value is not what the consumer asked it to be; ``seek`` behind ``offset`` to go on without it."""
+
+
 class StorageError(KohortError):
     """The disk refused, or holds something that cannot be used."""
 

@@ -19,6 +19,7 @@ from kohort import (
     NoOffsetForPartition,
     OffsetAndMetadata,
     TopicPartition,
+    UndecodableValue,
     UsageError,
     Wakeup,
 )
@@ -498,3 +499,45 @@ def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(broker, producer, con
     assert successor.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].offset == 1
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         assert admin.describe_groups([topic])[topic].state == "Empty"
+
+
+def test_json_values_become_columns_and_a_bad_one_stops_the_table_before_it(arrow, producer, consumer, topic):
+    schema = arrow.schema([("n", arrow.int64()), ("name", arrow.string())])
+    for n in range(10):
+        producer.send(topic, b'{"n": %d, "name": "x%d"}' % (n, n) if n != 6 else b"not json", partition=0)
+    producer.flush()
+    reader = consumer(enable_auto_commit=False)
+    partition = TopicPartition(topic, 0)
+    reader.assign([partition])
+
+    rows: list[dict[str, object]] = []
+    with pytest.raises(UndecodableValue, match=rf"{topic}-0 at offset 6") as bad:
+        until(lambda: rows.extend(reader.poll_arrow(5000, columns=["offset"], json=schema).to_pylist()))
+
+    assert rows == [{"offset": n, "n": n, "name": f"x{n}"} for n in range(6)]
+    assert reader.position(partition) == 6
+    reader.seek(partition, bad.value.offset + 1)
+    until(lambda: rows.extend(reader.poll_arrow(5000, columns=["offset"], json=schema).to_pylist()) or len(rows) == 9)
+    assert [r["n"] for r in rows[6:]] == [7, 8, 9]
+
+
+def test_arrow_batches_can_be_iterated_with_every_column_there_is(arrow, producer, consumer, topic):
+    everything = ["topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers"]
+    for n in range(20):
+        producer.send(topic, b"%d" % n, key=b"k", headers=[("h", b"%d" % n), ("none", None)], timestamp_ms=1000 + n)
+    producer.flush()
+    reader = consumer()
+    reader.subscribe(topic)
+
+    rows: list[dict[str, object]] = []
+    for batch in reader.iter_arrow(columns=everything):
+        assert batch.schema.names == everything
+        rows += batch.to_pylist()
+        if len(rows) == 20:
+            break
+    assert [r["value"] for r in rows] == [b"%d" % n for n in range(20)]
+    assert rows[7]["headers"] == [{"key": "h", "value": b"7"}, {"key": "none", "value": None}]
+    assert {r["timestamp_type"] for r in rows} == {0}
+    assert rows[7]["timestamp"].timestamp() == 1.007
+    reader.commit()
+    assert sum(o.offset for o in reader.committed(reader.assignment()).values() if o) == 20

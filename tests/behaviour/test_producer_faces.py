@@ -252,6 +252,22 @@ def test_the_async_faces_do_the_same(broker):
     assert end == 100
 
 
+def test_an_arrow_table_is_sent_from_a_coroutine_too(broker, admin):
+    topic = "async-arrow"
+    admin.create_topics({topic: 3})
+    table = pa.table({"key": ["a", "b", None] * 100, "value": [b"%d" % n for n in range(300)]})
+
+    async def story() -> int:
+        async with kohort.AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
+            with pytest.raises(UsageError, match="no column 'nothing'"):
+                await producer.send_arrow(topic, table, value="nothing")
+            deliveries = await producer.send_arrow(topic, table)
+            await producer.flush()
+            return sum([(await d).offset + 1 for d in deliveries])
+
+    assert asyncio.run(story()) == 300
+
+
 def test_clients_survive_a_broker_that_restarts(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as first:
         port = first.port

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.aio.async_turns import AsyncRebalanceListener, AsyncTurns
 from kohort.aio.consumer_verbs import Verbs, checked_times, topics_of
 from kohort.aio.dropped import say_goodbye
-from kohort.aio.reading import Reading, fields_of
+from kohort.aio.reading import Reading, layout_of
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
@@ -27,6 +27,8 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kohort.columns.layout import Layout
 
 CLOSE_MS: Final = 30_000
 ARROW_BYTES: Final = 16 << 20
@@ -131,24 +133,47 @@ class AsyncConsumer(Verbs):
         *,
         schema: pyarrow.Schema | None = None,
         columns: Iterable[str] | None = None,
+        json: pyarrow.Schema | None = None,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
         """Everything buffered, as an Arrow table: whole fetched batches, decoded without an object per record.
 
-        ``columns`` names what to decode (by default all but the headers), or ``schema`` says it with types. The table
-        is empty if the time passes without records. Needs ``kohort[arrow]``.
+        ``columns`` names what to decode (by default all but the headers), or ``schema`` says it with types. ``json`` is
+        the schema of values that are JSON objects: its fields become columns instead of ``value``. The table is empty
+        if the time passes without records. Raises UndecodableValue for a value that is something else, once what comes
+        before it was returned. Needs ``kohort[arrow]``.
         """
         import pyarrow
 
-        fields = fields_of(schema, columns)
+        layout = layout_of(schema, columns, json)
         with self._turns.polling():
             self._run_commit_callbacks()
-            batches = await self._turns.until(lambda: self._arrow(fields, max_bytes), timeout_ms) or []
-        return pyarrow.Table.from_batches(batches, schema=fields)
+            batches = await self._turns.until(lambda: self._arrow(layout, max_bytes), timeout_ms) or []
+        return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
-    def _arrow(self, schema: pyarrow.Schema, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
+    async def iter_arrow(
+        self,
+        *,
+        schema: pyarrow.Schema | None = None,
+        columns: Iterable[str] | None = None,
+        json: pyarrow.Schema | None = None,
+    ) -> AsyncIterator[pyarrow.RecordBatch]:
+        """Arrow batches as they were fetched, for as long as the consumer is open; options as of ``poll_arrow``.
+
+        What was yielded counts as read. One fetched piece is mostly one batch; of a piece that decompresses to very
+        much, and so comes in several batches, all counts as read with the first.
+        """
+        layout = layout_of(schema, columns, json)
+        while not self._turns.closing:
+            with self._turns.polling():
+                self._run_commit_callbacks()
+                batches = await self._turns.until(lambda: self._arrow(layout, 1), FOREVER_MS)
+            for batch in batches or ():
+                yield batch
+
+    def _arrow(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
         taken = self._reading.take_whole(max_bytes)
-        return self._reading.arrow(taken, schema) or None if taken else None
+        return self._reading.arrow(taken, layout) or None if taken else None
 
     # Offsets
 

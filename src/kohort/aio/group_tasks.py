@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kohort.aio.async_turns import AsyncTurns
 from kohort.aio.group_session import Session
-from kohort.aio.reading import fields_of
+from kohort.aio.reading import layout_of
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
 from kohort.config.client import ConsumerConfig
@@ -136,12 +136,16 @@ class AsyncClaim:
                 raise fetched.error
 
     async def iter_arrow(
-        self, *, schema: pyarrow.Schema | None = None, columns: Iterable[str] | None = None
+        self,
+        *,
+        schema: pyarrow.Schema | None = None,
+        columns: Iterable[str] | None = None,
+        json: pyarrow.Schema | None = None,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
         """Arrow batches as they were fetched; options as of ``Consumer.poll_arrow``. Mark with ``mark_offset``."""
-        fields = fields_of(schema, columns)
+        layout = layout_of(schema, columns, json)
         while (fetched := await self._take()) is not None:
-            for batch in fetched.decode_arrow(check_crcs=self._check_crcs, schema=fields):
+            for batch in fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout):
                 yield batch
             if fetched.error is not None:
                 raise fetched.error

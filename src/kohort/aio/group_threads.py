@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kohort.aio.group_session import Session
-from kohort.aio.reading import fields_of
+from kohort.aio.reading import layout_of
 from kohort.aio.turns import Turns
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
@@ -145,12 +145,16 @@ class Claim:
                 raise fetched.error
 
     def iter_arrow(
-        self, *, schema: pyarrow.Schema | None = None, columns: Iterable[str] | None = None
+        self,
+        *,
+        schema: pyarrow.Schema | None = None,
+        columns: Iterable[str] | None = None,
+        json: pyarrow.Schema | None = None,
     ) -> Iterator[pyarrow.RecordBatch]:
         """Arrow batches as they were fetched; options as of ``Consumer.poll_arrow``. Mark with ``mark_offset``."""
-        fields = fields_of(schema, columns)
+        layout = layout_of(schema, columns, json)
         while (fetched := self._take()) is not None:
-            yield from fetched.decode_arrow(check_crcs=self._check_crcs, schema=fields)
+            yield from fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
             if fetched.error is not None:
                 raise fetched.error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 import time
@@ -9,17 +10,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.system import system_rng
-from kohort.client.accumulate import REQUEST_OVERHEAD
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ApiTimeout, ConnectionFailed, UsageError
 from kohort.model import Header
-from kohort.wire.compression import Codec
 
 if TYPE_CHECKING:
     import pyarrow
@@ -30,7 +30,6 @@ RecordLike = Text | tuple[Text, Text] | tuple[Text, Text, Headers] | tuple[Text,
 REFILL_AT: Final = 0.75
 """A full buffer takes records again once it is filled to this share, so that senders do not wake for each batch."""
 CLOSE_MS: Final = 30_000
-ARROW_BATCH_BYTES: Final = 1_000_000
 
 
 class Producer:
@@ -153,22 +152,9 @@ class Producer:
         Each option names the column to take; only the value's must be there. Rows go by their partition, else by their
         key as ``send`` does. Returns the delivery of the last row of each batch.
         """
-        from kohort.columns.encode import encode_partitions
-
-        names = set(table.schema.names)
-        if value not in names:
-            raise UsageError(f"there is no column {value!r} for the value; there are {', '.join(table.schema.names)}")
-        taken = [table.column(name) if name in names else None for name in (key, value, timestamp, headers, partition)]
+        rows = Rows(table, value, key, headers, timestamp, partition)
         partitions = self._partitions(topic)
-        batches = encode_partitions(
-            *taken[:4],
-            partition=taken[4],
-            partitions=partitions,
-            batch_bytes=min(ARROW_BATCH_BYTES, self.config.max_request_size - REQUEST_OVERHEAD),
-            codec=Codec[self.config.compression_type.upper()],
-            timestamp_ms=self._driver.clock.now_ms(),
-            first_unkeyed=self._first_unkeyed,
-        )
+        batches = rows.encoded(self.config, partitions, self._driver.clock.now_ms(), self._first_unkeyed)
         self._first_unkeyed += 1
         return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
 
@@ -247,6 +233,7 @@ class AsyncProducer:
         self.config = client_config(ProducerConfig, config, options)
         self._machine = ProducerMachine(self.config, system_rng())
         self._owner = Owner(contextlib.nullcontext())
+        self._first_unkeyed = 0
         self._driver: Driver | None = None
         self._closed = False
 
@@ -277,6 +264,35 @@ class AsyncProducer:
         if news:
             driver.kick()
         return Delivery(batch, index, self._owner)
+
+    async def send_arrow(
+        self,
+        topic: str,
+        table: pyarrow.Table | pyarrow.RecordBatch,
+        *,
+        value: str = "value",
+        key: str | None = "key",
+        headers: str | None = "headers",
+        timestamp: str | None = "timestamp",
+        partition: str | None = "partition",
+    ) -> list[Delivery]:
+        """Hand over the rows of an Arrow table, as ``Producer.send_arrow``; a thread encodes, so that the loop goes on.
+
+        Returns the delivery of the last row of each batch. Cancelled, it may have handed over some of the rows.
+        """
+        rows = Rows(table, value, key, headers, timestamp, partition)
+        driver = self._running()
+        partitions = await self.partitions_for(topic)
+        batches = rows.encoded(self.config, partitions, driver.clock.now_ms(), self._first_unkeyed)
+        self._first_unkeyed += 1
+        deliveries: list[Delivery] = []
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            if self._machine.accumulator.full:
+                await self._wait_for_room(driver)
+            made = self._machine.add_prebuilt(topic, batch.partition, batch.data, driver.clock.now_ms())
+            driver.kick()
+            deliveries.append(Delivery(made, made.count - 1, self._owner))
+        return deliveries
 
     async def partitions_for(self, topic: str) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""

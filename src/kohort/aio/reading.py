@@ -17,6 +17,8 @@ from kohort.model import Record
 if TYPE_CHECKING:
     import pyarrow
 
+    from kohort.columns.layout import Layout
+
 
 class Reading:
     """Takes data out of one consumer's machine. ``kick`` lets its engine look at what changed."""
@@ -72,11 +74,11 @@ class Reading:
             self._kick()  # the next fetch leaves before these are decoded
         return taken or None
 
-    def arrow(self, taken: list[Fetched], schema: pyarrow.Schema) -> list[pyarrow.RecordBatch]:
+    def arrow(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
         """What was taken, decoded. Raises CorruptRecord where nothing precedes the damage; what lies behind is kept."""
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
-            batches += fetched.decode_arrow(check_crcs=self._check_crcs, schema=schema)
+            batches += fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
             if fetched.error is not None:
                 with self._guard:
                     self._machine.return_corrupt(fetched, taken[i + 1 :])
@@ -86,8 +88,8 @@ class Reading:
         return batches
 
 
-def fields_of(schema: pyarrow.Schema | None, columns: Iterable[str] | None) -> pyarrow.Schema:
-    """The schema that the options of ``poll_arrow`` amount to. Needs ``kohort[arrow]``."""
-    from kohort.columns.decode import wanted_schema
+def layout_of(schema: pyarrow.Schema | None, columns: Iterable[str] | None, json: pyarrow.Schema | None) -> Layout:
+    """What the options of ``poll_arrow`` and ``iter_arrow`` amount to. Needs ``kohort[arrow]``."""
+    from kohort.columns.layout import Layout
 
-    return wanted_schema(schema, None if columns is None else list(columns))
+    return Layout(schema, columns, json)

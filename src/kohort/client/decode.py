@@ -7,9 +7,8 @@ from the batch headers alone, so that the next fetch can leave before a single r
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from kohort.client.positions import PartitionState, Position
 from kohort.columns.records import records_of
@@ -19,6 +18,8 @@ from kohort.wire.codec import Buffer
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kohort.columns.layout import Layout
 
 _HEAD: Final = struct.Struct(">qii")
 _LAST_DELTA: Final = struct.Struct(">i")
@@ -96,16 +97,14 @@ class Fetched:
                 self.records = self._records(error.offset, check_crcs=check_crcs) if self._has_good(error) else []
         return self.records
 
-    def decode_arrow(
-        self, *, check_crcs: bool, schema: pyarrow.Schema | None = None, columns: Sequence[str] | None = None
-    ) -> list[pyarrow.RecordBatch]:
-        """The records as Arrow batches, mostly one; corruption as with ``decode_records``."""
-        options = {"check_crcs": check_crcs, "schema": schema, "columns": columns}
+    def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
+        """The records as Arrow batches, mostly one; corruption, and values that are not what the layout says, as with
+        ``decode_records``."""
         try:
-            return self._arrow(None, options)
+            return self._arrow(None, layout, check_crcs=check_crcs)
         except CorruptRecord as error:
             self.error = error
-            return self._arrow(error.offset, options) if self._has_good(error) else []
+            return self._arrow(error.offset, layout, check_crcs=check_crcs) if self._has_good(error) else []
 
     def _has_good(self, error: CorruptRecord) -> bool:
         return error.offset > self.start_offset
@@ -121,7 +120,7 @@ class Fetched:
             aborted=self.aborted,
         )
 
-    def _arrow(self, end_offset: int | None, options: Mapping[str, Any]) -> list[pyarrow.RecordBatch]:
+    def _arrow(self, end_offset: int | None, layout: Layout, *, check_crcs: bool) -> list[pyarrow.RecordBatch]:
         from kohort.columns.decode import decode_chunks  # needs the arrow extra
 
         chunks = decode_chunks(
@@ -131,6 +130,7 @@ class Fetched:
             start_offset=self.start_offset,
             end_offset=end_offset,
             aborted=self.aborted,
-            **options,
+            check_crcs=check_crcs,
+            schema=layout.decoded,
         )
-        return list(chunks)
+        return [layout.finish(chunk, self.partition.topic, self.partition.partition) for chunk in chunks]

@@ -1,0 +1,56 @@
+"""What a user wants to see of records: columns of the record itself, and columns of its JSON value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from kohort.columns.decode import wanted_schema
+from kohort.columns.json_values import check_json_schema, json_columns
+from kohort.columns.schema import COLUMNS, column_of, record_schema
+from kohort.errors import UsageError
+
+
+class Layout:
+    """``schema`` is what comes out; ``decoded`` what has to be decoded of the batches for it."""
+
+    def __init__(
+        self,
+        schema: pa.Schema | None = None,
+        columns: Iterable[str] | None = None,
+        json: pa.Schema | None = None,
+    ) -> None:
+        """``json``: the columns of the value, which is then left out itself unless it is asked for by name.
+
+        Raises UsageError for columns that records do not have, or that both kinds have.
+        """
+        names = None if columns is None else list(columns)
+        if json is not None and schema is None and names is None:
+            names = [name for name in COLUMNS if name != "value"]
+        self._shown = wanted_schema(schema, names)
+        self._json = json
+        self.schema = self.decoded = self._shown
+        if json is not None:
+            check_json_schema(json)
+            both = [name for name in json.names if name in self._shown.names]
+            if both:
+                raise UsageError(
+                    f"{both[0]!r} is a column of the record and of its JSON value: leave it out of one, "
+                    "by columns= or by the schema of the value"
+                )
+            self.schema = pa.schema([*self._shown, *json])
+            self.decoded = self._with(("offset", "value"))
+
+    def finish(self, batch: pa.RecordBatch, topic: str, partition: int) -> pa.RecordBatch:
+        """What the user sees of a decoded batch. Raises UndecodableValue, with its offset."""
+        if self._json is None:
+            return batch
+        by_column = {column_of(name): batch.column(i) for i, name in enumerate(batch.schema.names)}
+        parsed = json_columns(by_column["value"], by_column["offset"], self._json, topic=topic, partition=partition)
+        shown = [batch.column(i) for i in range(len(self._shown))]
+        return pa.RecordBatch.from_arrays([*shown, *parsed], schema=self.schema)
+
+    def _with(self, needed: Iterable[str]) -> pa.Schema:
+        has = {column_of(name) for name in self._shown.names}
+        return pa.schema([*self._shown, *record_schema([name for name in needed if name not in has])])

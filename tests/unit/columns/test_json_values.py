@@ -1,0 +1,115 @@
+"""JSON values to columns: the types asked for, what is missing, and what is not JSON."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from kohort.columns.json_values import json_columns
+from kohort.columns.layout import Layout
+from kohort.errors import UndecodableValue, UsageError
+
+FLIGHT = pa.schema(
+    [("flight", pa.string()), ("delay", pa.int32()), ("at", pa.timestamp("s")), ("stops", pa.list_(pa.string()))]
+)
+
+
+def parsed(values: list[bytes | None], schema: pa.Schema = FLIGHT) -> list[dict[str, object]]:
+    offsets = pa.array(range(100, 100 + len(values)), pa.int64())
+    arrays = json_columns(pa.array(values, pa.binary()), offsets, schema, topic="t", partition=3)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema).to_pylist()
+
+
+def test_the_fields_of_the_schema_become_columns_and_others_are_skipped():
+    value = {"flight": "LH 400", "delay": 12, "at": "2024-05-01 10:00:00", "stops": ["FRA", "JFK"], "more": {"x": 1}}
+    (row,) = parsed([json.dumps(value).encode()])
+
+    assert (row["flight"], row["delay"], row["stops"]) == ("LH 400", 12, ["FRA", "JFK"])
+    assert str(row["at"]) == "2024-05-01 10:00:00"
+
+
+def test_tombstones_and_missing_fields_are_null():
+    nothing = dict.fromkeys(FLIGHT.names)
+    assert parsed([None, b"{}", b'{"delay": 3}', b'{"delay": null}']) == [
+        nothing,
+        nothing,
+        {**nothing, "delay": 3},
+        nothing,
+    ]
+    assert parsed([]) == []
+
+
+def test_a_value_may_have_lines_and_spaces_of_its_own():
+    rows = parsed([b'{"delay": 1}\n', b' {\n  "flight": "a\\nb",\n  "delay": 2\n}', b'{"delay":3}'])
+    assert [r["delay"] for r in rows] == [1, 2, 3]
+    assert rows[1]["flight"] == "a\nb"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"   ",
+        b"5",
+        b"[1]",
+        b"null",
+        b"{",
+        b'{"delay": 1} {"delay": 2}',
+        b'{"delay": 1}{"flight": "}',
+        b'{"delay": "late"}',
+        b'{"delay": 1.5}',
+        b'{"stops": [1]}',
+        b'{"at": "yesterday"}',
+        b"\xff\xfe",
+        b'{"flight": "\xff"}',
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1, 6])
+def test_the_first_value_that_does_not_fit_is_named(bad, place):
+    values = [b'{"delay": %d}' % n for n in range(7)]
+    values[place] = bad
+    values.append(b"also bad")
+    with pytest.raises(
+        UndecodableValue, match=rf"t-3 at offset {100 + place}: the value is not JSON of the schema"
+    ) as e:
+        parsed(values)
+    assert e.value.offset == 100 + place
+
+
+def test_two_wrongs_make_no_right():
+    with pytest.raises(UndecodableValue) as error:
+        parsed([b'{"delay": 0}', b'{"delay": 1} {"delay": 2}', b""])
+    assert error.value.offset == 101
+
+
+def test_a_column_that_must_be_there_is_missed():
+    schema = pa.schema([pa.field("delay", pa.int32(), nullable=False)])
+    assert parsed([b'{"delay": 1}'], schema) == [{"delay": 1}]
+    with pytest.raises(UndecodableValue, match=r"required field was absent|no delay"):
+        parsed([b'{"delay": 1}', b"{}"], schema)
+
+
+def test_a_value_larger_than_the_readers_usual_block_is_read():
+    big = b'{"flight": "%s", "delay": 1}' % (b"x" * 3_000_000)
+    assert [r["delay"] for r in parsed([big, b'{"delay": 2}'])] == [1, 2]
+
+
+def test_the_layout_shows_the_record_and_its_value_side_by_side():
+    layout = Layout(columns=["offset", "key"], json=FLIGHT)
+    assert layout.schema.names == ["offset", "key", *FLIGHT.names]
+    assert layout.decoded.names == ["offset", "key", "value"]
+    assert "value" not in Layout(json=FLIGHT).schema.names
+    assert "value" in Layout(columns=["value"], json=FLIGHT).schema.names
+
+
+def test_columns_that_would_be_there_twice_are_refused():
+    with pytest.raises(UsageError, match="'timestamp' is a column of the record and of its JSON value"):
+        Layout(json=pa.schema([("timestamp", pa.string())]))
+    with pytest.raises(UsageError, match="names 'a' twice"):
+        Layout(json=pa.schema([("a", pa.string()), ("a", pa.string())]))
+    with pytest.raises(UsageError, match="no column"):
+        Layout(json=pa.schema([]))
+    with pytest.raises(UsageError, match=r"'a' of type map.* cannot be read from JSON"):
+        Layout(json=pa.schema([("a", pa.map_(pa.string(), pa.int32()))]))
