@@ -194,8 +194,8 @@ def fetch(
     return play.ask("outsider", OffsetFetchRequest(group_id=group, topics=named, require_stable=stable))
 
 
-def describe(play: Play, *groups: str) -> Any:
-    return play.ask("outsider", DescribeGroupsRequest(groups=list(groups), include_authorized_operations=False))
+def describe(play: Play, *groups: str, operations: bool = False) -> Any:
+    return play.ask("outsider", DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations))
 
 
 def list_groups(play: Play, states: Sequence[str] = (), types: Sequence[str] = ()) -> Any:
@@ -576,6 +576,7 @@ def administration_of_many(play: Play) -> None:
     commit(play, simple, {topic: {0: 1}})
     stable(play, ann)
     describe(play, ann.group, simple, "nobody", "", simple)
+    describe(play, ann.group, simple, "nobody", operations=True)
     describe(play)
     list_groups(play)
     for states in (["Empty"], ["stable", "nonsense"], ["nonsense"], ["", "Dead"], [" Stable"]):

@@ -17,10 +17,17 @@ from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMembe
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 CLASSIC = "classic"
+GROUP_OPERATIONS = sum(1 << op for op in (3, 6, 8, 10, 11))
+"""What may be done to a group, by AclOperation code: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS. There are
+no ACLs, so everyone may (KIP-430)."""
+NOT_ASKED = -(2**31)
 
 
-def describe_group(group_id: str, group: ClassicGroup | None, version: int) -> DescribedGroup:
+def describe_group(
+    group_id: str, group: ClassicGroup | None, version: int, *, operations: bool = False
+) -> DescribedGroup:
     """What members said of themselves is shown in a stable group only, what they were last given in any."""
+    allowed = GROUP_OPERATIONS if operations else NOT_ASKED
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
         return DescribedGroup(
@@ -28,6 +35,7 @@ def describe_group(group_id: str, group: ClassicGroup | None, version: int) -> D
             error_message=f"Group {group_id} not found." if missing else None,
             group_id=group_id,
             group_state=State.DEAD.value,
+            authorized_operations=NOT_ASKED if missing else allowed,
         )
     this = group.round
     stable = this.state is State.STABLE
@@ -47,6 +55,7 @@ def describe_group(group_id: str, group: ClassicGroup | None, version: int) -> D
             )
             for m in this.members.values()
         ],
+        authorized_operations=allowed,
     )
 
 

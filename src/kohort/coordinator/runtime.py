@@ -286,10 +286,11 @@ class Coordinator:
         message = request.message
         assert isinstance(message, DescribeGroupsRequest)
         described = []
+        operations = message.include_authorized_operations
         for group_id in message.groups:
             try:
                 group = self._shard_of(group_id).groups.by_id.get(group_id)
-                described.append(describe_group(group_id, group, request.api_version))
+                described.append(describe_group(group_id, group, request.api_version, operations=operations))
             except ApiError as error:
                 described.append(refused_description(group_id, error, request.api_version))
         return [Reply(request, DescribeGroupsResponse(groups=described))]

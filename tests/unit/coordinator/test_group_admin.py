@@ -73,6 +73,15 @@ class TestDescribeGroups:
 
         assert describe(stage, "simple") == [DescribedGroup(group_id="simple", group_state="Empty")]
 
+    def test_tells_what_may_be_done_to_a_group_if_asked(self, stage):
+        stage.stable(1)
+        asked = DescribeGroupsRequest(groups=[GROUP, "nobody"], include_authorized_operations=True)
+
+        told = {v: [g.authorized_operations for g in stage.answer(stage.ask(asked, v)).groups] for v in (5, 6)}
+
+        assert told == {5: [3400, 3400], 6: [3400, -(2**31)]}
+        assert describe(stage, GROUP)[0].authorized_operations == -(2**31)
+
     @pytest.mark.parametrize("version", [0, 5])
     def test_calls_a_missing_group_dead_up_to_v5(self, stage, version):
         assert describe(stage, "nobody", version=version) == [DescribedGroup(group_id="nobody", group_state="Dead")]
