@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
-from kohort.client import admin_groups, admin_offsets, admin_topics
+from kohort.client import admin_groups, admin_nodes, admin_offsets, admin_topics
 from kohort.client.admin import AdminMachine, Operation, Results
 from kohort.client.admin_model import (
     ClusterDescription,
@@ -24,6 +24,7 @@ from kohort.client.admin_model import (
     GroupListing,
     ListedOffset,
     NewTopic,
+    Reassignment,
     TopicDescription,
     TopicListing,
 )
@@ -114,6 +115,35 @@ class AsyncAdmin:
         """Set options of topics or brokers; None takes one back to its default."""
         operation = admin_topics.alter_configs(self._metadata, changes)
         return _checked(await self._run("alter_configs", operation, timeout_ms), check)
+
+    async def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        unclean: bool = False,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Let the first replica of partitions (None: of all) lead; ``unclean``: anyone, where nobody leads."""
+        limit = self._limit(timeout_ms)
+        operation = admin_nodes.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
+        return _checked(await self._run("elect_leaders", operation, timeout_ms), check)
+
+    async def reassign_partitions(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
+        operation = admin_nodes.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
+        return _checked(await self._run("reassign_partitions", operation, timeout_ms), check)
+
+    async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
+        """The reassignments that are under way."""
+        operation = admin_nodes.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
+        return await self._run("list_reassignments", operation, timeout_ms)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
@@ -265,6 +295,32 @@ class Admin:
     ) -> Results[ConfigResource, None]:
         """Set options of topics or brokers; None takes one back to its default."""
         return self._wait(self._admin.alter_configs, changes, check=check, timeout_ms=timeout_ms)
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        unclean: bool = False,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Let the first replica of partitions (None: of all) lead; ``unclean``: anyone, where nobody leads."""
+        options = {"unclean": unclean, "check": check, "timeout_ms": timeout_ms}
+        return self._wait(self._admin.elect_leaders, partitions, **options)
+
+    def reassign_partitions(
+        self,
+        targets: Mapping[TopicPartition, Sequence[int] | None],
+        *,
+        check: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Results[TopicPartition, None]:
+        """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
+        return self._wait(self._admin.reassign_partitions, targets, check=check, timeout_ms=timeout_ms)
+
+    def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
+        """The reassignments that are under way."""
+        return self._wait(self._admin.list_reassignments, timeout_ms=timeout_ms)
 
     def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -41,6 +40,7 @@ from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
+from kohort.model import Node
 
 log = logging.getLogger("kohort.server")
 
@@ -53,10 +53,11 @@ LONGEST_SLEEP_MS: Final = 60_000
 class Server:
     """One served broker. Make it with ``await Server.start(...)``, end it with ``await server.stop()``."""
 
-    def __init__(self, broker: Broker, clock: Clock) -> None:
+    def __init__(self, broker: Broker, clock: Clock, after_event: Callable[[], None] | None = None) -> None:
         self.broker = broker
         self._resources = ExitStack()
         self._clock = clock
+        self._after_event = after_event
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._peers: dict[ConnectionId, Peer] = {}
@@ -83,20 +84,31 @@ class Server:
             config = replace(config, listen_port=listening.getsockname()[1])
             broker = Broker(config, storage, rng or system_rng(), clock.now_ms())
             server = cls(broker, clock)
-            server._tell_notes()
-            server._server = await server._loop.create_server(server._accept, sock=listening, backlog=BACKLOG)
+            await server.listen(listening)
             server._resources = resources.pop_all()
-        server._arm()
         return server
+
+    async def listen(self, listening: socket.socket) -> None:
+        """Serve on a socket that is bound."""
+        self._tell_notes()
+        self._server = await self._loop.create_server(self._accept, sock=listening, backlog=BACKLOG)
+        self.arm()
 
     @property
     def bootstrap(self) -> str:
         """``host:port``, as clients are told."""
-        node = self.broker.node
-        return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"
+        return address_of(self.broker.node)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.broker.cluster_id
 
     async def stop(self) -> None:
         """Accept and answer no more; flush and close the logs."""
+        self.end()
+
+    def end(self) -> None:
+        """The same, at once."""
         if self._stopped:
             return
         self._stopped = True
@@ -144,7 +156,9 @@ class Server:
         if outputs:
             self._do(outputs)
         self._tell_notes()
-        self._arm()
+        self.arm()
+        if self._after_event is not None:
+            self._after_event()
 
     def give_soon(self, event: Input) -> None:
         """Hand over an event from within a write, which itself happens while an event is being handled."""
@@ -173,8 +187,10 @@ class Server:
 
     # ------------------------------------------------------------ time
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """One timer, moved only when it must be earlier: one that fires too soon costs a look."""
+        if self._stopped:
+            return
         wake_at_ms = self.broker.wake_at_ms
         if wake_at_ms is None:
             return
@@ -190,7 +206,7 @@ class Server:
     def _tick(self) -> None:
         self._timer = None
         self.give(Tick())
-        self._arm()
+        self.arm()
 
 
 class Peer(asyncio.Protocol):
@@ -271,16 +287,6 @@ def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Sto
     return partial(FileStorage, data_dir)
 
 
-async def run(config: BrokerConfig, data_dir: Path | None, ready: Callable[[str, str], None]) -> None:
-    """Serve until SIGTERM or SIGINT; ``ready`` is told the address and the cluster's id."""
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    server = await Server.start(config, storage_in(data_dir))
-    try:
-        ready(server.bootstrap, server.broker.cluster_id)
-        await stopping.wait()
-        log.info("stopping")
-    finally:
-        await server.stop()
+def address_of(node: Node) -> str:
+    """``host:port``, as clients are told."""
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"

@@ -72,7 +72,7 @@ class Broker:
         purgatory = Purgatory()
         if member_of is None:
             cluster = Cluster(config, storage, rng, now_ms)
-            node = _node(config, cluster.topics.node_id)
+            node = node_of(config, cluster.topics.node_id)
             cluster.add_only(node)
         else:
             cluster, node = member_of[0], member_of[0].nodes[member_of[1]]
@@ -331,7 +331,7 @@ class Broker:
         return bool(entries)
 
 
-def _node(config: BrokerConfig, node_id: int) -> Node:
+def node_of(config: BrokerConfig, node_id: int) -> Node:
     """This broker as clients are told to find it."""
     host, port = config.listen_host, config.listen_port
     if config.advertised_listener:

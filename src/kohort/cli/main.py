@@ -18,6 +18,7 @@ from kohort.version import VERSION
 
 COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "serve": ("kohort.cli.serve:serve", "Run a broker that any Kafka client can connect to."),
+    "nodes": ("kohort.cli.nodes:nodes", "List, stop and start the nodes of a cluster; move leaders."),
     "topics": ("kohort.cli.topics:topics", "Create, list, describe and delete topics."),
     "produce": ("kohort.cli.produce:produce", "Send lines from files or stdin to a topic."),
     "consume": ("kohort.cli.consume:consume", "Print the records of topics."),

@@ -131,3 +131,12 @@ class ListedOffset(NamedTuple):
     offset: int
     timestamp_ms: int
     leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A partition on its way to other replicas: all of them by now, those that are added, those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]

@@ -93,7 +93,7 @@ def create_topics(
         for topic in topics
     ]
     request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
-    response: CreateTopicsResponse = yield from _to_controller(
+    response: CreateTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.topics]
     )
     results: Results[str, CreatedTopic] = Results()
@@ -107,7 +107,7 @@ def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
     )
-    response: DeleteTopicsResponse = yield from _to_controller(
+    response: DeleteTopicsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.responses], _delete_by_name
     )
     results: Results[str, None] = Results()
@@ -125,7 +125,7 @@ def create_partitions(
         timeout_ms=timeout_ms,
         validate_only=validate_only,
     )
-    response: CreatePartitionsResponse = yield from _to_controller(
+    response: CreatePartitionsResponse = yield from to_controller(
         metadata, request, lambda r: [topic.error_code for topic in r.results]
     )
     results: Results[str, None] = Results()
@@ -201,7 +201,7 @@ def alter_configs(
         )
         for resource, options in changes.items()
     ]
-    response: IncrementalAlterConfigsResponse = yield from _to_controller(
+    response: IncrementalAlterConfigsResponse = yield from to_controller(
         metadata, IncrementalAlterConfigsRequest(resources=resources), lambda r: [x.error_code for x in r.responses]
     )
     kinds = {code: kind for kind, code in RESOURCE_KINDS.items()}
@@ -212,7 +212,7 @@ def alter_configs(
     return results
 
 
-def _to_controller(
+def to_controller(
     metadata: Metadata,
     request: Message,
     codes: Callable[[Any], list[int]],

@@ -70,6 +70,11 @@ class Cluster:
         """What the node has not looked at yet."""
         return self._inboxes[node_id]
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a node that is up has something to look at."""
+        return any(self._inboxes[node_id] for node_id in self.live)
+
     def tell(self, news: News, *, but: int | None = None) -> None:
         """Let the nodes that are up know."""
         for node_id in self.live:
@@ -170,6 +175,13 @@ class Cluster:
             made.append(placement)
         self._save({**self._placements, topic.topic_id: made})
         self.tell(LeadersMoved(tuple((topic.topic_id, index) for index in range(len(made)))))
+
+    def lead(self, topic: Topic, index: int, node_id: int) -> None:
+        """Let a node lead a partition, as its preferred replica. Raises ApiError for one that is unknown or down."""
+        if node_id not in self.live:
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is not up; {sorted(self.live)} are")
+        others = [node for node in self.placement(topic, index).replicas if node != node_id]
+        self.change(topic, index, Placement([node_id, *others], node_id))
 
     def change(self, topic: Topic, index: int, placement: Placement) -> None:
         """Let a partition live there from now on, and see who leads it."""

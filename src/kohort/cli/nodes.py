@@ -1,0 +1,194 @@
+"""``kohort nodes``: the brokers of a cluster, who leads what, and moves between them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
+from kohort.cli.show import print_json, print_table
+from kohort.errors import ApiError, ErrorCode, UsageError
+from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin_model import TopicDescription
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+STOPPED: Final = "kohort.stopped.nodes"
+
+
+@click.group(short_help="List, stop and start the nodes of a cluster; move leaders.")
+def nodes() -> None:
+    """List, stop and start the nodes of a cluster; move leaders.
+
+    Listing and moving work with any Kafka cluster; nodes are stopped and started in a kohort of several
+    (kohort serve --brokers 3).
+    """
+
+
+@nodes.command("list", short_help="List the nodes and what they lead.")
+@bootstrap_option
+@output_option
+def list_nodes(bootstrap: str, output: str) -> None:
+    """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        cluster = admin.describe_cluster(timeout_ms=ADMIN_MS)
+        topics = _topics(admin)
+        stopped = _stopped(admin) or []
+    leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
+    groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
+    found = [
+        {
+            "node": node.node_id,
+            "address": f"{node.host}:{node.port}",
+            "state": "up",
+            "leads": leads[node.node_id],
+            "group_partitions": groups[node.node_id],
+            "controller": node.node_id == cluster.controller_id,
+        }
+        for node in cluster.nodes
+    ]
+    found += [
+        {"node": n, "address": None, "state": "stopped", "leads": 0, "group_partitions": 0, "controller": False}
+        for n in stopped
+    ]
+    if output == "json":
+        print_json("nodes.list", {"nodes": found})
+        return
+    columns = ["node", "address", "state", "leads", "group_partitions"]
+    print_table([c.replace("_", " ") for c in columns], [[entry[c] for c in columns] for entry in found])
+    without = leads[-1]
+    if without:
+        click.echo(f"{without} partitions have no leader: none of their replicas is up", err=True)
+
+
+@nodes.command(short_help="Stop a node; others lead what it led.")
+@click.argument("node", type=int)
+@bootstrap_option
+def stop(node: int, bootstrap: str) -> None:
+    """Stop NODE: its connections end, and the next replica leads what it led.
+
+    A partition whose only replica it is has no leader until the node is started again.
+    """
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        now = _stopped_here(admin)
+        if node in now:
+            raise UsageError(f"node {node} is stopped already")
+        _set_stopped(admin, [*now, node])
+    click.echo(f"stopped node {node}")
+
+
+@nodes.command(short_help="Start a node that was stopped.")
+@click.argument("node", type=int)
+@bootstrap_option
+def start(node: int, bootstrap: str) -> None:
+    """Start NODE again. What it led before is not given back: see kohort nodes move."""
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        now = _stopped_here(admin)
+        if node not in now:
+            raise UsageError(f"node {node} is not stopped; stopped are: {', '.join(map(str, now)) or 'none'}")
+        _set_stopped(admin, [n for n in now if n != node])
+    click.echo(f"started node {node}")
+
+
+MOVE_HELP = """Let NODE lead a partition, or coordinate a group.
+
+The node becomes the preferred replica and is elected. On Apache Kafka a node that holds no replica yet has to copy the
+data first; run the command again when it has.
+
+\b
+Examples:
+  kohort nodes move 2 --partition orders:0
+  kohort nodes move 3 --group my-group
+"""
+
+
+@nodes.command(help=MOVE_HELP, short_help="Let a node lead a partition, or coordinate a group.")
+@click.argument("node", type=int)
+@click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="A partition to lead.")
+@click.option("--group", "groups", multiple=True, help="A group to coordinate.", shell_complete=complete_groups)
+@bootstrap_option
+def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], bootstrap: str) -> None:
+    from kohort import Admin
+
+    if not partitions and not groups:
+        raise click.UsageError("say what to move: --partition TOPIC:NUMBER or --group GROUP")
+    wanted = [_partition(text) for text in partitions]
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        topics = {topic.name: topic for topic in _topics(admin)}
+        wanted += [_partition_of_group(topics, group) for group in groups]
+        targets = {}
+        for tp in wanted:
+            now = _replicas(topics, tp)
+            targets[tp] = [node, *(replica for replica in now if replica != node)]
+            if node not in now:  # as many replicas as before
+                targets[tp] = [node, *(replica for replica in now[1:] if replica != node)]
+        admin.reassign_partitions(targets, timeout_ms=ADMIN_MS)
+        results = admin.elect_leaders(wanted, check=False, timeout_ms=ADMIN_MS)
+    for error in results.errors.values():
+        if not (isinstance(error, ApiError) and error.code is ErrorCode.ELECTION_NOT_NEEDED):
+            raise error
+    for tp in wanted:
+        click.echo(f"node {node} leads {tp}")
+
+
+def _topics(admin: Admin) -> list[TopicDescription]:
+    names = [topic.name for topic in admin.list_topics(internal=True, timeout_ms=ADMIN_MS)]
+    described = admin.describe_topics(names, timeout_ms=ADMIN_MS) if names else {}
+    return [described[name] for name in names]
+
+
+def _stopped(admin: Admin) -> list[int] | None:
+    """The nodes that are stopped; None where the cluster has no such option."""
+    from kohort.client.admin_model import ConfigResource
+
+    everyone = ConfigResource("broker", "")
+    entries = admin.describe_configs([everyone], timeout_ms=ADMIN_MS)
+    if everyone in entries.errors or STOPPED not in entries[everyone]:
+        return None
+    return [int(text) for text in (entries[everyone][STOPPED].value or "").split(",") if text]
+
+
+def _stopped_here(admin: Admin) -> list[int]:
+    found = _stopped(admin)
+    if found is None:
+        raise UsageError("this cluster's nodes cannot be stopped from here: that needs kohort serve --brokers N")
+    return found
+
+
+def _set_stopped(admin: Admin, node_ids: list[int]) -> None:
+    from kohort.client.admin_model import ConfigResource
+
+    change = {STOPPED: ",".join(map(str, node_ids))}
+    admin.alter_configs({ConfigResource("broker", ""): change}, timeout_ms=ADMIN_MS)
+
+
+def _partition(text: str) -> TopicPartition:
+    topic, colon, number = text.rpartition(":")
+    if not colon or not topic or not number.isdigit():
+        raise click.BadParameter(f"{text!r}: expected TOPIC:NUMBER", param_hint="--partition")
+    return TopicPartition(topic, int(number))
+
+
+def _partition_of_group(topics: dict[str, TopicDescription], group: str) -> TopicPartition:
+    from kohort.coordinator.placement import partition_of
+
+    if OFFSETS_TOPIC not in topics:
+        raise UsageError("no group has been coordinated yet: there is no __consumer_offsets")
+    return TopicPartition(OFFSETS_TOPIC, partition_of(group, len(topics[OFFSETS_TOPIC].partitions)))
+
+
+def _replicas(topics: dict[str, TopicDescription], tp: TopicPartition) -> tuple[int, ...]:
+    topic = topics.get(tp.topic)
+    if topic is None or tp.partition >= len(topic.partitions):
+        raise UsageError(f"there is no partition {tp.topic}:{tp.partition}")
+    return topic.partitions[tp.partition].replicas
