@@ -27,7 +27,7 @@ run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer g
 
 test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
 	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -n $(JOBS)
-	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain'
+	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and not long'
 	$(BIN)/pytest tests/docs tests/spark
 
 lint: $(SYNCED) ## Format, lint, types, layers, the reference pages.

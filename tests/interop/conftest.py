@@ -9,6 +9,7 @@ import kohort
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: many minutes; `make interop` runs it")
     config.addinivalue_line("markers", "toolchain: builds clients of other languages: Java and Maven, Go, Node")
 
 

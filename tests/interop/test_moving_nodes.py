@@ -104,7 +104,7 @@ def end_well(broker, writer, members):
 
 
 @pytest.mark.parametrize("crew", ["confluent", "aiokafka", "kohort"], indirect=True)
-@pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_a_coordinator_that_moves_rebalances_nobody(broker, crew, moves):
     writer, members = crew
     before = [list(m.changes) for m in members]
@@ -121,7 +121,7 @@ def test_a_coordinator_that_moves_rebalances_nobody(broker, crew, moves):
 
 
 @pytest.mark.parametrize("crew", ["confluent", "aiokafka", "kohort"], indirect=True)
-@pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_nodes_that_stop_and_leaders_that_move_lose_nothing(broker, crew, rounds):
     writer, members = crew
 
