@@ -1,8 +1,10 @@
 """What to fetch from whom, and what came (facts 5.10).
 
 One fetch is in flight per node. Partitions are asked for from where their buffered data ends, not from where the user
-is, so the next fetch is on its way while records are still being decoded; a node whose buffered data exceeds
-``PREFETCH_BYTES`` is left alone until some of it is taken. So at most that and one answer are held per node.
+is, so the next fetch is on its way while records are still being decoded. A node whose buffered data exceeds
+``PREFETCH_BYTES`` is left alone until some of it is taken, and so is a partition of which ``PREFETCH_FETCHES`` whole
+fetches wait. Paused partitions keep what they have and do not count against their node: so at most that and one answer
+are held per node, and never more than a few fetches of a partition, however often it is paused and resumed.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 from kohort.wire.schema import Message
 
 PREFETCH_BYTES: Final = 16 << 20
+PREFETCH_FETCHES: Final = 4
 BY_NAME: Final = 12
 """The highest version of Fetch that names topics."""
 CLOSE_TIMEOUT_MS: Final = 1000
@@ -156,13 +159,16 @@ class Fetcher:
     def _wanted(self, now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
         """What each free node can be asked for."""
         buffered: dict[int, int] = {}
+        held: dict[TopicPartition, int] = {}
         for fetched in self._buffered:
+            held[fetched.partition] = held.get(fetched.partition, 0) + fetched.size
             if fetched.state.fetchable:
                 buffered[fetched.node_id] = buffered.get(fetched.node_id, 0) + fetched.size
         wanted: dict[int, dict[TopicPartition, Wanted]] = {}
         max_bytes = self._config.max_partition_fetch_bytes
+        most_held = PREFETCH_FETCHES * max(max_bytes, 1)
         for partition, state in self._subscription.assigned.items():
-            if not state.fetchable or state.stuck:
+            if not state.fetchable or state.stuck or held.get(partition, 0) >= most_held:
                 continue
             leader = self._metadata.leader(partition)
             if leader is None:

@@ -89,6 +89,22 @@ def test_a_node_is_left_alone_while_more_is_buffered_than_the_limit(
     assert offsets_asked(stage) == [0, 10]
 
 
+def test_a_partition_is_left_alone_while_a_few_fetches_of_it_wait(stage: ScriptedGroup):
+    user = reader(stage, max_partition_fetch_bytes=1)
+    stage.loop.run(5000)
+    assert offsets_asked(stage) == [0]
+
+    user.machine.subscription.set_paused([T0], paused=True)
+    stage.polls(1000)
+    user.machine.subscription.set_paused([T0], paused=False)
+    stage.loop.run(5000)
+    assert offsets_asked(stage) == [0], "resuming alone makes no room"
+
+    user.poll()
+    stage.loop.run(100)
+    assert offsets_asked(stage) == [0, 10]
+
+
 def test_max_records_splits_what_came_and_the_position_follows(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
