@@ -1,0 +1,36 @@
+"""The guides: each page's examples run in order as one program, and their links lead somewhere."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
+RUN = {"arrow", "async", "consumer", "consumer-group", "producer"}
+
+
+def program(guide: Path) -> str:
+    return "\n\n".join(re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL))
+
+
+@pytest.mark.parametrize("name", sorted(RUN))
+@pytest.mark.timeout(600)  # the first use of the kernels compiles them
+def test_the_examples_of_a_page_run_as_they_stand(name, tmp_path):
+    (guide,) = [g for g in GUIDES if g.stem == name]
+    script = tmp_path / f"{name.replace('-', '_')}_guide.py"
+    script.write_text(program(guide))
+    done = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", script],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "an example shows something"
+    assert "ResourceWarning" not in done.stderr
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda g: g.stem)
+def test_the_links_of_a_page_lead_somewhere(guide):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", guide.read_text())
+    assert [link for link in links if not (guide.parent / link).exists()] == []
