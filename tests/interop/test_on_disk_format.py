@@ -1,0 +1,131 @@
+"""Kafka's own dump tool reads what our broker leaves on disk: segments, indexes, snapshots, ``__consumer_offsets``."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from kafka_tools import kafka
+
+import kohort
+from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from kohort.client.admin_model import NewTopic
+
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+PER_CODEC = 40
+EPOCH_MS = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """What a broker left that stopped in good order: a topic in every codec, and a group's whole life."""
+    folder = tmp_path_factory.mktemp("data")
+    with kohort.Broker(data_dir=folder, offsets_topic_num_partitions=1) as broker:
+        address = {"bootstrap_servers": broker.bootstrap}
+        with Admin(**address) as admin:
+            admin.create_topics([NewTopic("orders", 1, 1, {"index.interval.bytes": "600", "segment.bytes": "5000"})])
+        for i, codec in enumerate(CODECS):
+            with Producer(**address, compression_type=codec, batch_size=800) as producer:
+                for n in range(PER_CODEC):
+                    at = EPOCH_MS + (i * PER_CODEC + n) * 1000
+                    producer.send("orders", f"{codec} {n} " * 20, f"k{n}", headers={"n": str(n)}, timestamp_ms=at)
+        with Consumer(**address, group_id="billing", group_instance_id="one", client_id="reader") as consumer:
+            consumer.subscribe(["orders"])
+            while not consumer.assignment():
+                consumer.poll(100)
+            consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(7, "seven are done")})
+            consumer.seek(TopicPartition("orders", 0), 7)
+        with Admin(**address) as admin:
+            admin.alter_group_offsets("gone", {TopicPartition("orders", 0): OffsetAndMetadata(3)})
+            admin.delete_groups(["gone"])
+    return folder
+
+
+def dump(files, *options):
+    return kafka("dump-log", "--files", ",".join(map(str, files)), *options)
+
+
+def fields(line):
+    """``a: 1 b: [x] c: some text`` as a dict; names are single words."""
+    return dict(re.findall(r"(\w+): (.*?)(?= \w+: |$)", line.removeprefix("| ")))
+
+
+def test_segments_are_read_record_by_record_in_every_codec(data):
+    segments = sorted((data / "orders-0").glob("*.log"))
+    assert len(segments) > 2
+    lines = dump(segments, "--print-data-log").splitlines()
+
+    batches = [fields(line) for line in lines if line.startswith("baseOffset")]
+    assert all(b["isvalid"] == "true" and b["magic"] == "2" for b in batches)
+    assert list(dict.fromkeys(b["compresscodec"] for b in batches)) == CODECS
+    assert [int(b["baseOffset"]) for b in batches] == [0] + [int(b["lastOffset"]) + 1 for b in batches[:-1]]
+    records = [fields(line) for line in lines if line.startswith("| offset")]
+    found = [(int(r["offset"]), int(r["CreateTime"]), r["headerKeys"], r["key"], r["payload"]) for r in records]
+    assert found == [
+        (i * PER_CODEC + n, EPOCH_MS + (i * PER_CODEC + n) * 1000, "[n]", f"k{n}", (f"{codec} {n} " * 20))
+        for i, codec in enumerate(CODECS)
+        for n in range(PER_CODEC)
+    ]
+
+
+def test_indexes_are_sane_and_point_at_batches(data):
+    folder = data / "orders-0"
+    segments = sorted(folder.glob("*.log"))
+    indexes = [f.with_suffix(suffix) for f in segments for suffix in (".index", ".timeindex")]
+
+    said = dump(indexes, "--index-sanity-check")
+    assert said.count("passed sanity check") + said.count("is empty") == len(indexes)
+
+    starts = {}
+    for line in dump(segments).splitlines():
+        if line.startswith("Dumping"):
+            starts[base := line.split("/")[-1].removesuffix(".log")] = {}
+        elif line.startswith("baseOffset"):
+            starts[base][int(fields(line)["position"])] = int(fields(line)["lastOffset"])
+    pointed = 0
+    for line in dump([i for i in indexes if i.suffix == ".index"]).splitlines():
+        if line.startswith("Dumping"):
+            base = line.split("/")[-1].removesuffix(".index")
+        elif line.startswith("offset"):
+            entry = {name: int(number) for name, number in fields(line).items()}
+            assert starts[base][entry["position"]] == entry["offset"]
+            pointed += 1
+    assert pointed >= len(segments)
+
+
+def test_producer_snapshots_are_read(data):
+    snapshot = max((data / "orders-0").glob("*.snapshot"))
+
+    producers = [fields(line) for line in dump([snapshot]).splitlines() if line.startswith("producerId")]
+
+    assert sorted(int(p["producerId"]) for p in producers) == list(range(len(CODECS)))
+    assert {int(p["producerEpoch"]) for p in producers} == {0}
+    ends = [(i + 1) * PER_CODEC - 1 for i in range(len(CODECS))]
+    assert [int(p["lastOffset"]) for p in sorted(producers, key=lambda p: int(p["producerId"]))] == ends
+
+
+def test_the_offsets_topic_decodes_with_kafka_s_own_decoder(data):
+    said = dump([data / "__consumer_offsets-0" / "00000000000000000000.log"], "--offsets-decoder")
+    records = []
+    for line in said.splitlines():
+        if line.startswith("| offset"):
+            key, _, value = line.partition(" key: ")[2].partition(" payload: ")
+            records.append((json.loads(key), None if value == "<DELETE>" else json.loads(value)))
+    groups = [v["data"] for k, v in records if k["type"] == "2" and k["data"]["group"] == "billing" and v]
+    offsets = [(k["data"], v["data"]) for k, v in records if k["type"] == "1" and k["data"]["group"] == "billing"]
+    gone = [(k["type"], v) for k, v in records if k["data"]["group"] == "gone"]
+
+    stable = [g for g in groups if g["members"] and g["members"][0]["assignment"]["assignedPartitions"]][-1]
+    (member,) = stable["members"]
+    assert (stable["protocolType"], stable["protocol"], stable["generation"]) == ("consumer", "range", 1)
+    assert stable["leader"] == member["memberId"]
+    assert (member["groupInstanceId"], member["clientId"], member["clientHost"]) == ("one", "reader", "/127.0.0.1")
+    assert (member["sessionTimeout"], member["rebalanceTimeout"]) == (45000, 300000)
+    assert member["subscription"]["topics"] == ["orders"]
+    assert member["assignment"]["assignedPartitions"] == [{"topic": "orders", "partitions": [0]}]
+    where, committed = offsets[0]
+    assert where == {"group": "billing", "topic": "orders", "partition": 0}
+    assert (committed["offset"], committed["metadata"]) == (7, "seven are done")
+    assert gone[-2:] == [("1", None), ("2", None)], "tombstones end a group that was deleted"
