@@ -302,6 +302,30 @@ def test_what_a_process_leaves_open_is_delivered_at_its_end(broker, admin):
     assert end_of(admin, "left-open") == 1
 
 
+def test_what_a_dropped_producer_was_given_is_delivered_with_a_warning(broker, admin):
+    admin.create_topics({"dropped": 1})
+    left = [kohort.Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000)]
+    delivery = left[0].send("dropped", b"x", partition=0)
+    with pytest.warns(ResourceWarning, match="a Producer was dropped without close"):
+        left.clear()
+    assert delivery.result(WAIT_S).offset == 0
+
+
+def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(broker, admin):
+    admin.create_topics({"dropped-last": 1})
+    script = (
+        "import kohort\n"
+        "def leave():\n"
+        f"    producer = kohort.Producer(bootstrap_servers={broker.bootstrap!r}, linger_ms=60_000)\n"
+        "    producer.send('dropped-last', b'x', partition=0)\n"
+        "leave()\n"
+    )
+
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
+
+    assert end_of(admin, "dropped-last") == 1
+
+
 def _in_child(bootstrap, inherited, results):
     try:
         inherited.flush(1)

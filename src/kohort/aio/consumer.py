@@ -291,5 +291,5 @@ class Consumer(Verbs):
         return max(0, deadline_ms - self._turns.now_ms())
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            say_goodbye("a Consumer", self._machine, self._driver, self._lock)
+        if not getattr(self, "_closed", True) and self._io.is_here:
+            say_goodbye("a Consumer", self._machine, self._driver, self._lock, self._io.finish)

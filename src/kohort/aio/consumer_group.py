@@ -184,8 +184,8 @@ class ConsumerGroup:
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True):
-            say_goodbye("a ConsumerGroup", self._machine, self._driver, self._lock)
+        if not getattr(self, "_closed", True) and self._io.is_here:
+            say_goodbye("a ConsumerGroup", self._machine, self._driver, self._lock, self._io.finish)
 
 
 class _Listener:

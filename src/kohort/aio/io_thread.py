@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
 import logging
 import os
 import threading
@@ -48,6 +49,7 @@ class IoThread:
         self.pid = os.getpid()
         self.loop = new_loop()
         self._open: weakref.WeakKeyDictionary[Closeable, dict[str, Any]] = weakref.WeakKeyDictionary()
+        self._last_words: set[asyncio.Task[None]] = set()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kohort-io", daemon=True)
         self._thread.start()
@@ -56,6 +58,11 @@ class IoThread:
     @property
     def thread_id(self) -> int | None:
         return self._thread.ident
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that made it: what was inherited by a fork belongs to the parent."""
+        return self.pid == os.getpid()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run ``work`` on the loop and wait for it; an interrupt (Ctrl-C) cancels it."""
@@ -85,7 +92,7 @@ class IoThread:
         """Raises UsageError where waiting would never end."""
         if threading.get_ident() == self._thread.ident:
             raise UsageError("a blocking call from a callback on kohort's I/O thread would wait for itself")
-        if self.pid != os.getpid():
+        if not self.is_here:
             raise UsageError("this client was made before a fork; make a new one in the child process")
 
     def close_at_exit(self, client: Closeable, **options: Any) -> None:
@@ -96,15 +103,34 @@ class IoThread:
         """``client`` is closed, or will be."""
         self._open.pop(client, None)
 
+    def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run ``work`` some time soon, and before the process ends: last words of a client that is gone.
+
+        Safe in finalizers, whatever thread they run in: it only leaves word.
+        """
+
+        def begin() -> None:
+            task = self.loop.create_task(work())
+            self._last_words.add(task)
+            task.add_done_callback(self._last_words.discard)
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(begin)
+
     def stop(self) -> None:
-        """End the loop after the clients still open."""
+        """End the loop after the clients still open, and the last words of those that were dropped."""
         for client, options in list(self._open.items()):
             try:
                 client.close(**options)
             except KohortError as error:
                 log.warning("a %s that was left open could not be closed: %s", type(client).__name__, error)
+        asyncio.run_coroutine_threadsafe(self._spoken(), self.loop).result()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(EXIT_GRACE_S)
+
+    async def _spoken(self) -> None:
+        if self._last_words:
+            await asyncio.wait(self._last_words, timeout=EXIT_GRACE_S)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

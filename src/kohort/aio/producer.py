@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner
 from kohort.aio.driver import Driver
+from kohort.aio.dropped import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.system import system_rng
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
@@ -48,8 +49,9 @@ class Producer:
         self._lock = threading.RLock()
         self._io = io_thread()
         self._owner = Owner(self._lock, self._io.thread_id)
-        self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
-        self._driver.on_progress(lambda: _call_back(self._machine, self._driver, self._lock))
+        machine, lock = self._machine, self._lock
+        driver = self._driver = self._io.call_now(lambda: Driver(machine.engine, guard=lock))
+        driver.on_progress(lambda: _call_back(machine, driver, lock))  # not holding the producer itself
         self._closed = False
         self._first_unkeyed = 0
         self._io.close_at_exit(self, timeout_s=EXIT_GRACE_S)
@@ -194,6 +196,10 @@ class Producer:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and self._io.is_here:
+            deliver_rest("a Producer", self._machine, self._driver, self._lock, self._io.finish)
+
     def _check_open(self) -> None:
         if self._closed:
             raise UsageError("the producer is closed")
@@ -334,12 +340,18 @@ class AsyncProducer:
     ) -> None:
         await self.close()
 
+    def __del__(self) -> None:
+        driver: Driver | None = getattr(self, "_driver", None)
+        if driver is not None and not self._closed:
+            deliver_rest("an AsyncProducer", self._machine, driver, contextlib.nullcontext())
+
     def _running(self) -> Driver:
         if self._closed:
             raise UsageError("the producer is closed")
         if self._driver is None:
             driver = self._driver = Driver(self._machine.engine)
-            driver.on_progress(lambda: _call_back(self._machine, driver, contextlib.nullcontext()))
+            machine = self._machine
+            driver.on_progress(lambda: _call_back(machine, driver, contextlib.nullcontext()))
         return self._driver
 
     async def _wait_for_room(self, driver: Driver) -> None:

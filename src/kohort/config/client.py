@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kohort.config.broker import INT_MAX, LONG_MAX
-from kohort.config.options import option, parse_config
+from kohort.config.options import option, options_of, parse_config
 from kohort.errors import ConfigError
 
 C = TypeVar("C", bound="ClientConfig")
@@ -194,11 +194,27 @@ class AdminConfig(ClientConfig):
 def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> C:
     """Build a client's configuration from Kafka's dotted names in a mapping, from keywords, or from both.
 
-    Raises ConfigError for an unknown option, a value out of bounds, or options that exclude each other.
+    Raises ConfigError for an unknown option, one given twice with different values, a value out of bounds, or options
+    that exclude each other.
     """
-    given = {name.replace("_", "."): value for name, value in (config or {}).items()}
-    given |= {name.replace("_", "."): value for name, value in options.items()}
+    given: dict[str, Any] = {}
+    for source in (config or {}, options):
+        for spelling, value in source.items():
+            name = spelling.replace("_", ".")
+            if name in given and given[name] != value:
+                raise ConfigError(f"{name} is given twice: {given[name]!r} and {value!r}")
+            given[name] = value
+    _check_whose(cls, given)
     return parse_config(cls, given)
+
+
+def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
+    """Raises ConfigError for an option that another kind of client has: no typing error, but a misunderstanding."""
+    own = {o.name for o in options_of(cls)}
+    for kind, other in (("consumer", ConsumerConfig), ("producer", ProducerConfig)):
+        for option_ in options_of(other):
+            if option_.name in given and option_.name not in own:
+                raise ConfigError(f"{option_.name} is an option of a {kind}, which this client is not")
 
 
 def check_servers(servers: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import kohort
 from kohort.config.client import (
     AdminConfig,
     ConsumerConfig,
@@ -111,3 +112,40 @@ def test_combinations_that_cannot_work_are_refused(options):
 )
 def test_a_reset_by_duration_is_read_as_iso_8601(policy, expected):
     assert duration_ms(policy) == expected
+
+
+def test_an_option_given_twice_must_say_the_same():
+    both = client_config(ConsumerConfig, {"group.id": "a", "bootstrap.servers": "h:1"}, {"group_id": "a"})
+    assert both.group_id == "a"
+    with pytest.raises(ConfigError, match=r"group\.id is given twice: 'a' and 'b'"):
+        client_config(ConsumerConfig, {"group.id": "a", "bootstrap.servers": "h:1"}, {"group_id": "b"})
+
+
+def test_the_option_of_another_client_is_called_that():
+    with pytest.raises(ConfigError, match=r"linger\.ms is an option of a producer, which this client is not"):
+        client_config(ConsumerConfig, None, {"bootstrap_servers": "h:1", "linger_ms": 5})
+    with pytest.raises(ConfigError, match=r"group\.id is an option of a consumer, which this client is not"):
+        client_config(ProducerConfig, {"bootstrap.servers": "h:1", "group.id": "g"}, {})
+
+
+FACES = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncConsumerGroup",
+    "AsyncProducer",
+    "Consumer",
+    "ConsumerGroup",
+    "Producer",
+]
+
+
+@pytest.mark.parametrize("face", FACES)
+def test_every_face_takes_both_spellings_and_refuses_what_it_does_not_know(face):
+    make = getattr(kohort, face)
+    with pytest.raises(ConfigError, match=r"unknown option 'client\.idd'; did you mean client\.id\?"):
+        make(bootstrap_servers="h:1", client_idd="x")
+    with pytest.raises(ConfigError, match=r"unknown option 'client\.idd'; did you mean client\.id\?"):
+        make({"bootstrap.servers": "h:1", "client.idd": "x"})
+    with pytest.raises(ConfigError, match=r"bootstrap\.servers is missing"):
+        make({"client.id": "x"})
