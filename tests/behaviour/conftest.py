@@ -15,6 +15,10 @@ OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
 """Where our served broker differs from its defaults, so that tests need not wait; any broker is asked for its own."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: many minutes; `make interop` runs it")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", metavar="HOST:PORT", help="judge this broker, not one of ours")
 
