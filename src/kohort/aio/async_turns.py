@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol, TypeVar
 
 from kohort.aio.driver import Driver
+from kohort.aio.notes import log_notes
 from kohort.aio.system import SystemClock
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.promise import Promise
@@ -107,6 +108,7 @@ class AsyncTurns:
         finally:
             self._poller = None
             self.machine.leave_poll(self.now_ms())
+            log_notes(self.machine)
             self.kick()
 
     async def stop_polling(self, timeout_ms: int) -> None:

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import IoThread
+from kohort.aio.notes import log_notes
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, RebalanceListener
@@ -94,6 +95,7 @@ class Turns:
             finally:
                 with self.lock:
                     self.machine.leave_poll(self.now_ms())
+                log_notes(self.machine)
 
     # Waiting
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from kohort.client.backoff import Backoff
 from kohort.client.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.membership_classic import COORDINATOR_MOVED, NO_GENERATION, Generation, Membership, MemberState
+from kohort.client.member_messages import NO_GENERATION, Generation
+from kohort.client.membership_classic import COORDINATOR_MOVED, Membership, MemberState
 from kohort.client.metadata import Metadata
 from kohort.client.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
 from kohort.client.promise import Promise
@@ -54,11 +55,13 @@ class Commits:
         subscription: SubscriptionState,
         metadata: Metadata,
         rng: Rng,
+        note: Callable[[str], None],
     ) -> None:
         assert config.group_id is not None
         self._group_id: str = config.group_id
         self._config = config
         self._lookup = lookup
+        self._note = note
         self._membership = membership
         self._subscription = subscription
         self._metadata = metadata
@@ -98,6 +101,8 @@ class Commits:
             return
         if self._auto is not None and self._auto.done:
             error = self._auto.error
+            if error is not None:
+                self._note(f"the positions in group {self._group_id!r} could not be auto-committed: {error}")
             if error is not None and error.retriable:
                 self._auto_at_ms = now_ms + self._backoff.delay_ms(1)
             self._auto = None

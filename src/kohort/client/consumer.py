@@ -32,6 +32,7 @@ from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
+MOST_NOTES: Final = 100
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
@@ -54,6 +55,8 @@ class ConsumerMachine:
         self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
         self.failures: deque[KohortError] = deque()
         """Errors that the user has to hear of, oldest first."""
+        self.notes: deque[str] = deque(maxlen=MOST_NOTES)
+        """What happened that a log should say, oldest first: the faces take from it."""
         self._open: Fetched | None = None
         self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures.append)
         self.queries = OffsetQueries(config, self.metadata, rng)
@@ -73,8 +76,10 @@ class ConsumerMachine:
     def _join_together(self, lookup: CoordinatorLookup, rng: Rng) -> Group:
         config, subscription, metadata = self.config, self.subscription, self.metadata
         assignors = assignors_named(config.partition_assignment_strategy)
-        membership = Membership(config, assignors, lookup, subscription, metadata, rng, self.failures.append)
-        commits = Commits(config, lookup, membership, subscription, metadata, rng)
+        membership = Membership(
+            config, assignors, lookup, subscription, metadata, rng, self.failures.append, self.notes.append
+        )
+        commits = Commits(config, lookup, membership, subscription, metadata, rng, self.notes.append)
         committed = CommittedOffsets(
             config, lookup, subscription, metadata, rng, self.failures.append, self._resets.no_offset
         )

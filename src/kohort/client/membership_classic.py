@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.assignors.spec import Assignor
 from kohort.client.backoff import Backoff
 from kohort.client.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.group_leader import GroupLeader
 from kohort.client.heartbeats import HeartbeatClocks
+from kohort.client.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
 from kohort.client.metadata import Metadata
 from kohort.client.promise import Promise
 from kohort.client.source import Poll, Unsent
@@ -26,25 +27,16 @@ from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import PROTOCOL_TYPE, Subscription, build_subscription, parse_assignment
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     HeartbeatResponse,
-    JoinGroupRequest,
-    JoinGroupRequestProtocol,
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
-    MemberIdentity,
-    SyncGroupRequest,
     SyncGroupResponse,
 )
 from kohort.wire.schema import Message
-
-REASON_MAX: Final = 255
-JOIN_GRACE_MS: Final = 5000
-"""A JoinGroup is parked for up to the rebalance timeout; the answer gets this much longer."""
-LEAVE_BY_LIST_FROM: Final = 3
 
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
@@ -56,21 +48,6 @@ class MemberState(Enum):
     PREPARING_REBALANCE = auto()
     COMPLETING_REBALANCE = auto()
     STABLE = auto()
-
-
-class Generation(NamedTuple):
-    """Who this member is, in which round of the group."""
-
-    generation_id: int = -1
-    member_id: str = ""
-    protocol_name: str | None = None
-
-    @property
-    def is_member(self) -> bool:
-        return self.generation_id >= 0 and bool(self.member_id)
-
-
-NO_GENERATION: Final = Generation()
 
 
 class Membership:
@@ -85,6 +62,7 @@ class Membership:
         metadata: Metadata,
         rng: Rng,
         raise_later: Callable[[KohortError], None],
+        note: Callable[[str], None],
     ) -> None:
         assert config.group_id is not None
         self.state = MemberState.UNJOINED
@@ -99,12 +77,11 @@ class Membership:
         self.leader = GroupLeader({a.name: a for a in assignors}, metadata, subscription)
         self._config = config
         self._group_id: str = config.group_id
-        self._assignors = assignors
-        self._cooperative = all(a.cooperative for a in assignors)
+        self._messages = MemberMessages(config, assignors, subscription)
         self._lookup = lookup
-        self._subscription = subscription
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._raise_later = raise_later
+        self._note = note
         self._join_reason = ""
         self._leads = False
         self._in_flight: Unsent | None = None
@@ -143,12 +120,7 @@ class Membership:
         is_static = self._config.group_instance_id is not None
         known = bool(self.generation.member_id) and self._lookup.node_id is not None
         if known and self.state is not MemberState.UNJOINED and (static_too or not is_static):
-            identity = MemberIdentity(
-                member_id=self.generation.member_id,
-                group_instance_id=self._config.group_instance_id,
-                reason=reason[:REASON_MAX],
-            )
-            self._leaves.append((LeaveGroupRequest(group_id=self._group_id, members=[identity]), promise))
+            self._leaves.append((self._messages.leave(self.generation, reason), promise))
         else:
             promise.resolve(None)
         self._lose_generation(reason, keep_member_id=False)
@@ -159,7 +131,7 @@ class Membership:
 
     def reset_after_commit_error(self, reason: str, *, keep_member_id: bool) -> None:
         """A commit was refused because the member is not of its generation any more."""
-        self._lose_generation(reason, keep_member_id=keep_member_id)
+        self._fall_out(reason, keep_member_id=keep_member_id)
 
     # The source
 
@@ -229,34 +201,9 @@ class Membership:
         node_id = self._lookup.require()
         if node_id is None:
             return
-        config = self._config
-        request = JoinGroupRequest(
-            group_id=self._group_id,
-            session_timeout_ms=config.session_timeout_ms,
-            rebalance_timeout_ms=config.max_poll_interval_ms,
-            member_id=self.generation.member_id,
-            group_instance_id=config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=[
-                JoinGroupRequestProtocol(name=a.name, metadata=build_subscription(self._said_to(a)))
-                for a in self._assignors
-            ],
-            reason=self._join_reason[:REASON_MAX] or None,
-        )
-        timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
-        self._in_flight = self._unsent(node_id, request, timeout_ms)
+        request = self._messages.join(self.generation, self.adopted, self._join_reason)
+        self._in_flight = self._unsent(node_id, request, self._messages.join_timeout_ms)
         unsent.append(self._in_flight)
-
-    def _said_to(self, assignor: Assignor) -> Subscription:
-        """What this member tells the leader. Eager members own nothing any more when they join."""
-        partitions, generation_id = self.adopted
-        return Subscription(
-            topics=list(self._subscription.topics),
-            user_data=assignor.user_data(partitions, generation_id),
-            owned_partitions=list(self._subscription.assigned) if self._cooperative else [],
-            generation_id=generation_id if self.generation.is_member else -1,
-            rack_id=self._config.client_rack or None,
-        )
 
     def _on_join(self, asked: Generation, response: JoinGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
@@ -274,7 +221,7 @@ class Membership:
             self._join_again(now_ms, backoff=False)
         elif code is ErrorCode.UNKNOWN_MEMBER_ID:
             if self.generation == asked:
-                self._lose_generation("the coordinator did not know the member when it joined", keep_member_id=False)
+                self._fall_out("the coordinator did not know the member when it joined", keep_member_id=False)
             else:
                 self._join_again(now_ms, backoff=False)
         else:
@@ -313,16 +260,7 @@ class Membership:
         if node_id is None:
             self._join_again(now_ms, backoff=False)
             return
-        generation = self.generation
-        request = SyncGroupRequest(
-            group_id=self._group_id,
-            generation_id=generation.generation_id,
-            member_id=generation.member_id,
-            group_instance_id=self._config.group_instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocol_name=generation.protocol_name,
-            assignments=assignments,
-        )
+        request = self._messages.sync(self.generation, assignments)
         self._in_flight = self._unsent(node_id, request, self._config.request_timeout_ms)
         unsent.append(self._in_flight)
 
@@ -338,7 +276,7 @@ class Membership:
             self._join_again(now_ms, backoff=True)
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
-            self._lose_generation(f"SyncGroup was answered {code.name}", keep_member_id=keep)
+            self._fall_out(f"SyncGroup was answered {code.name}", keep_member_id=keep)
         else:
             self._fail(ApiError(code, f"syncing with group {self._group_id!r}"))
 
@@ -361,7 +299,9 @@ class Membership:
         clocks = self.clocks
         if clocks.poll_expired(now_ms):
             limit = self._config.max_poll_interval_ms
-            self.leave(f"consumer poll timeout has expired: more than max.poll.interval.ms ({limit}) between polls")
+            reason = f"consumer poll timeout has expired: more than max.poll.interval.ms ({limit}) between polls"
+            self._note(f"the member left group {self._group_id!r}: {reason}")
+            self.leave(reason)
             return
         if clocks.session_expired(now_ms):
             self._lookup.mark_unknown()
@@ -370,12 +310,7 @@ class Membership:
         may_beat = node_id is not None and self._beating is None and not self._beats_held
         if may_beat and clocks.beat_at_ms <= now_ms:
             assert node_id is not None
-            request = HeartbeatRequest(
-                group_id=self._group_id,
-                generation_id=self.generation.generation_id,
-                member_id=self.generation.member_id,
-                group_instance_id=self._config.group_instance_id,
-            )
+            request = self._messages.heartbeat(self.generation)
             self._beating = self._unsent(node_id, request, self._config.request_timeout_ms)
             unsent.append(self._beating)
             clocks.sent(now_ms)
@@ -398,7 +333,7 @@ class Membership:
             return
         elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             keep = code is ErrorCode.ILLEGAL_GENERATION
-            self._lose_generation(f"a heartbeat was answered {code.name}", keep_member_id=keep)
+            self._fall_out(f"a heartbeat was answered {code.name}", keep_member_id=keep)
         else:
             self._beats_held = True
             self._raise_later(ApiError(code, f"a heartbeat to group {self._group_id!r}"))
@@ -418,7 +353,7 @@ class Membership:
             return []
         timeout_ms = self._config.request_timeout_ms
         return [
-            Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=promise, shape=_leave_shape)
+            Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=promise, shape=leave_shape)
             for request, promise in leaves
         ]
 
@@ -428,6 +363,15 @@ class Membership:
         if backoff:
             self._failures += 1
             self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+    def _fall_out(self, reason: str, *, keep_member_id: bool) -> None:
+        """The coordinator does not count this member in any more."""
+        generation = self.generation
+        self._note(
+            f"member {generation.member_id!r} lost generation {generation.generation_id} of group {self._group_id!r}: "
+            f"{reason}; it joins again"
+        )
+        self._lose_generation(reason, keep_member_id=keep_member_id)
 
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
         """Not of the group any more, or not of its present generation: rejoin at the user's next poll."""
@@ -447,11 +391,3 @@ class Membership:
 
 
 JOINING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
-
-
-def _leave_shape(request: Message, version: int) -> Message:
-    """Before version 3 a member leaves alone (KIP-345)."""
-    assert isinstance(request, LeaveGroupRequest)
-    if version >= LEAVE_BY_LIST_FROM:
-        return request
-    return LeaveGroupRequest(group_id=request.group_id, member_id=request.members[0].member_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kohort.client.membership_classic import Generation
+from kohort.client.member_messages import Generation
 from kohort.errors import ErrorCode, error_code
 from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import (

@@ -381,3 +381,18 @@ def test_a_rebalance_that_is_due_is_seen_by_a_user_who_waits():
     second = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: first.machine.needs_user, only=[second])
     assert first.membership.rejoin_reason == "group is already rebalancing"
+
+
+def test_a_user_who_polls_too_late_finds_a_note_of_what_happened():
+    stage = Stage()
+    stage.topic("t", 1)
+    user = stage.user("t", group_id="g", max_poll_interval_ms=10_000)
+    stage.until(lambda: user.owned == "t-0")
+    assert not user.machine.notes
+
+    stage.loop.run(11_000)
+
+    (note,) = user.machine.notes
+    assert note.startswith("the member left group 'g': consumer poll timeout has expired")
+    stage.until(lambda: user.told[-1] == ("assigned", "t-0") and len(user.told) > 1)
+    assert [kind for kind, _ in user.told] == ["assigned", "lost", "assigned"]
