@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 
 import differential_groups
+import differential_log
 import pytest
 from differential import LEVELS, compare, play
 
 import kohort
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
-SCRIPTS = {script.__name__: script for script in differential_groups.SCRIPTS}
+SCRIPTS = {script.__name__: script for script in (*differential_groups.SCRIPTS, *differential_log.SCRIPTS)}
 CHOSEN = [int(n) for n in os.environ.get("KOHORT_LEVELS", "").split(",") if n] or list(LEVELS)
 
 

@@ -27,6 +27,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
@@ -38,7 +39,7 @@ from kohort.wire.messages.offsets import (
 )
 from kohort.wire.schema import Message
 
-BROKER = 4
+TOPIC, BROKER = 2, 4
 DEADLINE_S = 20.0
 Protocols = Sequence[tuple[str, bytes]]
 Plan = Mapping[str, bytes]
@@ -77,10 +78,17 @@ class Crew:
     def config(self, name: str) -> int:
         """An option of the broker, a whole number."""
         node = self.ask(MetadataRequest(topics=[]), 9).brokers[0].node_id
-        resource = DescribeConfigsResource(resource_type=BROKER, resource_name=str(node), configuration_keys=[name])
+        return int(self._option(BROKER, str(node), name))
+
+    def eventually_serves(self, message: Message, version: int) -> None:
+        eventually(lambda: self.ask(message, version).error_code == 0, f"{message!r} is not served")
+
+    def _option(self, kind: int, of: str, name: str) -> str:
+        resource = DescribeConfigsResource(resource_type=kind, resource_name=of, configuration_keys=[name])
         (result,) = self.ask(DescribeConfigsRequest(resources=[resource]), 4).results
         (config,) = result.configs
-        return int(config.value)
+        value: str = config.value
+        return value
 
     # Names that are this test's own.
 
@@ -98,8 +106,20 @@ class Crew:
     def topic(self, name: str = "t", partitions: int = 2) -> str:
         topic = f"{name}-{self.mark}"
         self.wire.create(topic, partitions)
-        eventually(lambda: len(self._described(topic).partitions) == partitions, f"{topic} is not there")
+        self.await_topic(topic, partitions)
         return topic
+
+    def await_topic(self, topic: str, partitions: int) -> None:
+        """Until the topic is known and each of its partitions has a leader that serves it."""
+        eventually(lambda: len(self._described(topic).partitions) == partitions, f"{topic} is not there")
+        ends = [ListOffsetsPartition(partition_index=p, timestamp=-1) for p in range(partitions)]
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=ends)])
+        eventually(
+            lambda: all(p.error_code == 0 for p in self.ask(request, 6).topics[0].partitions), f"{topic} is not served"
+        )
+
+    def await_option(self, topic: str, name: str, value: str) -> None:
+        eventually(lambda: self._option(TOPIC, topic, name) == value, f"{name} of {topic} is not {value}")
 
     def topic_id(self, topic: str) -> bytes:
         found: bytes = self._described(topic).topic_id

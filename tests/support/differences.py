@@ -25,6 +25,26 @@ def _both_say_something(ours: Any, theirs: Any) -> bool:
     return bool(ours) == bool(theirs)
 
 
+def _only_ours(ours: Any, theirs: Any) -> bool:
+    return bool(ours) and not theirs
+
+
+def _only_theirs(ours: Any, theirs: Any) -> bool:
+    return bool(theirs) and not ours
+
+
+def _is_untold(ours: Any, theirs: Any) -> bool:
+    return (ours, theirs) == (-1, 0)
+
+
+def _both_are_ids(ours: Any, theirs: Any) -> bool:
+    return bool(ours >= 0 and theirs >= 0)
+
+
+def _both_are_times(ours: Any, theirs: Any) -> bool:
+    return bool(ours > 1_700_000_000_000 and theirs > 1_700_000_000_000)
+
+
 ALLOWED: Final = (
     May("*", "*.port", "each listens on a port of its own"),
     May("*", "port", "each listens on a port of its own"),
@@ -36,6 +56,36 @@ ALLOWED: Final = (
         "a static member that restarted is shown with its new client id; Kafka shows its first one",
         lambda ours, theirs: ours == f"{theirs}-again",
     ),
+    May("*", "*cluster_id", "each is a cluster of its own"),
+    May("*", "*controller_id", "the number of the node is its own"),
+    May("*", "*leader_id", "the number of the node is its own"),
+    May("*", "*broker_id", "the number of the node is its own"),
+    May("*", "*replica_nodes.*", "the number of the node is its own"),
+    May("*", "*isr_nodes.*", "the number of the node is its own"),
+    May("FetchRequest", "session_id", "sessions are numbered by chance", _both_say_something),
+    May("InitProducerIdRequest", "producer_id", "producers are numbered by each broker", _both_are_ids),
+    May("ProduceRequest", "*.log_append_time_ms", "each has its own time", _both_are_times),
+    May(
+        "ProduceRequest",
+        "*.log_append_time_ms",
+        "a repeated batch has no time of append; Kafka tells the time that its producer gave it",
+        lambda ours, theirs: ours == -1 and theirs == 1_700_000_005_000,
+    ),
+    May("ProduceRequest", "*.error_message", "we say why; Kafka says nothing", _only_ours),
+    May("ProduceRequest", "*.record_errors", "the broker opens no record, and names none", _only_theirs),
+    May("ProduceRequest", "*.log_start_offset", "where records are refused Kafka tells it all the same", _is_untold),
+    May("CreateTopicsRequest", "topics.*.configs", "each has options of its own, in its own order"),
+    May("CreateTopicsRequest", "topics.*.topic_id", "what is only validated has no id here", lambda o, _: o == "none"),
+    May("DescribeConfigsRequest", "results.*.configs", "each has options of its own, in its own order"),
+    May("DescribeConfigsRequest", "*.synonyms", "the broker's option that a default comes from is told", _only_ours),
+    May("DescribeConfigsRequest", "*error_message", "we say why; Kafka says nothing", _only_ours),
+    May(
+        "IncrementalAlterConfigsRequest",
+        "responses.*.error_code",
+        "an operation that there is not is INVALID_CONFIG; Kafka's is UNKNOWN_SERVER_ERROR",
+        lambda ours, theirs: (ours, theirs) == (40, -1),
+    ),
+    May("IncrementalAlterConfigsRequest", "*error_message", "we say why; Kafka says nothing", _only_ours),
     May("FindCoordinatorRequest", "*error_message", "we say that share groups are not served; Kafka says nothing"),
     May("*", "*error_message", "the words are our own, where both have some", _both_say_something),
 )
@@ -55,6 +105,12 @@ UNORDERED: Final = frozenset(
         ("OffsetCommitResponseTopic", "partitions"),
         ("OffsetDeleteResponse", "topics"),
         ("OffsetDeleteResponseTopic", "partitions"),
+        ("ProduceResponse", "responses"),
+        ("TopicProduceResponse", "partition_responses"),
+        ("MetadataResponse", "topics"),
+        ("CreateTopicsResponse", "topics"),
+        ("DeleteTopicsResponse", "responses"),
+        ("DescribeConfigsResult", "configs"),
     }
 )
 """Arrays whose order is that of a hash map in Kafka."""

@@ -27,6 +27,9 @@ from kohort.wire.record_batch import (
 )
 
 MAGIC_AT: Final = 16
+SIZE_AT: Final = 8
+SIZE_ENDS_AT: Final = 12
+_length: Final = struct.Struct(">i")
 _head: Final = struct.Struct(">qiibI")
 _summed: Final = struct.Struct(">hiqq")
 _after_max_timestamp: Final = CRC_STARTS_AT + _summed.size
@@ -73,15 +76,21 @@ def _one_batch(batch: Buffer) -> BatchHeader:
         raise _invalid(f"a batch of format {batch[MAGIC_AT]}; only format {MAGIC} is accepted")
     if not len(batch):
         raise _invalid("no batch; exactly one is expected")
+    if len(batch) < SIZE_ENDS_AT or _size(batch) > len(batch):
+        raise _invalid(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
     try:
         header = parse_batch_header(batch)
     except CorruptRecord as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem) from error
-    if header.size > len(batch):
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"a batch of {header.size} bytes of which {len(batch)} came")
     if header.size < len(batch):
         raise _invalid(f"{len(batch) - header.size} bytes after a batch of {header.size}; exactly one is expected")
     return header
+
+
+def _size(batch: Buffer) -> int:
+    """How many bytes the batch says that it has."""
+    length: int = _length.unpack_from(batch, SIZE_AT)[0]
+    return SIZE_ENDS_AT + length
 
 
 def _check_count(header: BatchHeader) -> None:

@@ -85,7 +85,7 @@ def test_validation_alone_changes_nothing(peer, topic):
     [
         ([("segment.bites", SET, "1")], {}, ErrorCode.INVALID_CONFIG),
         ([("segment.bytes", SET, "1")], {}, ErrorCode.INVALID_CONFIG),
-        ([("segment.bytes", SET, None)], {}, ErrorCode.INVALID_CONFIG),
+        ([("segment.bytes", SET, None)], {}, ErrorCode.INVALID_REQUEST),
         ([("segment.bytes", SET, "4096"), ("segment.bytes", DELETE, None)], {}, ErrorCode.INVALID_REQUEST),
         ([("segment.bytes", SET, "4096")], {"times": 2}, ErrorCode.INVALID_REQUEST),
         ([("cleanup.policy", 9, "compact")], {}, ErrorCode.INVALID_REQUEST),

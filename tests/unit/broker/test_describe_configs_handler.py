@@ -53,7 +53,14 @@ def test_every_version_is_answered(peer):
     assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {19}
 
 
+def test_to_ask_for_no_option_is_to_ask_for_all(peer):
+    peer.create("a")
+
+    assert describe(peer, TOPIC, "a", []) == describe(peer, TOPIC, "a")
+
+
 def test_what_does_not_exist_is_refused(peer):
+    assert describe(peer, TOPIC, "no/name").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe(peer, TOPIC, "zzz").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe(peer, BROKER, "9").error_code == ErrorCode.INVALID_REQUEST
     assert describe(peer, 99, "a").error_code == ErrorCode.INVALID_REQUEST

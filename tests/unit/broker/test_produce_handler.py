@@ -77,7 +77,7 @@ def test_errors_are_told_per_partition(peer):
         "negative partition": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "wrong crc": ErrorCode.CORRUPT_MESSAGE,
         "two batches": ErrorCode.INVALID_RECORD,
-        "half a batch": ErrorCode.CORRUPT_MESSAGE,
+        "half a batch": ErrorCode.INVALID_RECORD,
         "acks": ErrorCode.INVALID_REQUIRED_ACKS,
         "control": ErrorCode.INVALID_RECORD,
         "transactional": ErrorCode.INVALID_TXN_STATE,

@@ -63,6 +63,7 @@ def test_what_cannot_be_made_is_refused_each_with_its_own_code(peer):
         topic("three", 1, 3),
         topic("none", 0),
         topic("odd", configs=[CreatableTopicConfig(name="retenton.ms", value="1")]),
+        topic("valueless", configs=[CreatableTopicConfig(name="retention.ms", value=None)]),
         topic("twice"),
         topic("twice"),
         topic("good"),
@@ -74,6 +75,7 @@ def test_what_cannot_be_made_is_refused_each_with_its_own_code(peer):
         "three": ErrorCode.INVALID_REPLICATION_FACTOR,
         "none": ErrorCode.INVALID_PARTITIONS,
         "odd": ErrorCode.INVALID_CONFIG,
+        "valueless": ErrorCode.INVALID_CONFIG,
         "twice": ErrorCode.INVALID_REQUEST,
         "good": 0,
     }
@@ -100,6 +102,21 @@ def test_an_assignment_by_hand_may_name_this_broker_only(peer):
 
     assert (here.error_code, here.num_partitions) == (0, 2)
     assert elsewhere.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_a_topic_that_is_named_twice_is_refused_once(peer):
+    create(peer, topic("a"))
+    asked = CreatePartitionsTopic(name="a", count=2, assignments=None)
+
+    (answer,) = peer.ask(CreatePartitionsRequest(topics=[asked, asked], timeout_ms=1), 3).results
+
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_to_delete_a_topic_takes_its_name_or_its_id(peer):
+    (answer,) = peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name=None)], timeout_ms=1), 6).responses
+
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_topics_are_deleted_by_name_and_by_id(peer):

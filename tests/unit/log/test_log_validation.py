@@ -42,7 +42,7 @@ def test_exactly_one_batch_is_expected(room):
 def test_a_batch_must_be_whole(room):
     whole = batch(["some value"])
     for size in range(1, len(whole)):
-        assert refused(room, whole[:size]) is ErrorCode.CORRUPT_MESSAGE
+        assert refused(room, whole[:size]) is ErrorCode.INVALID_RECORD
 
 
 def test_old_formats_are_refused(room):

@@ -123,7 +123,7 @@ def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: 
             overrides.pop(option_name, None)
             continue
         if value is None:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{option_name}: a value is missing")
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{option_name}: a value is missing")
         overrides[option_name] = _new_value(topic, options.get(option_name), operation, value)
     state.topics.check_config(overrides)
     if not validate_only:

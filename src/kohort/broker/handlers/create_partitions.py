@@ -20,7 +20,7 @@ def create_partitions(state: BrokerState, request: Request) -> Answer:
     message: CreatePartitionsRequest = request.message
     times = Counter(asked.name for asked in message.topics)
     results = []
-    for asked in message.topics:
+    for asked in {asked.name: asked for asked in message.topics}.values():
         refusal = None
         try:
             if times[asked.name] > 1:

@@ -53,6 +53,9 @@ def _create(state: BrokerState, asked: CreatableTopic, now_ms: int, *, validate_
     assignments = [a.broker_ids for a in sorted(asked.assignments, key=lambda a: a.partition_index)]
     factor = len(assignments[0]) if assignments else state.cluster.check_replication(asked.replication_factor)
     overrides = {c.name: c.value for c in asked.configs}
+    missing = [name for name, value in overrides.items() if value is None]
+    if missing:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: a value is missing")
     if validate_only:
         config = state.topics.check_new(asked.name, count, overrides)
         topic_id = bytes(16)

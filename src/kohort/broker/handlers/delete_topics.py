@@ -58,10 +58,12 @@ def _find(state: BrokerState, request: Request, asked: DeleteTopicState) -> Topi
         if asked.topic_id != NO_UUID:
             raise ApiError(ErrorCode.INVALID_REQUEST, "a topic is named by its name or by its id, not by both")
         topic, unknown = state.topics.get(asked.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    elif asked.topic_id == NO_UUID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a name nor an id")
     else:
         topic, unknown = state.topics.by_id(asked.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None:
-        raise ApiError(unknown)
+        raise ApiError(unknown, "there is no such topic")
     if topic.internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} belongs to the broker")
     return topic

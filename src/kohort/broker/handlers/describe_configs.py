@@ -10,6 +10,7 @@ from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import Setting, broker_settings, cluster_settings, topic_settings
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.names import check_topic_name
 from kohort.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -42,7 +43,7 @@ def _describe(
             resource_name=resource.resource_name,
         )
     keys = resource.configuration_keys
-    chosen: Iterable[Setting] = settings if keys is None else (s for s in settings if s.name in set(keys))
+    chosen: Iterable[Setting] = (s for s in settings if s.name in set(keys)) if keys else settings
     return DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
@@ -61,6 +62,7 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
     if resource.resource_type == TOPIC:
         topic = state.topics.get(name)
         if topic is None:
+            check_topic_name(name, ())
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
         return topic_settings(state.config, topic.config, topic.overrides)
     if resource.resource_type == BROKER:

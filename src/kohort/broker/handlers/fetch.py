@@ -39,6 +39,7 @@ from kohort.wire.messages.fetch import (
 from kohort.wire.record_batch import split_batches
 
 READ_COMMITTED: Final = 1
+NOT_FOUND: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_ZSTD: Final = 10
 FIRST_VERSION_WITH_LEADERS: Final = 12
@@ -174,7 +175,7 @@ def _refused(state: BrokerState, request: Request, wanted: Wanted, code: ErrorCo
         error_code=code,
         high_watermark=-1,
         current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
-        aborted_transactions=None,
+        aborted_transactions=[] if code in NOT_FOUND else None,  # as Kafka has it; clients do not care
         records=b"",
     )
 
