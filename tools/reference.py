@@ -1,13 +1,18 @@
-"""Write docs/reference from the tables in the code, or check that what is there is what they say."""
+"""Write docs/reference from the tables and docstrings in the code, or check that it is what they say."""
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.errors import KohortError
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- made by `make docs` from the tables in the code -->\n"
@@ -43,8 +48,119 @@ def apis_page() -> str:
     return "\n".join(parts) + "\n"
 
 
+CLIENTS = (
+    (
+        "Consumer",
+        "kohort.aio.consumer:Consumer kohort.aio.async_consumer:AsyncConsumer "
+        "kohort.client.rebalance:RebalanceListener",
+    ),
+    (
+        "Groups of handlers",
+        "kohort.aio.consumer_group:ConsumerGroup kohort.aio.async_consumer_group:AsyncConsumerGroup "
+        "kohort.aio.group_threads:GroupHandler kohort.aio.group_threads:GroupSession kohort.aio.group_threads:Claim "
+        "kohort.aio.group_tasks:AsyncGroupHandler kohort.aio.group_tasks:AsyncGroupSession "
+        "kohort.aio.group_tasks:AsyncClaim",
+    ),
+    ("Producer", "kohort.aio.producer:Producer kohort.aio.producer:AsyncProducer kohort.aio.delivery:Delivery"),
+    ("Admin", "kohort.aio.admin:Admin kohort.aio.admin:AsyncAdmin"),
+    (
+        "Values",
+        "kohort.model:Record kohort.model:TopicPartition kohort.model:OffsetAndMetadata kohort.model:Node "
+        "kohort.client.list_offsets:OffsetAndTimestamp kohort.aio.consumer_verbs:GroupMetadata "
+        "kohort.client.producer:RecordMetadata",
+    ),
+)
+"""The classes that the page of the clients tells of, by section. What only the group itself calls is left out."""
+INNER = {"start", "feed", "has_work", "end", "is_mine", "join", "fail", "begin_commit", "commit_by_clock", "wait_ms",
+         "not_committed", "end_session"}  # fmt: skip
+
+
+def clients_page() -> str:
+    """Every public class of the clients: signatures and what their docstrings say."""
+    parts = [
+        "# The clients\n",
+        MADE,
+        "Times are milliseconds where a name ends in `_ms`, seconds where it ends in `_s`.\n",
+    ]
+    for title, places in CLIENTS:
+        parts.append(f"\n## {title}")
+        for place in places.split():
+            module, _, name = place.partition(":")
+            parts += _class_part(getattr(importlib.import_module(module), name))
+    parts.append("\n## Errors\n\n| error | when |\n|---|---|")
+    parts += [f"| {'&ensp;' * 2 * depth}`{e.__name__}` | {_one_line(e)} |" for e, depth in _tree(KohortError)]
+    return "\n".join(parts) + "\n"
+
+
+def _class_part(cls: type) -> list[str]:
+    part = [f"\n### {cls.__name__}\n", inspect.cleandoc(cls.__doc__ or "")]
+    fields = getattr(cls, "_fields", None) or [f.name for f in dataclasses.fields(cls)] if _is_value(cls) else []
+    if fields:
+        hints = inspect.get_annotations(cls)
+        part.append("\n" + "\n".join(f"- `{name}: {_hint(hints[name])}`" for name in fields))
+        return part
+    is_group = cls.__name__.endswith(("Group", "Session"))
+    seen: set[str] = set()
+    for owner in cls.__mro__:
+        for name, member in vars(owner).items():
+            if owner is object or name in seen or (is_group and name in INNER):
+                continue
+            seen.add(name)
+            part += _member_part(name, member)
+    return part
+
+
+def _hint(annotation: object) -> str:
+    return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+def _is_value(cls: type) -> bool:
+    return hasattr(cls, "_fields") or dataclasses.is_dataclass(cls)
+
+
+def _member_part(name: str, member: object) -> list[str]:
+    """One method or property; nothing for what is private."""
+    if name.startswith("_") and name not in ("__iter__", "__aiter__"):
+        return []
+    if isinstance(member, property):
+        kind = inspect.signature(member.fget).return_annotation if member.fget else ""
+        return [f"\n**`{name}: {kind}`**{_said(member.__doc__)}"]
+    if not inspect.isfunction(member):
+        return []
+    prefix = "await " if inspect.iscoroutinefunction(member) else ""
+    return [f"\n**`{prefix}{name}{_signature(member)}`**{_said(member.__doc__)}"]
+
+
+def _said(doc: str | None) -> str:
+    return "\n\n" + inspect.cleandoc(doc) if doc else ""
+
+
+def _signature(function: Callable[..., object]) -> str:
+    shown: list[str] = []
+    star = False
+    signature = inspect.signature(function)
+    for name, p in list(signature.parameters.items())[1:]:
+        if p.kind is p.KEYWORD_ONLY and not star:
+            shown.append("*")
+            star = True
+        default = "" if p.default is p.empty else f" = {p.default!r}"
+        shown.append(f"{name}: {p.annotation}{default}")
+    returned = "" if signature.return_annotation in ("None", signature.empty) else f" -> {signature.return_annotation}"
+    return f"({', '.join(shown)}){returned}"
+
+
+def _tree(error: type, depth: int = 0) -> list[tuple[type, int]]:
+    below = sorted(error.__subclasses__(), key=lambda e: e.__name__)
+    own = [e for e in below if e.__module__ == "kohort.errors"]
+    return [(error, depth), *(pair for e in own for pair in _tree(e, depth + 1))]
+
+
+def _one_line(cls: type) -> str:
+    return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
+
+
 def main() -> int:
-    pages = {"options.md": options_page(), "apis.md": apis_page()}
+    pages = {"options.md": options_page(), "apis.md": apis_page(), "clients.md": clients_page()}
     if "--check" in sys.argv:
         stale = [n for n, text in pages.items() if not (TARGET / n).exists() or (TARGET / n).read_text() != text]
         if stale:

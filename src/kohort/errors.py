@@ -323,4 +323,4 @@ class LogTruncated(KohortError):
 
 
 class Wakeup(KohortError):
-    """poll() was interrupted by wakeup() from another thread."""
+    """A call of a consumer was interrupted by wakeup() from another thread."""
