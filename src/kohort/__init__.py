@@ -39,8 +39,9 @@ _LAZY = {
     "ConsumerGroup": "kohort.aio.consumer_group",
     "GroupHandler": "kohort.aio.group_threads",
     "Producer": "kohort.aio.producer",
+    "assignor": "kohort.assignors.custom",
 }
-"""Public names that bring sockets and threads with them: imported when first used (PEP 562)."""
+"""Public names that bring much with them, sockets and threads above all: imported when first used (PEP 562)."""
 
 __all__ = [
     "Admin",
@@ -74,6 +75,7 @@ __all__ = [
     "UsageError",
     "Wakeup",
     "__version__",
+    "assignor",
 ]
 
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kohort.assignors import cooperative, sticky
-from kohort.assignors.builtin import ASSIGNORS
+from kohort.assignors.builtin import ASSIGNORS, EXTRAS
 from kohort.assignors.range import assign as assign_range
 from kohort.assignors.roundrobin import assign as assign_roundrobin
 from kohort.assignors.spec import Assignment, Member, Topics, in_order
@@ -52,16 +52,16 @@ def check_whole(topics: Topics, members: list[Member], found: Assignment) -> Non
         assert all(p.topic in member.topics for p in found[member.member_id])
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "co-partitioned", "rack-aware"])
 @calm
 @given(group=groups(with_racks=True))
 def test_every_partition_has_one_owner_that_wants_it(name: str, group: tuple[Topics, list[Member]]):
     topics, members = group
 
-    check_whole(topics, members, ASSIGNORS[name].assign(topics, members))
+    check_whole(topics, members, (ASSIGNORS | EXTRAS)[name].assign(topics, members))
 
 
-@pytest.mark.parametrize("name", list(ASSIGNORS))
+@pytest.mark.parametrize("name", [*ASSIGNORS, *EXTRAS])
 @calm
 @given(group=groups(with_racks=True), seed=st.randoms(use_true_random=False))
 def test_the_order_of_the_members_does_not_matter(name: str, group: tuple[Topics, list[Member]], seed: object):
@@ -69,7 +69,9 @@ def test_the_order_of_the_members_does_not_matter(name: str, group: tuple[Topics
     shuffled = list(members)
     seed.shuffle(shuffled)
 
-    assert ASSIGNORS[name].assign(topics, members) == ASSIGNORS[name].assign(topics, shuffled)
+    assign = (ASSIGNORS | EXTRAS)[name].assign
+
+    assert assign(topics, members) == assign(topics, shuffled)
 
 
 @calm

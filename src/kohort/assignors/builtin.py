@@ -6,24 +6,35 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kohort.assignors.cooperative import COOPERATIVE_STICKY
+from kohort.assignors.copartitioned import COPARTITIONED
+from kohort.assignors.rackaware import RACK_AWARE
 from kohort.assignors.range import RANGE
+from kohort.assignors.redundant import REDUNDANT
 from kohort.assignors.roundrobin import ROUNDROBIN
 from kohort.assignors.spec import Assignor
 from kohort.assignors.sticky import STICKY
 from kohort.errors import ConfigError
 
 ASSIGNORS: Final = {a.name: a for a in (RANGE, ROUNDROBIN, STICKY, COOPERATIVE_STICKY)}
+"""Kafka's own: with the same answers as the Java client's."""
+EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
+"""Those that other clients lack; every member of the group has to offer them."""
 
 
-def assignors_named(names: Iterable[str]) -> list[Assignor]:
-    """The assignors in the order given. Raises ConfigError for a name that does not exist or stands twice."""
+def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
+    """The assignors in the order given, by name or as themselves (``kohort.assignor``).
+
+    Raises ConfigError for a name that does not exist or stands twice.
+    """
+    known = ASSIGNORS | EXTRAS
     found: dict[str, Assignor] = {}
-    for name in names:
-        if name not in ASSIGNORS:
-            raise ConfigError(f"partition.assignment.strategy={name!r}: expected one of {', '.join(ASSIGNORS)}")
+    for one in given:
+        name = one.name if isinstance(one, Assignor) else one
+        if not isinstance(one, Assignor) and name not in known:
+            raise ConfigError(f"partition.assignment.strategy={name!r}: expected one of {', '.join(known)}")
         if name in found:
             raise ConfigError(f"partition.assignment.strategy names {name!r} twice")
-        found[name] = ASSIGNORS[name]
+        found[name] = one if isinstance(one, Assignor) else known[name]
     return list(found.values())
 
 

@@ -25,7 +25,7 @@ from kohort.client.source import Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
+from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
 from kohort.wire.messages.group_classic import (
@@ -252,7 +252,11 @@ class Membership:
     def _poll_sync(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
         if self._in_flight is not None:
             return
-        assignments = self.leader.assignments(now_ms) if self._leads else []
+        try:
+            assignments = self.leader.assignments(now_ms) if self._leads else []
+        except UsageError as error:  # an assignor of the user's own
+            self._fail(error)
+            return
         if assignments is None:
             wakes.append(self.leader.wake_at_ms)
             return

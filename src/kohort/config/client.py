@@ -70,11 +70,19 @@ class ConsumerConfig(ClientConfig):
         "max.poll.interval.ms", 300000, "Longest time between polls, and for a rebalance.", low=1, high=INT_MAX
     )
     max_poll_records: int = option("max.poll.records", 500, "Most records that one poll returns.", low=1)
-    partition_assignment_strategy: list[str] = option(
+    partition_assignment_strategy: list[Any] = option(
         "partition.assignment.strategy",
         ["range", "cooperative-sticky"],
-        "Assignors this member offers, the preferred one first.",
-        choices=("range", "roundrobin", "sticky", "cooperative-sticky"),
+        "Assignors this member offers, the preferred one first; by name, or made with kohort.assignor.",
+        choices=(
+            "range",
+            "roundrobin",
+            "sticky",
+            "cooperative-sticky",
+            "co-partitioned",
+            "rack-aware",
+            "redundant",
+        ),  # fmt: skip
     )
     enable_auto_commit: bool | None = option(
         "enable.auto.commit", None, "Commit positions in the background; default: true with a group.id.", of=bool

@@ -57,7 +57,8 @@ class Option:
         low_bad = self.low is not None and value is not None and value < self.low
         high_bad = self.high is not None and value is not None and value > self.high
         values = value if isinstance(value, list) else [value]
-        choice_bad = bool(self.choices) and any(v not in self.choices for v in values)
+        # What a program made itself (an assignor) has no name that could be among the choices.
+        choice_bad = bool(self.choices) and any(isinstance(v, str | None) and v not in self.choices for v in values)
         if low_bad or high_bad or choice_bad:
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}")
 

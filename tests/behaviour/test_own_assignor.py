@@ -1,0 +1,54 @@
+"""A strategy of the user's own in a real group: five lines, with user data, and what happens when it is wrong."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+import kohort
+from kohort import UsageError
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def weighing(weight: int):
+    """The five lines: partitions in proportion to what each member says it can carry."""
+
+    @kohort.assignor("by-weight", user_data=lambda owned, generation: str(weight).encode())
+    def by_weight(topics, members):
+        shares = [m.member_id for m in members for _ in range(int(m.user_data))]
+        partitions = [p for topic in sorted(topics.counts) for p in topics.partitions(topic)]
+        return {m: [p for i, p in enumerate(partitions) if shares[i % len(shares)] == m] for m in set(shares)}
+
+    return by_weight
+
+
+def test_partitions_go_by_the_weight_that_members_tell(bootstrap: str):
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics({"weighed": 8})
+    options = {"bootstrap_servers": bootstrap, "group_id": "weighed", "heartbeat_interval_ms": 50}
+    heavy = kohort.Consumer(**options, partition_assignment_strategy=[weighing(3)])
+    light = kohort.Consumer(**options, partition_assignment_strategy=[weighing(1)])
+    with heavy, light:
+        heavy.subscribe(["weighed"])
+        light.subscribe(["weighed"])
+        deadline = time.monotonic() + 60
+        while (len(heavy.assignment()), len(light.assignment())) != (6, 2):
+            assert time.monotonic() < deadline, (heavy.assignment(), light.assignment())
+            heavy.poll(20)
+            light.poll(20)
+
+
+def test_an_assignor_that_fails_is_raised_from_poll(bootstrap: str):
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics({"failing": 1})
+    fails = kohort.assignor("fails")(lambda topics, members: {"nobody": []})
+    with kohort.Consumer(
+        bootstrap_servers=bootstrap, group_id="failing", partition_assignment_strategy=[fails]
+    ) as consumer:
+        consumer.subscribe(["failing"])
+        deadline = time.monotonic() + 60
+        with pytest.raises(UsageError, match="no member of the group"):
+            while time.monotonic() < deadline:
+                consumer.poll(100)

@@ -1,0 +1,137 @@
+"""The strategies that other clients lack, and one of the user's own."""
+
+from __future__ import annotations
+
+import pytest
+
+import kohort
+from kohort.assignors import copartitioned, rackaware, sticky
+from kohort.assignors.builtin import assignors_named, is_cooperative
+from kohort.assignors.redundant import REDUNDANT, redundant
+from kohort.assignors.spec import Assignment, Member, Topics
+from kohort.errors import ConfigError, UsageError
+from kohort.model import TopicPartition
+
+
+def tps(text: str) -> list[TopicPartition]:
+    return [TopicPartition(name[:-2], int(name[-1])) for name in text.split()]
+
+
+def shown(assignment: Assignment) -> dict[str, str]:
+    return {member: " ".join(sorted(map(str, partitions))) for member, partitions in assignment.items()}
+
+
+def members(*names: str, topics: str = "a b") -> list[Member]:
+    return [Member(name, tuple(topics.split())) for name in names]
+
+
+def remembering(found: Assignment, generation: int = 3) -> list[Member]:
+    return [Member(m, ("a", "b"), user_data=sticky.user_data(had, generation)) for m, had in found.items()]
+
+
+# co-partitioned
+
+
+def test_partitions_of_one_number_stay_together_where_the_counts_differ_too():
+    found = copartitioned.assign(Topics({"a": 4, "b": 2}), members("x", "y"))
+
+    assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
+
+
+def test_numbers_stay_with_their_members_when_one_joins():
+    topics = Topics({"a": 6, "b": 6})
+    before = copartitioned.assign(topics, members("x", "y"))
+
+    after = copartitioned.assign(topics, [*remembering(before), *members("z")])
+
+    assert all(set(after[m]) <= set(before[m]) for m in before)
+    assert sorted(map(len, after.values())) == [4, 4, 4]
+    numbers = [{t: {p.partition for p in had if p.topic == t} for t in "ab"} for had in after.values()]
+    assert all(of["a"] == of["b"] for of in numbers)
+
+
+def test_topics_with_other_subscribers_are_dealt_by_themselves():
+    group = [Member("x", ("a", "b")), Member("y", ("a",)), Member("z", ("b",))]
+
+    found = copartitioned.assign(Topics({"a": 2, "b": 3}), group)
+
+    assert shown(found) == {"x": "a-0 b-1", "y": "a-1", "z": "b-0 b-2"}
+
+
+# rack-aware
+
+
+def test_a_partition_is_read_in_its_rack_whatever_the_balance():
+    racks = {tp: frozenset({"north"}) for tp in tps("a-0 a-1 a-2")} | {tps("a-3")[0]: frozenset({"south"})}
+    group = [Member("n", ("a",), rack="north"), Member("s", ("a",), rack="south"), Member("nowhere", ("a",))]
+
+    found = rackaware.assign(Topics({"a": 4}, racks), group)
+
+    assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
+
+
+def test_what_nobody_is_near_to_goes_to_whoever_has_least():
+    racks = {tps("a-0")[0]: frozenset({"north"})}
+    group = [Member("n", ("a",), rack="north"), Member("m", ("a",))]
+
+    assert shown(rackaware.assign(Topics({"a": 3}, racks), group)) == {"n": "a-0", "m": "a-1 a-2"}
+
+
+# redundant
+
+
+def test_each_partition_has_two_different_members():
+    assert shown(REDUNDANT.assign(Topics({"a": 3}), members("x", "y", "z", topics="a"))) == {
+        "x": "a-0 a-1",
+        "y": "a-0 a-2",
+        "z": "a-1 a-2",
+    }
+    assert shown(REDUNDANT.assign(Topics({"a": 2}), members("x", topics="a"))) == {"x": "a-0 a-1"}
+    assert redundant(3).name == "redundant-3"
+    with pytest.raises(ConfigError, match="at least 1"):
+        redundant(0)
+
+
+# One's own
+
+
+@kohort.assignor("all-to-one")
+def all_to_one(topics, members):
+    chosen = min(m.member_id for m in members)
+    return {chosen: [p for t in topics.counts for p in topics.partitions(t)]}
+
+
+def test_a_plain_function_is_an_assignor():
+    found = all_to_one.assign(Topics({"a": 2}), members("y", "x", topics="a"))
+
+    assert shown(found) == {"x": "a-0 a-1", "y": ""}
+    assert [a.name for a in assignors_named([all_to_one, "range", "co-partitioned"])] == [
+        "all-to-one",
+        "range",
+        "co-partitioned",
+    ]
+    with pytest.raises(ConfigError, match="twice"):
+        assignors_named([all_to_one, all_to_one])
+
+
+def test_a_cooperative_function_need_not_think_of_what_changes_hands():
+    cooperative = kohort.assignor("mine", cooperative=True)(lambda topics, members: {"x": tps("a-0"), "y": tps("a-1")})
+    group = [Member("x", ("a",), owned=tuple(tps("a-0 a-1")), generation=2), Member("y", ("a",))]
+
+    assert shown(cooperative.assign(Topics({"a": 2}), group)) == {"x": "a-0", "y": ""}
+    assert is_cooperative([cooperative])
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda topics, members: 1 / 0, "failed: ZeroDivisionError"),
+        (lambda topics, members: None, "returned NoneType"),
+        (lambda topics, members: {"stranger": []}, "no member of the group"),
+        (lambda topics, members: {"x": tps("a-7")}, "does not exist"),
+        (lambda topics, members: {"x": tps("b-0")}, "does not want it"),
+    ],
+)
+def test_a_function_that_goes_wrong_is_told_in_words(given, words):
+    with pytest.raises(UsageError, match=f"assignor 'wrong' .*{words}"):
+        kohort.assignor("wrong")(given).assign(Topics({"a": 1, "b": 1}), members("x", topics="a"))
