@@ -48,7 +48,5 @@ def test_an_assignor_that_fails_is_raised_from_poll(bootstrap: str):
         bootstrap_servers=bootstrap, group_id="failing", partition_assignment_strategy=[fails]
     ) as consumer:
         consumer.subscribe(["failing"])
-        deadline = time.monotonic() + 60
         with pytest.raises(UsageError, match="no member of the group"):
-            while time.monotonic() < deadline:
-                consumer.poll(100)
+            consumer.poll(60_000)

@@ -82,7 +82,7 @@ class ConsumerConfig(ClientConfig):
             "co-partitioned",
             "rack-aware",
             "redundant",
-        ),  # fmt: skip
+        ),
     )
     enable_auto_commit: bool | None = option(
         "enable.auto.commit", None, "Commit positions in the background; default: true with a group.id.", of=bool
