@@ -168,6 +168,22 @@ def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer
     assert committed(broker, topic, topic) == 10
 
 
+def test_a_handler_that_is_cancelled_by_others_does_not_end_its_session_in_silence(producer, make, topic):
+    send(producer, topic, 1, partition=2)
+
+    class Cancels(Writer):
+        async def handle(self, record):
+            asyncio.current_task().cancel("enough")
+            await asyncio.sleep(1)
+
+    async def story() -> None:
+        async with make() as group:
+            with pytest.raises(HandlerFailed, match=f"consume_claim of {topic}-2 failed: CancelledError"):
+                await group.run(topic, Cancels())
+
+    run(story())
+
+
 def test_a_slow_claim_holds_up_nobody_else(producer, make, topic):
     handler = Writer()
 

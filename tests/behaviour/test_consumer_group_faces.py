@@ -345,3 +345,34 @@ def test_ctrl_c_ends_the_session_in_order(broker, producer, topic):
     assert done.stdout.splitlines() == ["cleaned up", "interrupted"], done.stderr
     assert done.returncode == 0
     assert committed(broker, topic, topic) == 20
+
+
+def test_a_handler_that_does_not_return_costs_the_member_its_place_and_is_named(producer, group, topic, caplog):
+    send(producer, topic, 40)
+    gate = threading.Event()
+
+    class Stuck(Writer):
+        def handle(self, record):
+            assert gate.wait(DEADLINE_S)
+            super().handle(record)
+
+    stuck, other = Stuck(), Writer()
+    quick = {"max_poll_interval_ms": 1500, "session_timeout_ms": 1000}
+    one = Running(group(**quick), topic, stuck)
+    until(lambda: stuck.events == ["setup"])
+    two = Running(group(**quick), topic, other)
+    until(
+        lambda: other.sessions and other.sessions[-1] == {0, 1, 2, 3},
+        "the group never went on without the stuck member",
+    )
+    until(lambda: len(other.seen) == 40)
+    until(lambda: f"kohort-claim-{topic}-" in caplog.text and "has not returned" in caplog.text)
+
+    two.stop()
+    two.group.close()
+    gate.set()
+    until(lambda: len(stuck.sessions) > 1 and stuck.sessions[-1] == {0, 1, 2, 3}, "the stuck member did not come back")
+    one.stop()
+    assert sorted(other.seen) == list(range(40))
+    assert len(stuck.seen) <= 4, "one record each was in the stuck handlers' hands"
+    assert "consumer poll timeout has expired" in caplog.text

@@ -50,7 +50,9 @@ class AsyncGroupSession(Session):
     async def _handle(self, handler: AsyncHandler, claim: AsyncClaim) -> None:
         try:
             await handler.consume_claim(self, claim)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            if not self._ending:  # cancelled by somebody else than this session, which would end for no known reason
+                self.fail(claim.state, error)
             raise
         except BaseException as error:  # noqa: BLE001  # the task that runs the group raises it
             self.fail(claim.state, error)
