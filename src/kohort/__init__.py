@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kohort.errors import (
     ApiError,
@@ -25,20 +25,40 @@ from kohort.errors import (
 from kohort.model import Node, OffsetAndMetadata, Record, TopicPartition
 from kohort.version import VERSION
 
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin, AsyncAdmin
+    from kohort.aio.async_consumer import AsyncConsumer
+    from kohort.aio.async_consumer_group import AsyncConsumerGroup
+    from kohort.aio.consumer import Consumer
+    from kohort.aio.consumer_group import ConsumerGroup
+    from kohort.aio.delivery import Delivery
+    from kohort.aio.embedded import Broker
+    from kohort.aio.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession
+    from kohort.aio.group_threads import Claim, GroupHandler, GroupSession
+    from kohort.aio.producer import AsyncProducer, Producer
+    from kohort.assignors.custom import assignor
+    from kohort.client.rebalance import RebalanceListener
+
 __version__ = VERSION
 
 _LAZY = {
     "Admin": "kohort.aio.admin",
     "AsyncAdmin": "kohort.aio.admin",
+    "AsyncClaim": "kohort.aio.group_tasks",
     "AsyncConsumer": "kohort.aio.async_consumer",
     "AsyncConsumerGroup": "kohort.aio.async_consumer_group",
     "AsyncGroupHandler": "kohort.aio.group_tasks",
+    "AsyncGroupSession": "kohort.aio.group_tasks",
     "AsyncProducer": "kohort.aio.producer",
     "Broker": "kohort.aio.embedded",
+    "Claim": "kohort.aio.group_threads",
     "Consumer": "kohort.aio.consumer",
     "ConsumerGroup": "kohort.aio.consumer_group",
+    "Delivery": "kohort.aio.delivery",
     "GroupHandler": "kohort.aio.group_threads",
+    "GroupSession": "kohort.aio.group_threads",
     "Producer": "kohort.aio.producer",
+    "RebalanceListener": "kohort.client.rebalance",
     "assignor": "kohort.assignors.custom",
 }
 """Public names that bring much with them, sockets and threads above all: imported when first used (PEP 562)."""
@@ -48,19 +68,24 @@ __all__ = [
     "ApiError",
     "ApiTimeout",
     "AsyncAdmin",
+    "AsyncClaim",
     "AsyncConsumer",
     "AsyncConsumerGroup",
     "AsyncGroupHandler",
+    "AsyncGroupSession",
     "AsyncProducer",
     "Broker",
+    "Claim",
     "CommitFailed",
     "ConfigError",
     "ConnectionFailed",
     "Consumer",
     "ConsumerGroup",
     "CorruptRecord",
+    "Delivery",
     "ErrorCode",
     "GroupHandler",
+    "GroupSession",
     "HandlerFailed",
     "KohortError",
     "NoOffsetForPartition",
@@ -68,6 +93,7 @@ __all__ = [
     "OffsetAndMetadata",
     "Producer",
     "ProtocolError",
+    "RebalanceListener",
     "Record",
     "StorageError",
     "TopicPartition",

@@ -375,4 +375,5 @@ def test_a_handler_that_does_not_return_costs_the_member_its_place_and_is_named(
     one.stop()
     assert sorted(other.seen) == list(range(40))
     assert len(stuck.seen) <= 4, "one record each was in the stuck handlers' hands"
-    assert "consumer poll timeout has expired" in caplog.text
+    # Whoever is first: the member that leaves by itself, or the coordinator whose rebalance ends without it.
+    assert "consumer poll timeout has expired" in caplog.text or "lost generation" in caplog.text

@@ -1,0 +1,24 @@
+"""What `import kohort` offers: every public name is there, and nothing heavy is imported before it is used."""
+
+import subprocess
+import sys
+
+import pytest
+
+import kohort
+
+
+@pytest.mark.parametrize("name", kohort.__all__)
+def test_a_public_name_can_be_had(name):
+    assert getattr(kohort, name) is not None
+
+
+def test_importing_kohort_brings_no_sockets_and_no_arrow_along():
+    code = "import sys, kohort; print(sorted({'asyncio', 'socket', 'numpy', 'pyarrow'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Consumers'"):
+        kohort.Consumers  # noqa: B018  # reading it is the test
