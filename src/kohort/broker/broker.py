@@ -132,6 +132,10 @@ class Broker:
         )
         return min((t for t in times if t is not None), default=None)
 
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
     def take_notes(self) -> list[str]:
         """Lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -65,11 +68,90 @@ def replay(seed: int) -> None:
 
     verdict = run_seed(seed)
     click.echo(f"{verdict.plan}\n{verdict.story}")
-    click.echo(f"{verdict.events} events, {verdict.elapsed_ms / 1000:.0f} s simulated")
+    click.echo(f"{verdict.events} events, {verdict.elapsed_ms / 1000:.0f} s simulated, wire {verdict.digest[:16]}")
     if not verdict.passed:
         click.echo(verdict.failure, err=True)
         sys.exit(1)
     click.echo("passed")
+
+
+@sim.command()
+@click.argument("seed", type=int)
+@click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that needs nothing else.")
+def story(seed: int, html: str | None) -> None:
+    """Tell what happened in a seed's run, from its beginning to its verdict.
+
+    \b
+    kohort sim story 7 --html seed-7.html
+    """
+    from kohort.sim.run import run_seed
+    from kohort.sim.story import story_html, story_text
+
+    verdict = run_seed(seed)
+    if html is None:
+        click.echo(story_text(verdict))
+    else:
+        Path(html).write_text(story_html(verdict), encoding="utf-8")
+        click.echo(f"{html}: seed {seed} {'passed' if verdict.passed else 'failed'}")
+
+
+@sim.command()
+@click.argument("seed", type=int)
+@click.option("--runs", default=200, show_default=True, type=click.IntRange(1), help="Most runs to spend on it.")
+@click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
+def shrink(seed: int, runs: int, bug: str | None) -> None:
+    """Find the smallest run that fails as the seed does: fewer faults, members, partitions, records, less time.
+
+    \b
+    kohort sim shrink 7
+    """
+    from kohort.sim.planted.catalogue import all_bugs
+    from kohort.sim.shrink import shrink as shrink_plan
+    from kohort.sim.story import story_text
+    from kohort.sim.swarm import plan_of
+
+    if bug is not None and bug not in all_bugs():
+        raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
+    with all_bugs()[bug].planted() if bug is not None else nullcontext():
+        found = shrink_plan(plan_of(seed), runs, lambda plan: click.echo(f"still fails: {plan}", err=True))
+    if found is None:
+        click.echo(f"seed {seed} does not fail")
+        return
+    click.echo(story_text(found.verdict))
+    click.echo(f"the smallest of {found.runs} runs")
+
+
+@sim.command()
+@click.argument("names", nargs=-1)
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
+@click.option(
+    "--seeds", default=2000, show_default=True, type=click.IntRange(1), help="How many seeds to try for each."
+)
+@click.option("--output", type=click.Choice(["text", "list", "json"]), default="text", show_default=True)
+def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None:
+    """Plant bugs on purpose and see that a check catches each: which seed, which check. NAMES: all where none is named.
+
+    \b
+    kohort sim controls --jobs 2
+    """
+    from kohort.sim.controls import run_controls
+    from kohort.sim.planted.catalogue import all_bugs
+
+    bugs = all_bugs()
+    if strangers := [name for name in names if name not in bugs]:
+        raise click.BadParameter(f"no planted bug is named {strangers[0]!r}; there are: {', '.join(bugs)}")
+    missed = 0
+    for control in run_controls(names or bugs, jobs=jobs, seeds=seeds):
+        missed += control.seed is None
+        if output == "json":
+            click.echo(json.dumps(asdict(control)))
+        elif output == "list":
+            click.echo(str(control))
+        elif control.seed is None:
+            click.echo(f"{control.name}: NOT CAUGHT in {seeds} seeds: a check is missing ({control.what})")
+        else:
+            click.echo(f"{control.name}: seed {control.seed}, {control.check} ({control.what})")
+    sys.exit(1 if missed else 0)
 
 
 def _verdicts(seeds: range, jobs: int) -> list[Verdict]:

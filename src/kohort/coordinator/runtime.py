@@ -150,6 +150,12 @@ class Coordinator:
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
 
+    def timers_of(self, group_id: str) -> list[TimerKey]:
+        """What waits for the group, for whoever looks from inside the process."""
+        partition = self.partition_of(group_id)
+        waiting = self._timers.keys()
+        return [key for where, key in waiting if where == partition and key.group_id == group_id]
+
     # Which groups are here.
 
     def partition_of(self, group_id: str) -> int:

@@ -7,6 +7,7 @@ from kohort.broker.io import Close, Connected, Disconnected, Input, Pause, Recei
 from kohort.config.broker import BrokerConfig
 from kohort.errors import StorageError
 from kohort.model import TopicPartition
+from kohort.sim.checks.watcher import Watcher
 from kohort.sim.disk import FaultyDisk, ProcessDied
 from kohort.sim.history import History
 from kohort.sim.network import Network
@@ -18,11 +19,15 @@ RESTART_MS = (50, 4000)
 class BrokerActor:
     """One broker process: it starts, serves, dies, and starts again on the same disk."""
 
-    def __init__(self, world: World, network: Network, history: History, config: BrokerConfig) -> None:
+    def __init__(
+        self, world: World, network: Network, history: History, config: BrokerConfig, watcher: Watcher
+    ) -> None:
         self.config = config
+        self._watcher = watcher
         self.disk = FaultyDisk(world.fork_rng())
         self.broker: Broker | None = None
         self.frozen_until_ms = 0
+        self.clock_ahead_ms = 0
         self._world = world
         self._network = network
         self._history = history
@@ -38,12 +43,13 @@ class BrokerActor:
         """Start the process; where the disk refuses, it is tried again a little later."""
         assert self.broker is None, "it runs already"
         try:
-            self.broker = Broker(self.config, self.disk, self._world.fork_rng(), self._world.now_ms, checked=True)
+            self.broker = Broker(self.config, self.disk, self._world.fork_rng(), self.now_ms, checked=True)
         except (StorageError, ProcessDied) as error:
             self._history.add("broker", "start failed", str(error) or "died while starting")
             self._world.after(self._rng.randint(*RESTART_MS), self._maybe_start)
             return
         self._history.add("broker", "started")
+        self._watcher.broker_started(self)
         self._network.listen(self._address, self)
         self._arm()
 
@@ -51,10 +57,11 @@ class BrokerActor:
         if self.broker is None:
             self.start()
 
-    def kill(self, why: str, *, restart_in_ms: int | None = None) -> None:
-        """End the process at once; what its disk holds stays."""
+    def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
+        """End the process at once, even in the middle of ``writing``; what its disk holds stays."""
         if self.broker is None:
             return
+        self._watcher.broker_dies(self, writing=writing)
         self._history.add("broker", "killed", why)
         self.broker = None
         self.frozen_until_ms = 0
@@ -70,6 +77,17 @@ class BrokerActor:
             self._history.add("broker", "frozen", f"{for_ms} ms")
             self.frozen_until_ms = self._world.now_ms + for_ms
             self._world.after(for_ms, self._thaw)
+
+    @property
+    def now_ms(self) -> int:
+        """What the clock of its machine says; clients never compare it with theirs."""
+        return self._world.now_ms + self.clock_ahead_ms
+
+    def jump(self, ahead_ms: int) -> None:
+        """Its clock is put forward; a clock that goes back is not shown to a machine at all."""
+        self._history.add("broker", "clock put forward", f"{ahead_ms} ms")
+        self.clock_ahead_ms += ahead_ms
+        self._handle(Tick())
 
     @property
     def is_frozen(self) -> bool:
@@ -113,9 +131,9 @@ class BrokerActor:
                 self._held.append(given)
             return
         try:
-            outputs = self.broker.handle(given, self._world.now_ms)
+            outputs = self.broker.handle(given, self.now_ms)
         except ProcessDied:
-            self.kill("died in the middle of a write")
+            self.kill("died in the middle of a write", writing=True)
             return
         for note in self.broker.take_notes():
             self._history.add("broker", "note", note)
@@ -141,7 +159,7 @@ class BrokerActor:
         """Have a Tick come when the machine wants one; an earlier one that is under way serves as well."""
         if self.broker is None or (at_ms := self.broker.wake_at_ms) is None:
             return
-        at_ms = max(at_ms, self._world.now_ms)
+        at_ms = max(at_ms - self.clock_ahead_ms, self._world.now_ms)
         if self._wake_at_ms is None or at_ms < self._wake_at_ms:
             self._wake_at_ms = at_ms
             self._world.after(at_ms - self._world.now_ms, lambda: self._wake(at_ms))

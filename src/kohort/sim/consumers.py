@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
@@ -12,7 +11,8 @@ from kohort.client.membership_classic import MemberState
 from kohort.client.promise import Promise
 from kohort.config.client import ConsumerConfig
 from kohort.errors import KohortError
-from kohort.model import Record, TopicPartition
+from kohort.model import TopicPartition
+from kohort.sim.checks.watcher import Watcher
 from kohort.sim.clients import EngineActor
 from kohort.sim.history import History
 from kohort.sim.network import Network
@@ -20,15 +20,6 @@ from kohort.sim.world import World
 
 POLL_MS = 1000
 RESTART_MS = (20, 3000)
-
-
-class Witness(Protocol):
-    """Who is told what consumers see: the checks."""
-
-    def owns(self, consumer: ConsumerActor, generation_id: int, partitions: frozenset[TopicPartition]) -> None: ...
-    def lets_go(self, _consumer: ConsumerActor, kind: str, partitions: frozenset[TopicPartition]) -> None: ...
-    def reads(self, _consumer: ConsumerActor, records: list[Record]) -> None: ...
-    def commits(self, _consumer: ConsumerActor, offsets: Offsets) -> None: ...
 
 
 @dataclass(slots=True)
@@ -53,7 +44,7 @@ class ConsumerActor(EngineActor):
         history: History,
         config: ConsumerConfig,
         topics: list[str],
-        witness: Witness,
+        watcher: Watcher,
     ) -> None:
         super().__init__(name, world, network, history)
         self.machine: ConsumerMachine | None = None
@@ -62,9 +53,10 @@ class ConsumerActor(EngineActor):
         """Whether it has left for good."""
         self.busy_until_ms = 0
         """Until when the user handles what the last poll gave."""
+        self.left_poll_ms = 0
         self._config = config
         self._topics = topics
-        self._witness = witness
+        self._watcher = watcher
         self._polling = False
         self._poll_ends_ms = 0
         self._leaving: Promise[None] | None = None
@@ -79,12 +71,13 @@ class ConsumerActor(EngineActor):
         self.machine = ConsumerMachine(self._config, self.rng)
         self.machine.subscribe(self._topics)
         self._polling, self._leaving, self.stopped = False, None, False
+        self.left_poll_ms = self.world.now_ms
         self.run_engine(self.machine.engine)
         self._after_thinking(0)
 
     def kill(self, why: str) -> None:
         if self.alive:
-            self._witness.lets_go(self, "killed", frozenset(self.assigned))
+            self._watcher.gave_up(self, "killed", frozenset(self.assigned))
         super().kill(why)
         self.machine = None
         self._polling = False
@@ -100,7 +93,7 @@ class ConsumerActor(EngineActor):
         self.history.add(self.name, "leaves")
         needed = machine.prepare_leave()
         if needed is not None:
-            self._witness.lets_go(self, needed.kind, frozenset(needed.partitions))
+            self._watcher.gave_up(self, needed.kind, frozenset(needed.partitions))
         self._leaving = machine.leave("the simulator scales down")
         machine.stop_fetching()
         self.stopped = True
@@ -125,6 +118,11 @@ class ConsumerActor(EngineActor):
         return group is None or group.rebalance.is_due or group.membership.state is not MemberState.STABLE
 
     @property
+    def identity(self) -> str:
+        """Who it is to the group: a static member is the same one under every member id."""
+        return self._config.group_instance_id or self.member_id
+
+    @property
     def assigned(self) -> set[TopicPartition]:
         return set(self.machine.subscription.assigned) if self.machine is not None else set()
 
@@ -137,6 +135,15 @@ class ConsumerActor(EngineActor):
         return self.machine.group.membership.generation.member_id if self.machine is not None else ""
 
     # ------------------------------------------------------------ the user
+
+    @property
+    def polls(self) -> bool:
+        """Whether the user is in poll()."""
+        return self._polling
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        return self._config.max_poll_interval_ms
 
     def _after_thinking(self, delay_ms: int) -> None:
         life = self._life
@@ -189,7 +196,7 @@ class ConsumerActor(EngineActor):
             self.restart_later()
             return
         if records:
-            self._witness.reads(self, records)
+            self._watcher.read(self, records)
             if self.rng.random() < self.pace.commit_each_poll:
                 self.pace.commits.append(machine.commit(None, None))
             self._leave_poll()
@@ -200,15 +207,16 @@ class ConsumerActor(EngineActor):
             machine.acknowledge(self.world.now_ms)
             owned = frozenset(self.assigned)
             self.history.add(self.name, "owns", f"generation {self.generation_id}: {_names(owned)}")
-            self._witness.owns(self, self.generation_id, owned)
+            self._watcher.took(self, self.generation_id, owned)
         else:
             self.history.add(self.name, kind, _names(partitions))
-            self._witness.lets_go(self, kind, partitions)
+            self._watcher.gave_up(self, kind, partitions)
             machine.acknowledge(self.world.now_ms)
 
     def _leave_poll(self) -> None:
         assert self.machine is not None
         self._polling = False
+        self.left_poll_ms = self.world.now_ms
         self.machine.leave_poll(self.world.now_ms)
         low, high = self.pace.slow_ms if self.rng.random() < self.pace.slow else self.pace.think_ms
         busy_ms = self.rng.randint(low, high)
@@ -222,7 +230,7 @@ class ConsumerActor(EngineActor):
             if not promise.done:
                 waiting.append(promise)
             elif promise.error is None:
-                self._witness.commits(self, promise.result())
+                self._watcher.committed(self, promise.result())
         self.pace.commits = waiting
 
 

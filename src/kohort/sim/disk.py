@@ -33,6 +33,8 @@ class FaultyDisk(MemoryStorage):
     def __init__(self, rng: random.Random) -> None:
         super().__init__()
         self.weather = DiskWeather()
+        self.refusals = 0
+        """How many writes were refused so far."""
         self._rng = rng
 
     def open(self, name: str) -> MemoryFile:
@@ -45,6 +47,7 @@ class FaultyDisk(MemoryStorage):
     def strike(self, what: str) -> bool:
         """Whether the process dies in this write; raises StorageError where the disk refuses it."""
         if self._rng.random() < self.weather.refuse:
+            self.refusals += 1
             raise StorageError(f"cannot {what}: the disk refused")
         return self._rng.random() < self.weather.die
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kohort.sim.brokers import BrokerActor
 from kohort.sim.consumers import ConsumerActor
 from kohort.sim.disk import DiskWeather
-from kohort.sim.network import Network, Weather
+from kohort.sim.network import Network
 from kohort.sim.swarm import Plan
 from kohort.sim.world import World
 
@@ -18,7 +18,14 @@ class Faults:
     """Strikes while it is on; ``calm`` ends everything that it began."""
 
     def __init__(
-        self, world: World, plan: Plan, network: Network, broker: BrokerActor, consumers: list[ConsumerActor]
+        self,
+        world: World,
+        plan: Plan,
+        network: Network,
+        broker: BrokerActor,
+        consumers: list[ConsumerActor],
+        double: ConsumerActor,
+        admin_acts: Callable[[], None],
     ) -> None:
         self.on = True
         self._world = world
@@ -27,6 +34,7 @@ class Faults:
         self._network = network
         self._broker = broker
         self._consumers = consumers
+        self._double = double
         self._strikes: dict[str, Callable[[], None]] = {
             "cut": self._cut,
             "crash broker": lambda: broker.kill("kill -9"),
@@ -39,6 +47,11 @@ class Faults:
             "scale": self._scale,
             "slow handler": self._slow_handler,
             "leave": self._leave,
+            "one-way cut": lambda: network.deafen_some(self._rng.choice([0.2, 0.5, 1.0])),
+            "deploy": self._deploy,
+            "double": self._start_double,
+            "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
+            "admin": admin_acts,
         }
         self._enabled = sorted(plan.faults)
         self._next()
@@ -46,7 +59,8 @@ class Faults:
     def calm(self) -> None:
         """No more faults; network and disk are well, users are quick, and everybody is back."""
         self.on = False
-        self._network.weather = Weather()
+        self._network.heal()
+        self._double.kill("it should never have been there")
         self._broker.disk.weather = DiskWeather()
         for consumer in self._consumers:
             consumer.pace.slow = 0.0
@@ -75,7 +89,9 @@ class Faults:
             self._network.cut_some(self._rng.choice([0.2, 0.5, 1.0]))
             return
         weather = self._network.weather
-        self._for_a_while(lambda: setattr(weather, "cut", 0.03), lambda: setattr(weather, "cut", 0.0))
+        self._for_a_while(
+            lambda: setattr(weather, "cut", self._rng.choice([0.03, 0.2])), lambda: setattr(weather, "cut", 0.0)
+        )
 
     def _clog(self) -> None:
         weather = self._network.weather
@@ -83,7 +99,9 @@ class Faults:
 
     def _refuse_writes(self) -> None:
         weather = self._broker.disk.weather
-        self._for_a_while(lambda: setattr(weather, "refuse", 0.3), lambda: setattr(weather, "refuse", 0.0))
+        self._for_a_while(
+            lambda: setattr(weather, "refuse", self._rng.choice([0.3, 1.0])), lambda: setattr(weather, "refuse", 0.0)
+        )
 
     def _torn_write(self) -> None:
         weather = self._broker.disk.weather
@@ -97,6 +115,26 @@ class Faults:
     def _freeze_member(self) -> None:
         longest = self._plan.session_timeout_ms + 5_000
         self._victim().freeze(self._rng.randint(100, longest))
+
+    def _deploy(self) -> None:
+        """Every member stops and starts again, one after the other."""
+        for number, consumer in enumerate(self._consumers):
+            self._world.after(number * self._rng.randint(200, 4_000), lambda c=consumer: self._restart(c))  # type: ignore[misc]  # bound at once
+
+    def _restart(self, consumer: ConsumerActor) -> None:
+        if not self.on or not consumer.alive:
+            return
+        if self._rng.random() < 0.5:
+            consumer.leave()
+            self._world.after(LEAVE_ENDS_MS, consumer.start)
+        else:
+            consumer.kill("deployed anew")
+            consumer.restart_later()
+
+    def _start_double(self) -> None:
+        """A second process with the first one's configuration, instance id included, for a while."""
+        if not self._double.alive:
+            self._for_a_while(self._double.start, lambda: self._double.kill("noticed and stopped"))
 
     def _scale(self) -> None:
         victim = self._victim()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kohort.sim.world import World
 
-KEPT = 400
+KEPT = 4_000
 
 
 @dataclass(frozen=True, slots=True)

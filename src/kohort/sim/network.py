@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kohort.sim.tap import Tap
 from kohort.sim.world import World
 
 Address = tuple[str, int]
@@ -60,20 +61,29 @@ class Link:
     to_server_ms: int = 0
     to_client_ms: int = 0
     opened: bool = field(default=False)
+    deaf_server: bool = False
+    deaf_client: bool = False
+    """A one-way cut: what is sent to that side vanishes, and neither side is told."""
 
 
 class Network:
     """All links of a run."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, tap: Tap, delay_ms: tuple[int, int]) -> None:
         self._world = world
+        self._tap = tap
         self._rng: random.Random = world.fork_rng()
-        self.weather = Weather()
+        self._delay_ms = delay_ms
+        self.weather = self.fair_weather()
         self._servers: dict[Address, ServerSide] = {}
         self._links: dict[int, Link] = {}
         self._by_client: dict[tuple[int, int], Link] = {}
         self._last_id = 0
         self.cuts = 0
+
+    def fair_weather(self) -> Weather:
+        """Nothing but the delay of this run."""
+        return Weather(delay_ms=self._delay_ms)
 
     # ------------------------------------------------------------ servers
 
@@ -127,6 +137,7 @@ class Network:
         link = self._by_client.get((id(client), connection))
         if link is None or not link.client_up:
             return
+        self._tap.client_sent(link.link_id, client.name, data)
         for chunk in self._chunks(data):
             if self._maybe_cut(link):
                 return
@@ -138,6 +149,7 @@ class Network:
         link = self._links.get(link_id)
         if link is None or not link.server_up:
             return
+        self._tap.server_sent(link_id, data)
         for chunk in self._chunks(data):
             if self._maybe_cut(link):
                 return
@@ -159,11 +171,11 @@ class Network:
             self._close_client(link, wait_ms, "closed by the broker")
 
     def _to_server(self, link: Link, chunk: bytes) -> None:
-        if link.server_up:
+        if link.server_up and not link.deaf_server:
             link.server.peer_received(link.link_id, chunk)
 
     def _to_client(self, link: Link, chunk: bytes) -> None:
-        if link.client_up:
+        if link.client_up and not link.deaf_client:
             link.client.link_received(link.connection, chunk)
 
     # ------------------------------------------------------------ faults
@@ -180,6 +192,21 @@ class Network:
         late = self._rng.randrange(0, 8000) if self._rng.random() < 0.3 else 0
         self._close_client(link, self._delay(), "connection lost")
         self._close_server(link, self._delay() + late)
+
+    def deafen_some(self, share: float) -> None:
+        """Cut standing links in one direction, each with probability ``share``; nobody is told."""
+        for link in list(self._links.values()):
+            if self._rng.random() < share:
+                self.cuts += 1
+                side = self._rng.random() < 0.5
+                link.deaf_server, link.deaf_client = link.deaf_server or side, link.deaf_client or not side
+
+    def heal(self) -> None:
+        """Fair weather from now on; a link that lost bytes in one direction is of no use any more."""
+        self.weather = self.fair_weather()
+        for link in list(self._links.values()):
+            if link.deaf_server or link.deaf_client:
+                self.cut(link)
 
     def cut_some(self, share: float) -> None:
         """Cut each standing link with probability ``share``."""
@@ -213,6 +240,7 @@ class Network:
     def _forget(self, link: Link) -> None:
         if not link.client_up:
             self._by_client.pop((id(link.client), link.connection), None)
+            self._tap.link_gone(link.link_id)
         if not link.client_up and not link.server_up:
             self._links.pop(link.link_id, None)
 

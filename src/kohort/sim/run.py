@@ -5,23 +5,33 @@ from __future__ import annotations
 import traceback
 from dataclasses import dataclass, field
 
-from kohort.client.commits import Offsets
 from kohort.config.broker import BrokerConfig
-from kohort.config.client import ConsumerConfig, ProducerConfig
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.coordinator.invariants import InvariantBroken
-from kohort.model import Record, TopicPartition
+from kohort.coordinator.outcome import TimerKey
+from kohort.model import TopicPartition
+from kohort.sim.admins import AdminActor
 from kohort.sim.brokers import BrokerActor
-from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.calm import check_delivered, check_nothing_moved, standing, why_not_settled
-from kohort.sim.checks.durability import check_commits, check_records, check_replay
+from kohort.sim.checks.balance import check_balance
+from kohort.sim.checks.broken import CheckFailed, caught_by
+from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
+from kohort.sim.checks.durability import Durability
+from kohort.sim.checks.fencing import Fencing
+from kohort.sim.checks.handed_out import HandedOut
+from kohort.sim.checks.leaving import Leaving
+from kohort.sim.checks.memory import check_nothing_left
 from kohort.sim.checks.ownership import Ownership
+from kohort.sim.checks.polls import Polls
+from kohort.sim.checks.unanswered import check_answered
 from kohort.sim.clients import ProducerActor
 from kohort.sim.consumers import ConsumerActor
 from kohort.sim.faults import Faults
-from kohort.sim.history import History
+from kohort.sim.history import Happening, History
 from kohort.sim.network import Network
+from kohort.sim.panel import Panel
 from kohort.sim.swarm import Plan, plan_of
-from kohort.sim.world import START_MS, World
+from kohort.sim.tap import Tap
+from kohort.sim.world import START_MS, Storm, World
 
 GROUP = "g"
 BROKER = ("10.1.0.1", 9092)
@@ -29,6 +39,7 @@ QUIET_MS = 20_000
 CHECK_EVERY = 64
 LOOK_EVERY = 32
 SETTLED_MS = 5_000
+FAREWELL_MS = 10_000
 
 
 @dataclass(slots=True)
@@ -42,6 +53,12 @@ class Verdict:
     elapsed_ms: int
     counts: dict[str, int] = field(default_factory=dict)
     acknowledged: int = 0
+    happenings: tuple[Happening, ...] = ()
+    """The story, one by one; of a long one the end."""
+    digest: str = ""
+    """A checksum of every byte on the wire: equal for equal runs."""
+    caught_by: str = ""
+    """The check that failed."""
 
     @property
     def passed(self) -> bool:
@@ -49,19 +66,32 @@ class Verdict:
 
 
 class Run:
-    """The actors of one seed, and the witness of what they see."""
+    """The actors of one seed, and the checks that watch them."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.world = World(plan.seed)
         self.history = History(self.world)
-        self.network = Network(self.world)
-        self.broker = BrokerActor(self.world, self.network, self.history, self._broker_config())
+        self.panel = Panel()
+        self.tap = Tap(self.world, self.panel)
+        self.network = Network(self.world, self.tap, plan.delay_ms)
+        self.broker = BrokerActor(self.world, self.network, self.history, self._broker_config(), self.panel)
         self.producer = ProducerActor("producer", self.world, self.network, self.history, self._producer_config())
-        self.consumers = [self._consumer(i) for i in range(plan.consumers)]
-        self.ownership = Ownership()
-        self.read: set[bytes] = set()
-        self.committed: list[Offsets] = []
+        self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
+        self.double = self._consumer("double", "i0")
+        admin_config = AdminConfig(bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"])
+        self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP)
+        self.durability = Durability()
+        self.handed_out = HandedOut(self._topic_name, once=not plan.faults)
+        for check in (
+            Ownership(),
+            Fencing(lambda: self.broker.disk.refusals),
+            Leaving(self._timers_of),
+            self.handed_out,
+            self.durability,
+            Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
+        ):
+            self.panel.add(check)
         self._settled_since_ms: int | None = None
 
     # ------------------------------------------------------------ configuration
@@ -83,12 +113,14 @@ class Run:
             bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"], request_timeout_ms=self.plan.request_timeout_ms
         )
 
-    def _consumer(self, number: int) -> ConsumerActor:
+    def _consumer(self, name: str, instance_id: str) -> ConsumerActor:
         plan = self.plan
         config = ConsumerConfig(
             bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"],
-            client_id=f"c{number}",
+            client_id=name,
             group_id=GROUP,
+            group_instance_id=instance_id if plan.static else None,
+            fetch_max_wait_ms=plan.fetch_wait_ms,
             auto_offset_reset="earliest",
             partition_assignment_strategy=plan.assignors,
             session_timeout_ms=plan.session_timeout_ms,
@@ -98,22 +130,16 @@ class Run:
             auto_commit_interval_ms=plan.auto_commit_interval_ms,
             metadata_max_age_ms=10_000,
         )
-        return ConsumerActor(f"c{number}", self.world, self.network, self.history, config, list(plan.topics), self)
+        return ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
 
-    # ------------------------------------------------------------ the witness
+    def _timers_of(self, group_id: str) -> list[TimerKey]:
+        broker = self.broker.broker
+        return broker.state.coordinator.timers_of(group_id) if broker is not None else []
 
-    def owns(self, consumer: ConsumerActor, generation_id: int, partitions: frozenset[TopicPartition]) -> None:
-        self.ownership.owns(consumer.member_id, generation_id, partitions)
-
-    def lets_go(self, _consumer: ConsumerActor, kind: str, partitions: frozenset[TopicPartition]) -> None:
-        """Kept for checks across generations; within one, ``owns`` says it all."""
-
-    def reads(self, _consumer: ConsumerActor, records: list[Record]) -> None:
-        for record in records:
-            self.read.add(record.value or b"")
-
-    def commits(self, _consumer: ConsumerActor, offsets: Offsets) -> None:
-        self.committed.append(offsets)
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        broker = self.broker.broker
+        topic = broker.state.topics.by_id(topic_id) if broker is not None else None
+        return topic.name if topic is not None else None
 
     # ------------------------------------------------------------ the run
 
@@ -125,15 +151,19 @@ class Run:
         self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
         for consumer in self.consumers:
             world.after(world.rng.randrange(0, 2_000), consumer.start)
-        faults = Faults(world, plan, self.network, self.broker, self.consumers)
+        faults = Faults(
+            world, plan, self.network, self.broker, self.consumers, self.double, lambda: self.admin.act(self._topics)
+        )
         world.run(START_MS + plan.faults_ms, after_each=self._check)
         faults.calm()
         self.history.add("world", "calm")
         bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
-        if not world.run(world.now_ms + bound_ms, after_each=self._check, stop=self._is_settled):
-            raise CheckFailed(f"not settled {bound_ms} ms after the faults ended: {self._why_not_settled()}")
+        world.run(world.now_ms + bound_ms, after_each=self._check, stop=self._is_settled)
+        check_settled(self._why_not_settled(), bound_ms)
         self._check_end()
+        self._check_balance()
         self._quiet_failover()
+        self._farewell()
 
     def _make_topics(self) -> None:
         assert self.broker.broker is not None
@@ -145,13 +175,21 @@ class Run:
         broker = self.broker.broker
         if self.world.events % CHECK_EVERY or broker is None:
             return
+        now_ms = self.broker.now_ms
         wake_at_ms = broker.state.coordinator.wake_at_ms
-        if wake_at_ms is None or wake_at_ms >= self.world.now_ms:
-            broker.state.coordinator.check_invariants(self.world.now_ms)
+        if wake_at_ms is None or wake_at_ms >= now_ms:
+            broker.state.coordinator.check_invariants(now_ms)
 
     @property
     def _partitions(self) -> set[TopicPartition]:
-        return {TopicPartition(t, p) for t, n in self.plan.topics.items() for p in range(n)}
+        return {TopicPartition(t, p) for t, n in self._topics.items() for p in range(n)}
+
+    @property
+    def _topics(self) -> dict[str, int]:
+        """The partitions of each topic: those of the plan, and what the administrator added."""
+        topics = self.broker.broker.state.topics if self.broker.broker is not None else None
+        found = {name: topics.get(name) if topics is not None else None for name in self.plan.topics}
+        return {name: len(t.partitions) if t is not None else self.plan.topics[name] for name, t in found.items()}
 
     def _is_settled(self) -> bool:
         """Settled for a while: a commit or a callback that is under way shows nowhere else."""
@@ -172,16 +210,30 @@ class Run:
             return "the broker is frozen"
         if not self.producer.done:
             return "records are on their way"
+        if not self.admin.done:
+            return "the administrator waits"
+        counted = {(key.kind, key.member_id) for key in self._timers_of(GROUP)}
+        if counted != {("session", consumer.member_id) for consumer in self.consumers}:
+            return f"the group waits for {sorted(counted)}"
         logs = {p: broker.state.topics.log(*p) for p in self._partitions}
         ends = {p: log.log_end_offset for p, log in logs.items() if log is not None}
         return why_not_settled(self.consumers, self._partitions, ends, self.broker.committed(GROUP))
 
     def _check_end(self) -> None:
         assert self.broker.broker is not None
-        check_records(self.broker.broker, self.producer.acknowledged)
-        check_commits(self.broker.broker, self.committed)
-        check_replay(self.broker.broker)
-        check_delivered(self.producer.acknowledged, self.read)
+        self.durability.check_end(self.broker.broker, self.producer.acknowledged)
+        check_delivered(self.producer.acknowledged, self.handed_out.values)
+        check_answered(self.tap.unanswered(), self.world.now_ms, self._slack_ms())
+
+    def _slack_ms(self) -> int:
+        """A fetch waits for data, and both ways of it take their time."""
+        return self.plan.fetch_wait_ms + 2 * self.plan.delay_ms[1]
+
+    def _check_balance(self) -> None:
+        machine = self.consumers[0].machine
+        assert machine is not None
+        assignor = machine.group.membership.generation.protocol_name or ""
+        check_balance({c.name: sorted(c.assigned) for c in self.consumers}, assignor, len(self.plan.topics))
 
     def _quiet_failover(self) -> None:
         """Restart the broker while nothing happens: no member may notice more than a reconnect."""
@@ -191,23 +243,44 @@ class Run:
         check_nothing_moved(before, standing(self.consumers))
         self._check_end()
 
+    def _farewell(self) -> None:
+        """Everybody leaves, one after the other, and the broker is as it was before they came."""
+        for consumer in self.consumers:
+            self.world.after(self.world.rng.randrange(0, 1_000), consumer.leave)
+        self.producer.kill("done")
+        self.admin.kill("done")
+        forgotten_ms = FAREWELL_MS + self.plan.session_timeout_ms  # static members and the dead do not say goodbye
+        self.world.run(self.world.now_ms + forgotten_ms, after_each=self._check)
+        broker = self.broker.broker
+        assert broker is not None
+        check_nothing_left(broker, GROUP, len(self.consumers))
+        self.durability.check_end(broker, self.producer.acknowledged)
+
 
 def run_seed(seed: int) -> Verdict:
     """Run one seed to its verdict."""
-    run = Run(plan_of(seed))
-    failure = None
+    return run_plan(plan_of(seed))
+
+
+def run_plan(plan: Plan) -> Verdict:
+    """Run one plan, drawn from its seed or made smaller than that, to its verdict."""
+    run = Run(plan)
+    failure, check = None, ""
     try:
         run.go()
-    except (CheckFailed, InvariantBroken) as broken:
-        failure = str(broken)
-    except Exception:  # noqa: BLE001 - whatever a machine raises is a failure of its seed
-        failure = traceback.format_exc()
+    except (CheckFailed, InvariantBroken, Storm) as broken:
+        failure, check = str(broken), caught_by(broken)
+    except Exception as error:  # noqa: BLE001 - whatever a machine raises is a failure of its seed
+        failure, check = traceback.format_exc(), caught_by(error)
     return Verdict(
         plan=run.plan,
         failure=failure,
         story=run.history.tail(),
+        happenings=tuple(run.history.lines),
         events=run.world.events,
         elapsed_ms=run.world.elapsed_ms,
         counts=dict(run.history.counts),
         acknowledged=len(run.producer.acknowledged),
+        digest=run.tap.digest,
+        caught_by=check,
     )

@@ -10,7 +10,8 @@ import random
 from dataclasses import dataclass
 
 FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker", "refuse writes", "torn write",
-          "clog", "scale", "slow handler", "leave")  # fmt: skip
+          "clog", "scale", "slow handler", "leave", "one-way cut", "deploy", "double", "clock jump",
+          "admin")  # fmt: skip
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 
@@ -32,6 +33,11 @@ class Plan:
     auto_commit_interval_ms: int
     offsets_partitions: int
     segment_bytes: int
+    fetch_wait_ms: int
+    delay_ms: tuple[int, int]
+    """How long bytes are on their way in good weather."""
+    static: bool
+    """Whether members have instance ids."""
     faults_ms: int
     faults: frozenset[str]
     fault_every_ms: int
@@ -52,6 +58,7 @@ class Plan:
     def __str__(self) -> str:
         sizes = f"{self.consumers} consumers, {sum(self.topics.values())} partitions, {'/'.join(self.assignors)}"
         times = f"session {self.session_timeout_ms} ms, poll {self.max_poll_interval_ms} ms"
+        sizes += ", static" if self.static else ""
         return f"seed {self.seed}: {sizes}, {times}; faults: {', '.join(sorted(self.faults)) or 'none'}"
 
 
@@ -60,6 +67,7 @@ def plan_of(seed: int) -> Plan:
     rng = random.Random(f"plan {seed}")
     session_ms = rng.choice([6_000, 6_000, 10_000, 20_000, 45_000])
     max_poll_ms = rng.choice([5_000, 10_000, 30_000, 60_000])
+    share = rng.choice([0.0, 0.2, 0.45, 0.45, 0.45, 0.7])
     topics = {f"t{i}": rng.choice([1, 2, 3, 6]) for i in range(rng.choice([1, 1, 2]))}
     return Plan(
         seed=seed,
@@ -77,7 +85,10 @@ def plan_of(seed: int) -> Plan:
         auto_commit_interval_ms=rng.choice([500, 2_000, 5_000]),
         offsets_partitions=rng.choice([1, 3]),
         segment_bytes=rng.choice([1 << 12, 1 << 16, 1 << 30]),
+        fetch_wait_ms=rng.choice([500, 500, 2_000]),
+        delay_ms=rng.choice([(0, 3), (0, 3), (1, 30), (20, 250)]),
+        static=rng.random() < 0.3,
         faults_ms=rng.choice([20_000, 40_000, 80_000]),
-        faults=frozenset(f for f in FAULTS if rng.random() < 0.45),
+        faults=frozenset(f for f in FAULTS if rng.random() < share),
         fault_every_ms=rng.choice([1_000, 3_000, 8_000]),
     )

@@ -13,6 +13,12 @@ from collections.abc import Callable
 Action = Callable[[], None]
 
 START_MS = 1_700_000_000_000
+EVENTS_MAX = 300_000
+MOMENT_MAX = 5_000
+
+
+class Storm(AssertionError):
+    """Events bring about events without end."""
 
 
 class World:
@@ -23,6 +29,7 @@ class World:
         self.rng = random.Random(seed)
         self.now_ms = START_MS
         self.events = 0
+        self._moment_began = 0
         self._queue: list[tuple[int, int, Action]] = []
         self._serial = 0
 
@@ -45,8 +52,12 @@ class World:
         """Run events up to ``until_ms`` (absolute). Returns True as soon as ``stop()`` holds, False at the end."""
         while self._queue and self._queue[0][0] <= until_ms:
             at_ms, _, action = heapq.heappop(self._queue)
-            self.now_ms = max(self.now_ms, at_ms)
+            if at_ms > self.now_ms:
+                self.now_ms = at_ms
+                self._moment_began = self.events
             self.events += 1
+            if self.events > EVENTS_MAX or self.events - self._moment_began > MOMENT_MAX:
+                raise Storm(f"{self.events} events, {self.events - self._moment_began} of them in one millisecond")
             action()
             after_each()
             if stop is not None and stop():

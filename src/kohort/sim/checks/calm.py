@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.consumers import ConsumerActor
+from kohort.sim.checks.watcher import Consumer
 
 Standing = dict[str, tuple[int, str, frozenset[TopicPartition]]]
 
 
-def standing(consumers: list[ConsumerActor]) -> Standing:
+def standing(consumers: Sequence[Consumer]) -> Standing:
     """Generation, member id and partitions of each consumer."""
     return {c.name: (c.generation_id, c.member_id, frozenset(c.assigned)) for c in consumers if c.alive}
 
 
 def why_not_settled(
-    consumers: list[ConsumerActor],
+    consumers: Sequence[Consumer],
     partitions: set[TopicPartition],
     ends: Mapping[TopicPartition, int],
     committed: Mapping[TopicPartition, int],
@@ -42,11 +42,21 @@ def why_not_settled(
     return None
 
 
-def check_delivered(acknowledged: Mapping[bytes, object], read: set[bytes]) -> None:
-    """Every acknowledged record reached the group at least once."""
-    missing = sorted(v for v in acknowledged if v not in read)
-    if missing:
-        raise CheckFailed(f"{len(missing)} acknowledged records were never delivered, {missing[0]!r} first")
+def check_settled(why_not: str | None, bound_ms: int) -> None:
+    """The calm has lasted for as long as settling can take."""
+    if why_not is not None:
+        raise CheckFailed(f"not settled {bound_ms} ms after the faults ended: {why_not}")
+
+
+def check_delivered(
+    acknowledged: Mapping[bytes, tuple[TopicPartition, int]], read: Mapping[TopicPartition, Sequence[bytes]]
+) -> None:
+    """Every acknowledged record reached the group, from where it lies."""
+    for value, (partition, offset) in acknowledged.items():
+        values = read.get(partition, ())
+        if offset >= 0 and (offset >= len(values) or values[offset] != value):
+            found = values[offset] if offset < len(values) else None
+            raise CheckFailed(f"{value!r}, acknowledged at {offset} of {partition}, was never delivered: {found!r}")
 
 
 def check_nothing_moved(before: Standing, after: Standing) -> None:

@@ -1,18 +1,48 @@
-"""What was acknowledged is on the log: records where they were said to be, commits among the coordinator's records."""
+"""What was acknowledged is on the log, and what a broker holds is what its log says, whenever it starts or dies."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from kohort.broker.broker import Broker
-from kohort.client.commits import Offsets
 from kohort.coordinator.records import OffsetCommitted, parse_record
+from kohort.log.invariants import check_invariants
 from kohort.log.partition import PartitionLog
-from kohort.model import TopicPartition
+from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.watcher import Consumer, Server, Watcher
 from kohort.wire.record_batch import ReadRecord, read_batch, split_batches
 
 OFFSETS_TOPIC = "__consumer_offsets"
+
+
+class Durability(Watcher):
+    """Remembers the acknowledged commits of users, and compares state and log around every restart."""
+
+    def __init__(self) -> None:
+        self._commits: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
+
+    def committed(self, consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        del consumer
+        self._commits.append(offsets)
+
+    def broker_started(self, broker: Server) -> None:
+        self._compare(broker)
+
+    def broker_dies(self, broker: Server, *, writing: bool) -> None:
+        if not writing:
+            self._compare(broker)
+
+    def _compare(self, broker: Server) -> None:
+        if broker.broker is not None:
+            check_replay(broker.broker)
+
+    def check_end(self, broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
+        """Everything that was ever acknowledged is there."""
+        check_records(broker, acknowledged)
+        check_commits(broker, self._commits)
+        check_replay(broker)
+        check_logs(broker)
 
 
 def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
@@ -50,7 +80,7 @@ def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartit
                 raise CheckFailed(f"{partition}: {value!r} was acknowledged at {offset} and is at {found.get(value)}")
 
 
-def check_commits(broker: Broker, commits: list[Offsets]) -> None:
+def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAndMetadata]]) -> None:
     """Each acknowledged commit is a record of ``__consumer_offsets``, or was compacted under a later one of its key."""
     topic = broker.state.topics.get(OFFSETS_TOPIC)
     on_log: set[tuple[str, int, int]] = set()
@@ -79,3 +109,10 @@ def check_replay(broker: Broker) -> None:
     for number, log in enumerate(topic.partitions if topic is not None else []):
         pairs = [(r.key or b"", r.value) for r in records_on(log)]
         broker.state.coordinator.check_replay(number, pairs)
+
+
+def check_logs(broker: Broker) -> None:
+    """Every log is whole, segment by segment, and its indexes lead where they say."""
+    for topic in broker.state.topics:
+        for log in topic.partitions:
+            check_invariants(log)

@@ -1,29 +1,54 @@
-"""Never two owners of a partition in one generation; a member's generation never goes back while it lives."""
+"""Never two owners of a partition in one generation, nor at one time; a member's generation never goes back."""
 
 from __future__ import annotations
 
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.watcher import Consumer, Watcher
 
 
-class Ownership:
-    """Who held what, by generation, as the consumers themselves saw it.
+class Ownership(Watcher):
+    """Who holds what, by generation, as the consumers themselves see it.
 
     An assignment reaches members only once it is written, so a generation that was given out twice, before and after
-    a crash, cannot have been assigned twice.
+    a crash, cannot have been assigned twice. Members of one generation never hold a partition together, not even for
+    a moment: whoever takes it has it only after the other one has told its user that it is gone. A member of an older
+    generation that has not heard of the new one yet may still hold it: that is what fencing is for.
     """
 
     def __init__(self) -> None:
         self._owners: dict[tuple[int, TopicPartition], str] = {}
         self._last: dict[str, int] = {}
+        self._holders: dict[str, tuple[Consumer, set[TopicPartition]]] = {}
 
-    def owns(self, member_id: str, generation_id: int, owned: frozenset[TopicPartition]) -> None:
-        """``member_id`` has taken its assignment of ``generation_id``."""
+    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        member_id = consumer.member_id
+        self.check_generation(member_id, generation_id)
+        for partition in sorted(owned):
+            other = self._owners.setdefault((generation_id, partition), consumer.identity)
+            if other != consumer.identity:
+                raise CheckFailed(
+                    f"{partition} has two owners in generation {generation_id}: {other} and {consumer.identity}"
+                )
+        self._holders[consumer.name] = (consumer, set(owned))
+        self.check_no_other_holds(consumer, generation_id, owned)
+
+    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        del kind  # whatever the reason
+        if consumer.name in self._holders:
+            self._holders[consumer.name][1].difference_update(partitions)
+
+    def check_generation(self, member_id: str, generation_id: int) -> None:
         last = self._last.get(member_id, -1)
         if generation_id < last:
             raise CheckFailed(f"{member_id}: generation {generation_id} after {last}")
         self._last[member_id] = generation_id
-        for partition in owned:
-            other = self._owners.setdefault((generation_id, partition), member_id)
-            if other != member_id:
-                raise CheckFailed(f"{partition} has two owners in generation {generation_id}: {other} and {member_id}")
+
+    def check_no_other_holds(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        for other, held in self._holders.values():
+            stranger = other.identity != consumer.identity and other.generation_id == generation_id
+            if stranger and (both := owned & held):
+                raise CheckFailed(
+                    f"{consumer.name} takes {min(both)} in generation {generation_id} while {other.name}, a member of "
+                    "the same generation, has not given it up"
+                )

@@ -1,0 +1,94 @@
+"""What users are given: all of what they own, in order and once; no commit runs ahead of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kohort.model import Record, TopicPartition
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
+
+TopicName = Callable[[bytes], str | None]
+
+
+class HandedOut(Watcher):
+    """What the group has read: of each partition everything before an offset, as nobody may skip what nobody has read.
+
+    ``once`` (no fault strikes in this run): nothing is read twice either.
+    """
+
+    def __init__(self, topic_name: TopicName, *, once: bool) -> None:
+        self.values: dict[TopicPartition, list[bytes]] = {}
+        """By offset."""
+        self._topic_name = topic_name
+        self._once = once
+        self._next: dict[tuple[str, TopicPartition], int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._starts: dict[tuple[str, TopicPartition], int] = {}
+
+    # What the group has committed, as its members were told.
+
+    def answered(self, exchange: Exchange) -> None:
+        asked, answer = exchange.asked, exchange.answer
+        if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
+            return
+        for topic, told in zip(asked.topics, answer.topics, strict=True):
+            name = topic.name or self._topic_name(topic.topic_id)
+            for p, result in zip(topic.partitions, told.partitions, strict=True):
+                if name is not None and not result.error_code:
+                    partition = TopicPartition(name, p.partition_index)
+                    self.check_commit(exchange.client, partition, p.committed_offset)
+                    self._committed[partition] = p.committed_offset
+
+    def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
+        """A commit says that everything before it was handed out."""
+        end = len(self.values.get(partition, ()))
+        if offset > end:
+            raise CheckFailed(f"{who} commits {offset} for {partition}, of which only {end} records were handed out")
+
+    # What a consumer reads.
+
+    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        del generation_id
+        for partition in owned:
+            if (consumer.name, partition) not in self._next:
+                self._starts.setdefault((consumer.name, partition), self._committed.get(partition, 0))
+
+    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        del kind
+        for partition in partitions:
+            self._next.pop((consumer.name, partition), None)
+            self._starts.pop((consumer.name, partition), None)
+
+    def read(self, consumer: Consumer, records: list[Record]) -> None:
+        assigned = consumer.assigned
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            if partition not in assigned:
+                raise CheckFailed(f"{consumer.name} is given a record of {partition}, which it does not own")
+            self.check_order(consumer.name, partition, record.offset)
+            self.check_seen(partition, record)
+
+    def check_order(self, who: str, partition: TopicPartition, offset: int) -> None:
+        """From the committed offset on, one after the other."""
+        expected = self._next.get((who, partition))
+        start = self._starts.pop((who, partition), None)
+        if expected is not None and offset != expected:
+            raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
+        if expected is None and start is not None and offset < start:
+            raise CheckFailed(f"{who} begins {partition} at {offset}, before {start}, which the group had committed")
+        self._next[who, partition] = offset + 1
+
+    def check_seen(self, partition: TopicPartition, record: Record) -> None:
+        """The group skips nothing, and an offset has one value for ever."""
+        values = self.values.setdefault(partition, [])
+        value = record.value or b""
+        if record.offset > len(values):
+            raise CheckFailed(f"{partition}: offset {record.offset} is read, but {len(values)} was read by nobody")
+        if record.offset == len(values):
+            values.append(value)
+        elif values[record.offset] != value:
+            raise CheckFailed(f"{partition}: {record.offset} was {values[record.offset]!r} and is {value!r} now")
+        elif self._once:
+            raise CheckFailed(f"{partition}: {record.offset} is read twice, though nothing went wrong in this run")

@@ -1,0 +1,32 @@
+"""Whoever does not poll for longer than max.poll.interval.ms says so by its silence: no heartbeat of it is sent."""
+
+from __future__ import annotations
+
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupResponse
+
+SLACK_MS = 10_000
+"""How much later than it was sent the answer to a JoinGroup may arrive, in bad weather."""
+
+
+class Polls(Watcher):
+    """Looks at the user of each heartbeat."""
+
+    def __init__(self, consumers: dict[str, Consumer]) -> None:
+        self._consumers = consumers
+        self._joined_ms: dict[str, int] = {}
+
+    def answered(self, exchange: Exchange) -> None:
+        consumer = self._consumers.get(exchange.client)
+        if consumer is not None and isinstance(exchange.answer, JoinGroupResponse):
+            self._joined_ms[exchange.client] = exchange.answered_ms
+
+    def asked(self, exchange: Exchange) -> None:
+        consumer = self._consumers.get(exchange.client)
+        if consumer is None or not isinstance(exchange.asked, HeartbeatRequest) or consumer.polls:
+            return
+        since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
+        silent_ms = exchange.sent_ms - since_ms
+        if silent_ms > consumer.max_poll_interval_ms + SLACK_MS:
+            raise CheckFailed(f"{exchange.client} sends a heartbeat, though its user has not polled for {silent_ms} ms")

@@ -1,0 +1,94 @@
+"""What a check can be told of: a check is a watcher that overrides what it wants to hear."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kohort.broker.broker import Broker
+from kohort.errors import ErrorCode
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.wire.apis import Api
+from kohort.wire.schema import Message
+
+
+class Consumer(Protocol):
+    """A consumer as checks see it."""
+
+    name: str
+    left_poll_ms: int
+    """When its user last left poll()."""
+
+    @property
+    def identity(self) -> str: ...
+    @property
+    def member_id(self) -> str: ...
+    @property
+    def generation_id(self) -> int: ...
+    @property
+    def assigned(self) -> set[TopicPartition]: ...
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def is_held_up(self) -> bool: ...
+    @property
+    def is_rebalancing(self) -> bool: ...
+    @property
+    def polls(self) -> bool: ...
+    @property
+    def max_poll_interval_ms(self) -> int: ...
+
+
+class Server(Protocol):
+    """A broker's process as checks see it; without a broker it is down."""
+
+    broker: Broker | None
+
+
+@dataclass(slots=True, eq=False)
+class Exchange:
+    """A request on the wire. ``asked`` and ``answer`` are decoded for the APIs that checks look at, None for others."""
+
+    client: str
+    link_id: int
+    api: Api
+    version: int
+    correlation_id: int
+    sent_ms: int
+    asked: Message | None = None
+    answer: Message | None = None
+    answered_ms: int = -1
+
+    @property
+    def error(self) -> ErrorCode:
+        """The error of the answer as a whole."""
+        return ErrorCode(getattr(self.answer, "error_code", 0))
+
+
+class Watcher:
+    """Every method may raise CheckFailed; none changes the run."""
+
+    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        """A consumer has taken its assignment and owns ``owned`` from now on."""
+
+    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        """A consumer has told its user that these are gone: revoked, lost, or the process ended."""
+
+    def read(self, consumer: Consumer, records: list[Record]) -> None:
+        """Records were handed out to the user."""
+
+    def committed(self, consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """A commit of the user's own was acknowledged."""
+
+    def asked(self, exchange: Exchange) -> None:
+        """A client has sent a request."""
+
+    def answered(self, exchange: Exchange) -> None:
+        """A broker has answered one."""
+
+    def broker_started(self, broker: Server) -> None:
+        """A broker has recovered its disk and serves."""
+
+    def broker_dies(self, broker: Server, *, writing: bool) -> None:
+        """A broker is about to die; ``writing``: in the middle of a write."""

@@ -1,0 +1,50 @@
+"""All checks of a run, told of everything in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.sim.checks.watcher import Consumer, Exchange, Server, Watcher
+
+
+class Panel(Watcher):
+    """A watcher made of watchers; they are added while the actors are made."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Watcher] = []
+
+    def add(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        for watcher in self._watchers:
+            watcher.took(consumer, generation_id, owned)
+
+    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        for watcher in self._watchers:
+            watcher.gave_up(consumer, kind, partitions)
+
+    def read(self, consumer: Consumer, records: list[Record]) -> None:
+        for watcher in self._watchers:
+            watcher.read(consumer, records)
+
+    def committed(self, consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        for watcher in self._watchers:
+            watcher.committed(consumer, offsets)
+
+    def asked(self, exchange: Exchange) -> None:
+        for watcher in self._watchers:
+            watcher.asked(exchange)
+
+    def answered(self, exchange: Exchange) -> None:
+        for watcher in self._watchers:
+            watcher.answered(exchange)
+
+    def broker_started(self, broker: Server) -> None:
+        for watcher in self._watchers:
+            watcher.broker_started(broker)
+
+    def broker_dies(self, broker: Server, *, writing: bool) -> None:
+        for watcher in self._watchers:
+            watcher.broker_dies(broker, writing=writing)

@@ -1,0 +1,49 @@
+"""The registry of planted bugs: what each breaks, and how to plant it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.sim.planted.patch import Patch
+
+Plant = Callable[[Patch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """One bug: ``what`` is wrong while it is planted, in which ``area``."""
+
+    name: str
+    area: str
+    what: str
+    plant: Plant
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        """The bug is there until the block ends."""
+        with Patch() as patch:
+            self.plant(patch)
+            yield
+
+
+_BUGS: Final[dict[str, Bug]] = {}
+
+
+def bug(area: str, what: str) -> Callable[[Plant], Plant]:
+    """Register a function that plants; its name, with dashes, is the bug's."""
+
+    def register(plant: Plant) -> Plant:
+        name = plant.__name__.replace("_", "-")
+        assert name not in _BUGS, f"{name} is planted twice"
+        _BUGS[name] = Bug(name, area, what, plant)
+        return plant
+
+    return register
+
+
+def registered() -> dict[str, Bug]:
+    """The bugs of the modules that are imported; ``catalogue.all_bugs`` imports them all."""
+    return dict(_BUGS)

@@ -1,0 +1,92 @@
+"""The wire, overheard: which requests clients send and what brokers answer, decoded independently of both.
+
+Responses come in the order of the requests on a link, so a request that is older than one that was answered is never
+answered any more. What a cut loses is forgotten with its link.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from kohort.sim.checks.watcher import Exchange, Watcher
+from kohort.sim.world import World
+from kohort.wire.apis import APIS
+from kohort.wire.codec import decode
+from kohort.wire.headers import correlation_of, parse_request_header, parse_response
+
+WATCHED: Final = frozenset({8, 11, 12, 13, 14})
+"""OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup: decoded for every run."""
+SILENT_PRODUCE: Final = 0
+
+_STAMP: Final = struct.Struct(">qq")
+_SIZE: Final = struct.Struct(">i")
+
+
+class Tap:
+    """Tells a watcher of every exchange. ``everything`` decodes all APIs, for stories and for reach."""
+
+    def __init__(self, world: World, watcher: Watcher, *, everything: bool = False) -> None:
+        self._world = world
+        self._watcher = watcher
+        self._watched = frozenset(APIS) if everything else WATCHED
+        self._digest = hashlib.sha256()
+        self._open: dict[int, deque[Exchange]] = {}
+
+    def client_sent(self, link_id: int, client: str, data: bytes) -> None:
+        """A client wrote whole requests."""
+        self._note(link_id, data)
+        for frame in _frames(data):
+            header, at = parse_request_header(frame)
+            api = APIS[header.api_key]
+            exchange = Exchange(client, link_id, api, header.api_version, header.correlation_id, self._world.now_ms)
+            if api.key in self._watched:
+                exchange.asked = decode(api.request, header.api_version, frame, at)[0]
+            self._open.setdefault(link_id, deque()).append(exchange)
+            self._watcher.asked(exchange)
+
+    def server_sent(self, link_id: int, data: bytes) -> None:
+        """A broker wrote whole responses."""
+        self._note(link_id, data)
+        waiting = self._open.get(link_id)
+        for frame in _frames(data):
+            correlation_id = correlation_of(frame)
+            while waiting:
+                exchange = waiting.popleft()
+                if exchange.correlation_id == correlation_id:
+                    break
+            else:
+                return
+            if exchange.api.key in self._watched:
+                exchange.answer = parse_response(frame, exchange.api.response, exchange.version)[1]
+            exchange.answered_ms = self._world.now_ms
+            self._watcher.answered(exchange)
+
+    def _note(self, link_id: int, data: bytes) -> None:
+        self._digest.update(_STAMP.pack(self._world.now_ms, link_id))
+        self._digest.update(data)
+
+    @property
+    def digest(self) -> str:
+        """A checksum of every byte that went over the wire, with its time and its link, in hexadecimal."""
+        return self._digest.hexdigest()
+
+    def link_gone(self, link_id: int) -> None:
+        self._open.pop(link_id, None)
+
+    def unanswered(self) -> Iterator[Exchange]:
+        """Requests on standing links that wait for their answers."""
+        for waiting in self._open.values():
+            yield from waiting
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        (size,) = _SIZE.unpack_from(data, at)
+        at += _SIZE.size
+        yield data[at : at + size]
+        at += size

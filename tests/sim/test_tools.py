@@ -1,0 +1,79 @@
+"""A seed repeats itself byte for byte; its story can be read; a failing one shrinks."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from kohort.cli.main import main
+from kohort.sim.planted.catalogue import all_bugs
+from kohort.sim.run import run_seed
+from kohort.sim.shrink import shrink
+from kohort.sim.story import story_html, story_text
+from kohort.sim.swarm import plan_of
+
+RUN = "import sys; from kohort.sim.run import run_seed; v = run_seed(int(sys.argv[1])); print(v.events, v.digest)"
+
+
+@pytest.mark.parametrize("seed", [2, 5])
+def test_a_seed_is_the_same_byte_for_byte_under_any_hash_seed(seed):
+    def run(hash_seed):
+        env = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, str(seed)], env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    here = run_seed(seed)
+
+    assert run("0") == run("4711") == [str(here.events), here.digest]
+
+
+def test_another_seed_is_another_history():
+    assert run_seed(2).digest != run_seed(5).digest
+
+
+def test_a_story_tells_the_plan_what_happened_and_the_verdict():
+    verdict = run_seed(2)
+
+    text, page = story_text(verdict), story_html(verdict)
+
+    assert text.startswith(str(verdict.plan))
+    assert "owns: generation 1" in text
+    assert f"{verdict.events} events" in text
+    assert page.startswith("<!doctype html>")
+    assert "http" not in page.replace("http-equiv", ""), "the page needs nothing from elsewhere"
+    assert page.count("<tr") == len(verdict.happenings) + 1
+
+
+def test_the_story_of_a_failure_says_which_check_failed():
+    with all_bugs()["position-too-far"].planted():
+        text = story_text(run_seed(2))
+
+    assert "FAILED by handed_out: check_commit" in text
+
+
+def test_a_failing_run_shrinks_and_fails_by_the_same_check():
+    with all_bugs()["position-too-far"].planted():
+        found = shrink(plan_of(2), most_runs=12)
+
+    assert found is not None
+    plan = found.verdict.plan
+    assert found.verdict.caught_by == "handed_out: check_commit"
+    assert plan.consumers == 1
+    assert plan.faults < plan_of(2).faults or not plan.faults
+    assert found.runs <= 12
+
+
+def test_a_run_that_passes_does_not_shrink():
+    assert shrink(plan_of(2), most_runs=1) is None
+
+
+def test_a_failing_seed_prints_the_command_that_replays_it():
+    with all_bugs()["position-too-far"].planted():
+        result = CliRunner().invoke(main, ["sim", "run", "--seeds", "2"])
+
+    assert result.exit_code == 1
+    assert "replay it: kohort sim replay 2" in result.stderr
