@@ -51,16 +51,18 @@ def uuid_text(rng: Rng) -> str:
 
 
 class Timers(Generic[K]):
-    """Timers by key: one deadline per key, set, moved and cancelled in O(log n), fired in order.
+    """Timers by key: one deadline per key, fired in order of deadline, then of setting.
 
-    A moved or cancelled timer leaves its old entry on the heap, to be skipped when it surfaces; the heap is rebuilt
-    when such entries outnumber the live ones, so memory follows the number of live timers.
+    A wheel with a slot for every millisecond that has a deadline: to set, to move and to cancel is a matter of two
+    dictionaries, however many timers there are. Only the times of the slots are on a heap, plain numbers, one for all
+    the timers of a millisecond; a time whose slot is gone is skipped when it comes up, and the heap is rebuilt when
+    most of it is such times.
     """
 
     def __init__(self) -> None:
-        self._deadlines: dict[K, tuple[int, int]] = {}
-        self._heap: list[tuple[int, int, K]] = []
-        self._serial = 0
+        self._deadlines: dict[K, int] = {}
+        self._slots: dict[int, dict[K, None]] = {}
+        self._times: list[int] = []
 
     def __len__(self) -> int:
         return len(self._deadlines)
@@ -70,38 +72,47 @@ class Timers(Generic[K]):
 
     def set(self, key: K, at_ms: int) -> None:
         """Fire ``key`` at ``at_ms``; an earlier deadline of the same key is replaced."""
-        self._serial += 1
-        self._deadlines[key] = (at_ms, self._serial)
-        heapq.heappush(self._heap, (at_ms, self._serial, key))
-        if len(self._heap) > 64 + 2 * len(self._deadlines):
-            self._heap = [(at, serial, k) for k, (at, serial) in self._deadlines.items()]
-            heapq.heapify(self._heap)
+        self.cancel(key)
+        self._deadlines[key] = at_ms
+        slot = self._slots.get(at_ms)
+        if slot is not None:
+            slot[key] = None
+            return
+        self._slots[at_ms] = {key: None}
+        heapq.heappush(self._times, at_ms)
+        if len(self._times) > 64 + 2 * len(self._slots):
+            self._times = sorted(self._slots)
 
     def cancel(self, key: K) -> None:
         """Forget ``key``; nothing happens if it is not set."""
-        self._deadlines.pop(key, None)
+        at_ms = self._deadlines.pop(key, None)
+        if at_ms is not None:
+            slot = self._slots[at_ms]
+            del slot[key]
+            if not slot:
+                del self._slots[at_ms]
 
     def deadline_ms(self, key: K) -> int | None:
-        entry = self._deadlines.get(key)
-        return entry[0] if entry else None
+        return self._deadlines.get(key)
 
     @property
     def wake_at_ms(self) -> int | None:
         """The nearest deadline, or None."""
-        heap = self._heap
-        while heap:
-            at_ms, serial, key = heap[0]
-            if self._deadlines.get(key) == (at_ms, serial):
+        times = self._times
+        while times:
+            at_ms = times[0]
+            if at_ms in self._slots:
                 return at_ms
-            heapq.heappop(heap)
+            heapq.heappop(times)
         return None
 
     def pop_due(self, now_ms: int) -> Iterator[K]:
         """The keys whose time has come, earliest first; each is removed before it is yielded."""
         while (at_ms := self.wake_at_ms) is not None and at_ms <= now_ms:
-            _, _, key = heapq.heappop(self._heap)
-            del self._deadlines[key]
-            yield key
+            for key in list(self._slots[at_ms]):  # who takes the keys may set and cancel others meanwhile
+                if self._deadlines.get(key) == at_ms:
+                    self.cancel(key)
+                    yield key
 
     def keys(self) -> list[K]:
         return list(self._deadlines)

@@ -65,11 +65,15 @@ def crew(broker, request):
     members = [Member(PYTHON_CLIENTS[request.param], broker.bootstrap, GROUP, TOPIC) for _ in range(2)]
     writer.start()
     try:
-        eventually("two members own everything", lambda: share_everything(members, PARTITIONS))
+        eventually("two members own everything", lambda: both_own(members))
         yield writer, members
     finally:
         writer.end()
         end_all(members)
+
+
+def both_own(members):
+    return share_everything(members, PARTITIONS) and all(m.owns for m in members)
 
 
 def caught_up(writer, members):
@@ -138,5 +142,5 @@ def test_nodes_that_stop_and_leaders_that_move_lose_nothing(broker, crew, rounds
         progress(writer)
         caught_up(writer, members)
 
-    eventually("two members own everything", lambda: share_everything(members, PARTITIONS))
+    eventually("two members own everything", lambda: both_own(members))
     end_well(broker, writer, members)

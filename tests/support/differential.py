@@ -81,6 +81,8 @@ class Names:
         if isinstance(value, list):
             if (kind, spec.name) in OF_EVERYONE:
                 value = [v for v in value if self.mark in str(v)]
+            if (kind, spec.name) in UNORDERED:
+                value = sorted(value, key=lambda v: UUID.sub("", repr(v)))  # or names would go by that order
             items = [self._value(spec, v) for v in value]
             return sorted(items, key=repr) if (kind, spec.name) in UNORDERED else items
         return self._value(spec, value)

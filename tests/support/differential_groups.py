@@ -117,19 +117,39 @@ class Actor:
         return self.take()
 
     def heartbeat(self, **fields: Any) -> Any:
+        self.start_heartbeat(**fields)
+        return self.take()
+
+    def start_heartbeat(self, **fields: Any) -> None:
         given = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        return self.play.ask(self.name, HeartbeatRequest(**(given | fields)))
+        self.play.send(self.name, HeartbeatRequest(**(given | fields)))
 
     def leave(self, *entries: MemberIdentity) -> Any:
+        self.start_leave(*entries)
+        return self.take()
+
+    def start_leave(self, *entries: MemberIdentity) -> None:
         own = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id, reason="done")
         if self.play.version(LeaveGroupRequest) < 3:
-            return self.play.ask(self.name, LeaveGroupRequest(group_id=self.group, member_id=self.member_id))
-        return self.play.ask(self.name, LeaveGroupRequest(group_id=self.group, members=list(entries or [own])))
+            self.play.send(self.name, LeaveGroupRequest(group_id=self.group, member_id=self.member_id))
+        else:
+            self.play.send(self.name, LeaveGroupRequest(group_id=self.group, members=list(entries or [own])))
+
+    def start_commit(self, topic: str, offsets: Mapping[int, int], **fields: Any) -> None:
+        given = {
+            "group_id": self.group,
+            "generation_id_or_member_epoch": self.generation,
+            "member_id": self.member_id,
+            "group_instance_id": self.instance_id,
+        }
+        partitions = [OffsetCommitRequestPartition(partition_index=p, committed_offset=o) for p, o in offsets.items()]
+        asked = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
+        self.play.send(self.name, OffsetCommitRequest(topics=asked, **(given | fields)))
 
     def commit(self, topics: Mapping[str, Mapping[int, int]], **fields: Any) -> Any:
         given = {

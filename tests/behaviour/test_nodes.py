@@ -1,0 +1,67 @@
+"""Several nodes of one process over sockets: where they listen, and what stays when the process ends."""
+
+import asyncio
+
+import pytest
+from served import Served
+
+import kohort
+from kohort.aio.cluster_server import node_configs
+from kohort.client.admin_model import NewTopic
+from kohort.config import BrokerConfig, parse_config
+from kohort.errors import ApiError, ConfigError, UsageError
+
+
+def test_ids_and_ports_count_up_from_those_given():
+    given = {"node.id": 5, "port": 9092, "advertised.listeners": "PLAINTEXT://[::1]:7000"}
+
+    nodes = node_configs(parse_config(BrokerConfig, given), 3)
+
+    assert [(n.node_id, n.listen_port) for n in nodes] == [(5, 9092), (6, 9093), (7, 9094)]
+    assert [n.advertised_listener for n in nodes] == ["[::1]:7000", "[::1]:7001", "[::1]:7002"]
+    assert [n.listen_port for n in node_configs(parse_config(BrokerConfig, {"port": 0}), 2)] == [0, 0]
+    with pytest.raises(ConfigError, match="there is no port 65536"):
+        node_configs(parse_config(BrokerConfig, {"port": 65535}), 2)
+
+
+def test_a_process_of_three_keeps_its_records_and_leaders(tmp_path):
+    with Served("--brokers", "3", data=tmp_path) as served:
+        assert len(served.bootstrap.split(",")) == 3
+        with kohort.Admin(bootstrap_servers=served.bootstrap) as admin:
+            admin.create_topics([NewTopic("orders", 3, 3)])
+            before = admin.describe_topics(["orders"])["orders"]
+        with kohort.Producer(bootstrap_servers=served.bootstrap) as producer:
+            for partition in range(3):
+                producer.send("orders", b"v", partition=partition).result(30)
+        served.kill()
+
+    with Served("--brokers", "3", data=tmp_path) as served:
+        with kohort.Admin(bootstrap_servers=served.bootstrap) as admin:
+            after = admin.describe_topics(["orders"])["orders"]
+            ends = admin.list_offsets({kohort.TopicPartition("orders", p): "latest" for p in range(3)})
+        assert [p.leader_id for p in after.partitions] == [p.leader_id for p in before.partitions]
+        assert [at.offset for at in ends.values()] == [1, 1, 1]
+
+
+def test_one_broker_alone_has_nothing_to_stop():
+    with kohort.Broker() as broker:
+        assert list(broker.nodes) == [1]
+        with pytest.raises(UsageError, match=r"Broker\(nodes=3\)"):
+            broker.stop_node(1)
+    with pytest.raises(ConfigError, match="nodes=0"):
+        kohort.Broker(nodes=0)
+
+
+def test_nodes_stop_and_start_on_the_callers_own_loop():
+    async def story():
+        async with kohort.Broker(nodes=2) as broker:
+            broker.stop_node(2)
+            assert list(broker.nodes) == [1]
+            with pytest.raises(ApiError, match="the last one"):
+                broker.stop_node(1)
+            broker.start_node(2)
+            async with asyncio.timeout(30):
+                while 2 not in broker.nodes:  # noqa: ASYNC110 - nothing tells the caller
+                    await asyncio.sleep(0)
+
+    asyncio.run(story())

@@ -1,0 +1,242 @@
+"""Any sequence of group requests, played to our broker and then to another, for the differential harness.
+
+Ours goes first, as a machine whose clock stands still: after each step it is known who is answered and who waits. The
+other broker then has to answer the same members after the same steps, with the same answers, and nobody else. No time
+passes, so what is parked stays parked; sessions and rebalances last longer than a sequence takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from broker_house import House
+from crew import Crew, subscription
+from differential import CLOSED, NO_ANSWER, Entry, Names, fitted
+from differential_groups import Actor
+from raw_client import RawClient
+
+from kohort.errors import ErrorCode
+from kohort.wire.apis import APIS
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kohort.wire.messages.group_classic import JoinGroupRequestProtocol, JoinGroupResponse, MemberIdentity
+from kohort.wire.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from kohort.wire.schema import Message
+
+Step = tuple[str, int, int]
+"""What is done, by whom (0 to 4), in which variant (0 to 3)."""
+TOPIC = "t-of-everyone"
+PLAIN = [JoinGroupRequestProtocol(name="range", metadata=subscription(TOPIC))]
+OTHER = [
+    JoinGroupRequestProtocol(name="range", metadata=subscription(TOPIC, "u")),
+    JoinGroupRequestProtocol(name="sticky", metadata=b""),
+]
+SIGHTS = ("fetch", "describe", "list", "delete", "delete_offsets")
+SILENCE_S = 5.0
+
+
+class Client:
+    """A connection to our broker, with a client id of its own."""
+
+    def __init__(self, house: House, client_id: str) -> None:
+        self._peer = house.connect()
+        self._client_id = client_id
+
+    def send(self, message: Message, version: int) -> None:
+        self._peer.send(message, version, client_id=self._client_id)
+
+    def take(self) -> Any:
+        """The next answer, CLOSED, or None while there is none."""
+        answer = self._peer.take()
+        return CLOSED if answer is None and self._peer.closed else answer
+
+
+class Hand:
+    """The part of a play that an ``Actor`` needs: versions, and a connection for each name."""
+
+    def __init__(self, mark: str, connect: Callable[[str], Client | RawClient]) -> None:
+        self.names = Names(mark)
+        self.transcript: list[Entry] = []
+        self.variant = 0
+        self._connect = connect
+        self.wires: dict[str, Any] = {}
+        self.waiting: dict[str, tuple[str, int]] = {}
+
+    def version(self, request: type[Message]) -> int:
+        """Four levels: the highest version, two in the middle, the lowest."""
+        api = APIS[request.API_KEY]
+        low, high = api.low, min(api.high, 9)  # from 10 on topics go by ids; the scripts do that
+        return (high, (low + high + 1) // 2, min(low + 3, high), low)[self.variant]
+
+    def can_say(self, request: type[Message], field: str) -> bool:
+        (spec,) = [f for f in request.FIELDS if f.name == field]
+        return self.version(request) in spec.versions
+
+    def send(self, actor: str, message: Message) -> None:
+        if actor not in self.wires:
+            self.wires[actor] = self._connect(actor)
+        version = self.version(type(message))
+        self.waiting[actor] = (type(message).__name__, version)
+        self.wires[actor].send(fitted(message, version), version)
+
+    def note(self, actor: str, answer: Any) -> None:
+        asked, version = self.waiting.pop(actor)
+        noted = answer if isinstance(answer, str) else self.names.plain(answer)
+        if noted == CLOSED:
+            del self.wires[actor]
+        self.transcript.append(Entry(actor, asked, version, noted))
+
+
+class Cast:
+    """A cast of five, three dynamic members and two static, that does as the steps say with what it was told."""
+
+    def __init__(self, hand: Hand, group: str) -> None:
+        self.hand = hand
+        self.group = group
+        instances = (None, None, None, "a", "b")
+        self.cast = [Actor(hand, f"m{i}", group, instance_id=x) for i, x in enumerate(instances)]  # type: ignore[arg-type]  # as much of a play as an actor needs
+
+    def start(self, step: Step) -> str:
+        """Send the step's request; returns who asks."""
+        what, who, self.hand.variant = step
+        if what in SIGHTS:
+            self.hand.send("outsider", self._of_outsider(what))
+            return "outsider"
+        getattr(self, f"_{what}")(self.cast[who], self.hand.variant)
+        return self.cast[who].name
+
+    def learn(self, name: str, answer: Any) -> None:
+        if not isinstance(answer, JoinGroupResponse):
+            return
+        (actor,) = [a for a in self.cast if a.name == name]
+        if answer.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED):
+            actor.member_id = answer.member_id
+        elif answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+            actor.member_id = ""
+        if answer.error_code == 0:
+            actor.generation, actor.leader = answer.generation_id, answer.leader
+
+    def _join(self, actor: Actor, variant: int) -> None:
+        actor.start_join(protocols=OTHER if variant == 1 else PLAIN)
+
+    def _restart(self, actor: Actor, variant: int) -> None:
+        if actor.instance_id is not None:
+            actor.member_id = ""
+        self._join(actor, variant)
+
+    def _sync(self, actor: Actor, variant: int) -> None:
+        leads = actor.leader == actor.member_id != ""
+        plan = {a.member_id: a.name.encode() for a in self.cast if a.member_id} if leads else None
+        actor.start_sync(plan, generation_id=actor.generation - (variant == 3), protocol_name="range")
+
+    def _heartbeat(self, actor: Actor, variant: int) -> None:
+        fields = ({}, {"generation_id": actor.generation - 1}, {"member_id": "stranger"}, {})[variant]
+        actor.start_heartbeat(**fields)
+
+    def _leave(self, actor: Actor, variant: int) -> None:
+        entry = MemberIdentity(member_id="", group_instance_id=actor.instance_id)
+        actor.start_leave(*([entry] if variant == 1 and actor.instance_id else []))
+
+    def _commit(self, actor: Actor, variant: int) -> None:
+        outside = {"member_id": "", "generation_id_or_member_epoch": -1, "group_instance_id": None}
+        actor.start_commit(TOPIC, {variant % 2: variant}, **(outside if variant == 2 else {}))
+
+    def _of_outsider(self, what: str) -> Message:
+        if what == "fetch":
+            if self.hand.version(OffsetFetchRequest) >= 8:
+                return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=None)])
+            return OffsetFetchRequest(group_id=self.group, topics=[] if self.hand.variant == 3 else None)
+        if what == "describe":
+            return DescribeGroupsRequest(groups=[self.group])
+        if what == "list":
+            return ListGroupsRequest()
+        if what == "delete":
+            return DeleteGroupsRequest(groups_names=[self.group])
+        partitions = [OffsetDeleteRequestPartition(partition_index=p) for p in (0, 1)]
+        return OffsetDeleteRequest(
+            group_id=self.group, topics=[OffsetDeleteRequestTopic(name=TOPIC, partitions=partitions)]
+        )
+
+
+Schedule = list[list[str] | None]
+"""For each step who is answered after it, in order; None where the step is left out."""
+
+
+def play_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule]:
+    house = House(group_max_size=5)
+    hand = Hand(mark, lambda name: Client(house, f"client-{name}"))
+    sequence = Cast(hand, f"g-{mark}")
+    admin = house.connect()
+    admin.create(TOPIC, 2)
+    admin.ask(FindCoordinatorRequest(coordinator_keys=[sequence.group]), 4)
+    schedule: Schedule = []
+    for step in steps:
+        if _is_left_out(house, sequence, step):
+            schedule.append(None)
+            continue
+        sequence.start(step)
+        house.advance(0)
+        answered = []
+        for name in sorted(hand.waiting):
+            answer = hand.wires[name].take()
+            if answer is not None:
+                answered.append(name)
+                sequence.learn(name, answer)
+                hand.note(name, answer)
+        schedule.append(answered)
+    return hand.transcript, schedule
+
+
+def _is_left_out(house: House, sequence: Cast, step: Step) -> bool:
+    """Whoever waits can ask nothing. Whom a group has lead when its leader is gone is chance in Kafka, and a group of
+    offsets alone is gone with its last one here, and there with the next sweep."""
+    what, who, _ = step
+    actor = sequence.cast[who]
+    coordinator = house.broker.state.coordinator
+    shard = coordinator._shards.get(coordinator.partition_of(sequence.group))
+    group = shard.groups.by_id.get(sequence.group) if shard is not None else None
+    if what == "delete_offsets":
+        return group is not None and group.written is None
+    if what in SIGHTS:
+        return False
+    return actor.name in sequence.hand.waiting or (
+        what == "leave" and group is not None and len(group.round.members) > 2
+    )
+
+
+def play_theirs(steps: Sequence[Step], schedule: Schedule, crew: Crew) -> list[Entry]:
+    """What another broker answers to the same steps, and at last whether it answers whom it should not."""
+    hand = Hand(crew.mark, lambda name: crew.connect(f"client-{name}"))
+    sequence = Cast(hand, crew.group())
+    for step, answered in zip(steps, schedule, strict=True):
+        if answered is None:
+            continue
+        asker = sequence.start(step)
+        for name in answered:
+            answer = _take(hand.wires[name], SILENCE_S)
+            sequence.learn(name, answer)
+            hand.note(name, answer)
+        if asker not in answered or step[0] == "leave":  # whoever leaves last ends a round by a timer of no time
+            crew.let_others_be_heard(sequence.group)
+    for name in sorted(hand.waiting):
+        answer = _take(hand.wires[name], 0.02)
+        if answer != NO_ANSWER:
+            hand.note(name, answer)
+    return hand.transcript
+
+
+def _take(wire: RawClient, seconds: float) -> Any:
+    wire.socket.settimeout(seconds)
+    try:
+        return wire.take()
+    except TimeoutError:
+        return NO_ANSWER
+    except (EOFError, ConnectionError):
+        return CLOSED
