@@ -7,7 +7,7 @@ BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
 
-.PHONY: help env run test lint check interop bench docs kafka fmt clean
+.PHONY: help env run test lint check interop suites bench docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -43,6 +43,9 @@ check: lint ## lint, unit tests, some seeds: run it all day.
 
 interop: $(SYNCED) ## Other clients on our broker and ours on Apache Kafka, required, not skipped.
 	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop
+
+suites: $(SYNCED) ## Test suites of other projects against our broker; docs/report-card.md says how they stand.
+	$(BIN)/python tools/suites/run.py
 
 kafka: $(SYNCED) ## An Apache Kafka by hand, on a free port (needs Java 17 and Maven).
 	$(BIN)/python tools/kafka/run.py
