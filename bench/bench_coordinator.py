@@ -1,6 +1,7 @@
-"""Events per second of the group coordinator in process: heartbeats, commits, and many members joining one group.
+"""Events per second of the group coordinator in process: heartbeats, commits, many members joining one group, many
+groups, and the load of many committed offsets.
 
-    python bench/bench_coordinator.py [--members 1000] [--seconds 2] [--json]
+    python bench/bench_coordinator.py [--members 1000] [--groups 1000] [--offsets 100000] [--seconds 2] [--json]
 
 One thread, no sockets, an append that stores bytes in a list; invariants off, as in a server. Times are CPU times of
 this process; ``python_additions_per_second`` says how fast the machine was meanwhile, to compare runs by.
@@ -17,7 +18,7 @@ from typing import Any
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.outcome import GroupRequest
-from kohort.coordinator.records import KeyValue
+from kohort.coordinator.records import KeyValue, OffsetCommitted, build_record
 from kohort.coordinator.runtime import Coordinator
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.messages.group_classic import (
@@ -27,6 +28,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from kohort.wire.messages.group_records import OffsetCommitValue
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -80,9 +82,9 @@ class Bench:
             self.answers[reply.to] = reply.message
 
 
-def join_request(member_id: str, metadata: bytes) -> JoinGroupRequest:
+def join_request(member_id: str, metadata: bytes, group_id: str = "g") -> JoinGroupRequest:
     return JoinGroupRequest(
-        group_id="g",
+        group_id=group_id,
         session_timeout_ms=45_000,
         rebalance_timeout_ms=300_000,
         member_id=member_id,
@@ -134,6 +136,36 @@ def form_group(bench: Bench, members: int) -> tuple[dict[str, float], list[str],
     return times, ids, generation
 
 
+def form_groups(bench: Bench, groups: int) -> list[GroupRequest]:
+    """Stable groups of three members each; a heartbeat of every member."""
+    metadata, names = build_subscription(Subscription(["t"])), range(3)
+    for g in range(groups):
+        for i in names:
+            bench.ask(join_request("", metadata, f"g{g}"), 3, (g, i))
+    while (0, 0) not in bench.answers or (groups - 1, 2) not in bench.answers:
+        bench.tick(3000)
+    beats = []
+    for g in range(groups):
+        told = [bench.answers[g, i] for i in names]
+        for i in sorted(names, key=lambda i: told[i].leader == told[i].member_id):
+            member = {"group_id": f"g{g}", "generation_id": told[i].generation_id, "member_id": told[i].member_id}
+            bench.ask(SyncGroupRequest(**member), 3, ("sync", g, i))
+            beats.append(GroupRequest(HeartbeatRequest(**member), 4, "bench", "/127.0.0.1", None, 1))
+        assert all(bench.answers["sync", g, i].error_code == 0 for i in names)
+    return beats
+
+
+def load_seconds(offsets: int) -> float:
+    """CPU time to read the log of groups that committed ``offsets`` in all, a hundred each."""
+    value = OffsetCommitValue(offset=5, leader_epoch=0, commit_timestamp=START_MS, topic_id=b"t" * 16)
+    log = [build_record(OffsetCommitted(f"group-{i // 100}", "t", i % 100, value)) for i in range(offsets)]
+    config = BrokerConfig(offsets_topic_num_partitions=1)
+    coordinator = Coordinator(config, random.Random(1), Topics(100), lambda *_: None)
+    began = time.process_time()
+    coordinator.load(0, log, START_MS)
+    return time.process_time() - began
+
+
 def rate(act: Callable[[int], None], seconds: float) -> float:
     """How often ``act`` runs in a second of CPU time."""
     done, began = 0, time.process_time()
@@ -155,6 +187,8 @@ def additions_per_second() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--members", type=int, default=1000)
+    parser.add_argument("--groups", type=int, default=1000)
+    parser.add_argument("--offsets", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -182,6 +216,15 @@ def main() -> None:
         if len(bench.log) > 50_000:
             bench.log.clear()
 
+    many = Bench(3)
+    beats_of_many = form_groups(many, options.groups)
+    many.coordinator.take_journal()
+
+    def heartbeat_of_many(i: int) -> None:
+        (reply,) = many.coordinator.handle(beats_of_many[i % len(beats_of_many)], many.now_ms)
+        assert reply.message.error_code == 0  # type: ignore[attr-defined]  # a heartbeat's answer
+
+    of_many = rate(heartbeat_of_many, options.seconds)
     result: dict[str, Any] = {
         "python_additions_per_second": round(additions_per_second()),
         "members": options.members,
@@ -191,6 +234,10 @@ def main() -> None:
         },
         "join_second_half_to_first": round(times["join_second_half_to_first"], 2),
         "heartbeats_per_second": round(rate(heartbeat, options.seconds)),
+        "groups_of_three": options.groups,
+        "heartbeats_per_second_of_groups_of_three": round(of_many),
+        "core_share_of_10000_groups_with_heartbeats_every_3_s": round(10_000 / of_many, 3),
+        "cpu_seconds_to_load_a_million_offsets": round(load_seconds(options.offsets) / options.offsets * 1e6, 2),
         "commits_per_second": round(rate(commit, options.seconds)),
     }
     if options.json:

@@ -23,6 +23,10 @@ OFFSET_VALUE_VERSION_WITH_EXPIRY: Final = 1
 GROUP_VALUE_VERSION: Final = 3
 
 _INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_PLAIN = struct.Struct(">hqiBq3s16s")
+_TOPIC_ID_ALONE = b"\x01\x00\x10"
+"""One tagged field, number 0, of 16 bytes."""
 _KEY_PREFIX = {kind: _INT16.pack(kind) for kind in (OFFSET_COMMIT, GROUP_METADATA)}
 
 
@@ -72,9 +76,11 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
-            commit, _ = decode(OffsetCommitKey, 0, key, 2)
-            offset = None if value is None else decode(OffsetCommitValue, _version(value), value, 2)[0]
-            return OffsetCommitted(commit.group, commit.topic, commit.partition, offset)
+            group_id, topic, partition = _plain_key(key) or _declared_key(key)
+            offset = None if value is None else _plain_offset(value)
+            if value is not None and offset is None:
+                offset = decode(OffsetCommitValue, _version(value), value, 2)[0]
+            return OffsetCommitted(group_id, topic, partition, offset)
         if kind == GROUP_METADATA:
             group, _ = decode(GroupMetadataKey, 0, key, 2)
             generation = None if value is None else decode(GroupMetadataValue, _version(value), value, 2)[0]
@@ -82,6 +88,38 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
     except (ProtocolError, struct.error) as error:
         raise CorruptLog(f"a record of __consumer_offsets with key {key[:80]!r} cannot be read: {error}") from error
     return None
+
+
+def _declared_key(key: bytes) -> tuple[str, str, int]:
+    commit, _ = decode(OffsetCommitKey, 0, key, 2)
+    return commit.group, commit.topic, commit.partition
+
+
+def _plain_key(key: bytes) -> tuple[str, str, int] | None:
+    """Group, topic and partition of a key in ASCII; None for any other, which the codec reads, or refuses."""
+    group_ends = 4 + _INT16.unpack_from(key, 2)[0]
+    if not 4 <= group_ends <= len(key) - 6:
+        return None
+    topic_ends = group_ends + 2 + _INT16.unpack_from(key, group_ends)[0]
+    group_id, topic = key[4:group_ends], key[group_ends + 2 : topic_ends]
+    if topic_ends + 4 != len(key) or not (group_id.isascii() and topic.isascii()):
+        return None
+    return group_id.decode("ascii"), topic.decode("ascii"), _INT32.unpack_from(key, topic_ends)[0]
+
+
+def _plain_offset(value: bytes) -> OffsetCommitValue | None:
+    """What is written for a commit without metadata, which most are, in one stride: millions are read at a start.
+
+    None for any other layout, which the codec reads, or refuses.
+    """
+    if len(value) != _PLAIN.size:
+        return None
+    version, offset, leader_epoch, no_metadata, commit_timestamp, tags, topic_id = _PLAIN.unpack(value)
+    if version != OFFSET_VALUE_VERSION or no_metadata != 1 or tags != _TOPIC_ID_ALONE:
+        return None
+    return OffsetCommitValue(
+        offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id
+    )
 
 
 def _version(value: bytes) -> int:

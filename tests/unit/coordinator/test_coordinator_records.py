@@ -107,3 +107,42 @@ def test_records_of_other_kinds_of_groups_are_skipped():
 def test_bytes_that_are_no_record_are_a_corrupt_log(key, value):
     with pytest.raises(CorruptLog, match="__consumer_offsets"):
         parse_record(bytes.fromhex(key), None if value is None else bytes.fromhex(value))
+
+
+@pytest.mark.parametrize(
+    ("group", "topic"), [("", ""), ("g", ""), ("grüppe", "t"), ("g", "\U0001f600"), ("g" * 300, "t")]
+)
+def test_a_key_is_read_as_it_was_written(group, topic):
+    record = OffsetCommitted(group, topic, 2**31 - 1, None)
+
+    assert parse_record(*build_record(record)) == record
+
+
+def test_a_key_that_was_cut_is_refused():
+    key, value = build_record(OffsetCommitted("group", "topic", 5, OffsetCommitValue(offset=1)))
+
+    for cut in range(3, len(key)):
+        with pytest.raises(CorruptLog):
+            parse_record(key[:cut], value)
+
+
+@pytest.mark.parametrize("metadata", ["", "m"])
+@pytest.mark.parametrize("topic_id", [b"\x07" * 16, bytes(16)])
+@pytest.mark.parametrize("offset", [-1, 0, 2**62])
+def test_an_offset_is_read_as_it_was_written_with_metadata_and_without(metadata, topic_id, offset):
+    value = OffsetCommitValue(
+        offset=offset, leader_epoch=3, metadata=metadata, commit_timestamp=2**40, topic_id=topic_id
+    )
+    record = OffsetCommitted("g", "t", 1, value)
+
+    assert parse_record(*build_record(record)) == record
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_a_value_of_the_usual_size_and_another_version_is_no_usual_value(at):
+    key, value = build_record(OffsetCommitted("g", "t", 1, OffsetCommitValue(offset=1, topic_id=b"\x07" * 16)))
+    wrong = bytearray(value)
+    wrong[at] = 9
+
+    with pytest.raises(CorruptLog):
+        parse_record(key, bytes(wrong))
