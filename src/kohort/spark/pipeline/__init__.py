@@ -1,8 +1,9 @@
-"""A declared pipeline: one file, validated, run once or for ever."""
+"""A declared pipeline: one file, or the same in Python; validated, tested, run once or for ever."""
 
 from __future__ import annotations
 
+from kohort.spark.pipeline.builder import PipelineBuilder
 from kohort.spark.pipeline.definition import Pipeline
 from kohort.spark.pipeline.parse import load_pipeline
 
-__all__ = ["Pipeline", "load_pipeline"]
+__all__ = ["Pipeline", "PipelineBuilder", "load_pipeline"]

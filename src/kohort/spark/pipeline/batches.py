@@ -75,17 +75,22 @@ class BatchRunner:
             entry.marked = SOURCE in judged.columns
             entry.stepped = sum(verdicts.values(), start=Count())
             entry.passed = verdicts.pop("", Count())
-            self._refuse_failures(judged, verdicts)
-            aside = [v for v in verdicts if quarantines(v, pipeline.rules)]
-            for verdict, count in verdicts.items():
-                reason = "; ".join(r.reason for r in failed_rules(verdict, pipeline.rules))
-                into = entry.quarantined if verdict in aside else entry.dropped
-                into[reason] = into.get(reason, Count()) + count
-            if aside:
-                entry.dead_letters += send_quarantined(judged, pipeline, entry.batch, aside)
+            self._set_aside(judged, verdicts, entry)
             self._write_sinks(judged, entry)
         finally:
             judged.unpersist()
+
+    def _set_aside(self, judged: DataFrame, verdicts: Mapping[str, Count], entry: Entry) -> None:
+        """Drop or quarantine the rows that fail rules; raises ExpectationFailed where a rule says so."""
+        rules = self._pipeline.rules
+        self._refuse_failures(judged, verdicts)
+        aside = [v for v in verdicts if quarantines(v, rules)]
+        for verdict, count in verdicts.items():
+            reason = "; ".join(r.reason for r in failed_rules(verdict, rules))
+            into = entry.quarantined if verdict in aside else entry.dropped
+            into[reason] = into.get(reason, Count()) + count
+        if aside:
+            entry.dead_letters += send_quarantined(judged, self._pipeline, entry.batch, aside)
 
     def _write_sinks(self, judged: DataFrame, entry: Entry) -> None:
         passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)

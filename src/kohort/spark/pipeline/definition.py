@@ -17,8 +17,10 @@ checkpoint: state
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,10 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Topics by a name that steps use. ``table``: the whole topics as they stand when a run begins; else a stream."""
+    """Topics by a name that steps use. ``table``: the whole topics as they stand when a run begins; else a stream.
+
+    ``watermark``: a time column, and how late its rows may come; what a join of two streams waits for.
+    """
 
     name: str
     brokers: str
@@ -42,16 +47,34 @@ class Source:
     decode: Decode = field(default_factory=Decode)
     max_rows: int | None = None
     fail_on_data_loss: bool = True
+    max_bytes: str = ""
+    watermark: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``. ``late``: how late rows
+    may come; without ``slide``, windows do not overlap."""
+
+    time: str
+    size: str
+    late: str
+    slide: str
+    by: tuple[str, ...]
+    agg: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """SQL over the sources and over ``input``, the result of the step before; or a function of a Python file."""
+    """SQL over the sources and over ``input``, the result of the step before; a function of a Python file (``python``)
+    or one given by the builder (``function``); or a ``window``."""
 
     kind: str
     text: str
     filters: bool = False
     line: int = 0
+    window: Window | None = None
+    function: Callable[[Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +124,18 @@ class DeadLetters:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineTest:
+    """Records given to each source, and what must come of them: rows after the rules, dead letters, rows dropped."""
+
+    name: str
+    given: Mapping[str, tuple[Mapping[str, Any], ...]]
+    rows: tuple[Mapping[str, Any], ...] | None
+    dead_letters: tuple[Mapping[str, Any], ...]
+    dropped: int
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """A whole file, checked."""
 
@@ -114,10 +149,22 @@ class Pipeline:
     dead_letters: DeadLetters | None
     every: str
     checkpoint: Path
+    mode: str = "append"
+    tests: tuple[PipelineTest, ...] = ()
 
     @property
     def stream(self) -> Source:
-        return next(s for s in self.sources if not s.table)
+        return self.streams[0]
+
+    @property
+    def streams(self) -> tuple[Source, ...]:
+        return tuple(s for s in self.sources if not s.table)
+
+    @property
+    def stateful(self) -> bool:
+        """Whether rows of one micro-batch meet rows of another: windows, or a join of streams."""
+        windows = any(s.kind == "window" for s in self.steps)
+        return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 
     @property
     def tables(self) -> tuple[Source, ...]:

@@ -1,7 +1,7 @@
 """A YAML file as sections that know their lines: each key is taken once, and what is left over is an error.
 
 Text may hold ``${NAME}`` and ``${NAME:-default}``, filled in from the environment, so that addresses and secrets stay
-out of the file; ``$${`` is a plain ``${``.
+out of the file; ``${file:/run/secrets/x}`` is the content of a file; ``$${`` is a plain ``${``.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kohort.errors import ConfigError
 
 T = TypeVar("T")
 
+_FILE: Final = re.compile(r"\$\{file:([^}]+)\}")
 _VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MISSING: Final = object()
 _KINDS: Final[dict[type, str]] = {
@@ -116,6 +118,11 @@ class Section:
     def line_of(self, key: str) -> int:
         return self._entries[key][1] if key in self._entries else self.line
 
+    def plain(self, key: str, default: Any = None) -> Any:
+        """The value under ``key`` as dicts, lists and scalars, for content that is the user's own."""
+        self._asked.append(key)
+        return _plain(self._entries.pop(key)[0]) if key in self._entries else default
+
     def names(self) -> list[str]:
         """The keys not yet taken, for a section whose keys are the user's names."""
         return list(self._entries)
@@ -130,6 +137,26 @@ class Section:
         for key, (_, line) in self._entries.items():
             if key not in self._asked:
                 raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{_near(key, self._asked)}")
+
+
+def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> Section:
+    """A section made of a dict, all of it at one line: how the builder gives what a file would."""
+
+    def made(item: Any, path: str) -> Any:
+        if isinstance(item, Mapping):
+            return section_of(item, file, line, path)
+        if isinstance(item, list | tuple):
+            return [made(each, f"{path}[{i}]") for i, each in enumerate(item)]
+        return item
+
+    entries = {k: (made(v, k if name == "the file" else f"{name}.{k}"), line) for k, v in value.items()}
+    return Section(file, line, name, entries)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Section):
+        return {key: _plain(item) for key, (item, _) in value._entries.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _near(word: str, known: Iterable[str]) -> str:
@@ -203,4 +230,10 @@ class _Reader:
                 raise PipelineError(self._file, line, f"${{{name}}}: not set in the environment, and no default")
             return value
 
-        return _VARIABLE.sub(found, text)
+        def content(match: re.Match[str]) -> str:
+            try:
+                return Path(match[1]).read_text(encoding="utf-8").rstrip("\n")
+            except (OSError, UnicodeDecodeError) as error:
+                raise PipelineError(self._file, line, f"{match[0]}: cannot be read: {error}") from None
+
+        return _VARIABLE.sub(found, _FILE.sub(content, text))

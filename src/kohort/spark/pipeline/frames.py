@@ -19,14 +19,14 @@ SOURCE: Final = "_source"
 PROBLEM: Final = "_problem"
 FAILED: Final = "_failed"
 _CORRUPT: Final = "_corrupt_record"
-_RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 
 def decode(raw: DataFrame, how: Decode) -> DataFrame:
     """The columns of the value, with ``_source``, and in ``_problem`` why a value could not be decoded."""
     from pyspark.sql import functions as f
 
-    source = f.struct(*_RECORD_COLUMNS).alias(SOURCE)
+    source = f.struct(*RECORD_COLUMNS).alias(SOURCE)
     if how.format == "raw":
         return raw.select("*", source, f.lit(None).cast("string").alias(PROBLEM))
     schema = f"{how.schema}, {_CORRUPT} string"

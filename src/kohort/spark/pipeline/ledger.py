@@ -77,6 +77,12 @@ class Ledger:
     sinks: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     problems: list[str] = field(default_factory=list)
+    late: int = 0
+    """Rows that came after their watermark, and that Spark therefore left out of a window or a join."""
+    held: dict[str, int] = field(default_factory=dict)
+    """By sink of windows: rows whose windows are still open, kept in Spark's state."""
+    sources: dict[str, int] = field(default_factory=dict)
+    """Rows by source, where there are several."""
 
     @property
     def balanced(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 from collections.abc import Mapping
@@ -11,12 +10,15 @@ from typing import Final
 
 from kohort.config.client import parse_address
 from kohort.errors import ConfigError
-from kohort.spark.pipeline.definition import DeadLetters, Decode, Pipeline, Rule, Sink, Source, Step, Summary
+from kohort.spark.option_text import size_bytes
+from kohort.spark.pipeline.check_whole import check_whole
+from kohort.spark.pipeline.definition import DeadLetters, Decode, Pipeline, Sink, Source, Summary
 from kohort.spark.pipeline.document import PipelineError, Section, parse_document
+from kohort.spark.pipeline.parse_steps import TIME, parse_rule, parse_step
+from kohort.spark.pipeline.parse_tests import parse_test
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_TRIGGER: Final = re.compile(r"\d+ *(milliseconds?|seconds?|minutes?|hours?)")
 AVAILABLE_NOW: Final = "available-now"
 
 
@@ -31,7 +33,11 @@ def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeli
 
 def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
     """The pipeline of a text; relative paths in it start at the folder of ``path``."""
-    top = parse_document(text, str(path), environ)
+    return pipeline_of(parse_document(text, str(path), environ), path)
+
+
+def pipeline_of(top: Section, path: Path) -> Pipeline:
+    """The pipeline of a document."""
     version = top.take("version", int, 1)
     if version != 1:
         raise PipelineError(str(path), top.line, f"version {version}: this kohort reads version 1")
@@ -48,16 +54,18 @@ def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipelin
         name=name,
         file=path,
         sources=sources,
-        steps=tuple(_step(s, root) for s in top.sections("steps")),
-        rules=tuple(_rule(s, i) for i, s in enumerate(top.sections("expect"))),
+        steps=tuple(parse_step(s, root) for s in top.sections("steps")),
+        rules=tuple(parse_rule(s, i) for i, s in enumerate(top.sections("expect"))),
         sinks=sinks,
         summaries=tuple(_summary(s, root) for s in top.sections("summaries")),
         dead_letters=_dead_letters(top.section("dlq"), default_brokers),
         every=_trigger(top),
         checkpoint=root / top.take("checkpoint", str, "state"),
+        mode=top.choice("mode", ("append", "update"), "append"),
+        tests=tuple(parse_test(s, i, [x.name for x in sources]) for i, s in enumerate(top.sections("tests"))),
     )
     top.close()
-    _check_whole(pipeline, top)
+    check_whole(pipeline, top)
     return pipeline
 
 
@@ -91,23 +99,48 @@ def _source(name: str, section: Section, brokers: str, decode: Section | None) -
         start=section.take("start", str, "earliest"),
         table=section.choice("read", ("stream", "table"), "stream") == "table",
         decode=_decode(decode),
-        max_rows=limit.take("rows", int) if limit else None,
+        max_rows=limit.take("rows", int, None) if limit else None,
+        max_bytes=str(limit.take("bytes", object, "")) if limit else "",
         fail_on_data_loss=section.take("fail_on_data_loss", bool, True),
+        watermark=_watermark(section.section("watermark")),
     )
     section.close()
     if limit:
         limit.close()
+        _check_limit(limit, source)
     if not source.topics:
         raise section.error(f"{section.name}: topics is empty")
     if source.start not in ("earliest", "latest", "group"):
         raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
     if source.start == "group" and not source.group:
         raise PipelineError(section.file, start_line, "start: group needs a group")
+    if source.table and source.watermark:
+        raise section.error(f"{section.name}: a table is read whole: it has no watermark")
     if source.table and limit:
         raise PipelineError(section.file, limit.line, "a table is read whole: leave the limit out")
     if source.table and source.start != "earliest":
         raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
     return source
+
+
+def _watermark(section: Section | None) -> tuple[str, str] | None:
+    if section is None:
+        return None
+    found = section.take("column", str), section.take("delay", str)
+    section.close()
+    if not TIME.fullmatch(found[1]):
+        raise section.error(f"delay: {found[1]!r}: expected a time such as 10 minutes")
+    return found
+
+
+def _check_limit(limit: Section, source: Source) -> None:
+    if source.max_rows is None and not source.max_bytes:
+        raise limit.error("limit needs rows, bytes or both")
+    if source.max_bytes:
+        try:
+            size_bytes("bytes", source.max_bytes)
+        except ConfigError as error:
+            raise limit.error(str(error)) from None
 
 
 def _brokers(section: Section, default: str) -> str:
@@ -135,52 +168,6 @@ def _decode(section: Section | None) -> Decode:
     if decode.format == "raw" and decode.schema:
         raise section.error(f"{section.name}: format raw has the columns of the source; leave the schema out")
     return decode
-
-
-def _step(section: Section, root: Path) -> Step:
-    kind = section.one_of("sql", "python")
-    line = section.line_of(kind)
-    text = section.take(kind, str)
-    step = Step(kind, text, section.take("filters", bool, False), line)
-    section.close()
-    if kind == "python":
-        _check_function(section, text, root, line)
-    elif not text.strip():
-        raise PipelineError(section.file, line, "sql is empty")
-    return step
-
-
-def _check_function(section: Section, text: str, root: Path, line: int) -> None:
-    """``file.py:name`` must name a function at the top of a file that parses; it is not run here."""
-    file, _, name = text.rpartition(":")
-    if not file or not name.isidentifier():
-        raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION")
-    try:
-        tree = ast.parse((root / file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PipelineError(section.file, line, f"python: {root / file}: {error.strerror}") from None
-    except SyntaxError as error:
-        raise PipelineError(section.file, line, f"python: {root / file}, line {error.lineno}: {error.msg}") from None
-    functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
-    if name not in functions:
-        have = ", ".join(functions) or "none"
-        raise PipelineError(section.file, line, f"python: {file} has no function {name!r}; it has {have}")
-
-
-def _rule(section: Section, index: int) -> Rule:
-    kind = section.one_of("not_null", "check")
-    line = section.line_of(kind)
-    text = section.take(kind, str)
-    condition = f"`{text}` is not null" if kind == "not_null" else text
-    rule = Rule(
-        name=section.take("name", str, f"{kind}: {text}" if kind == "not_null" else f"expect[{index}]"),
-        condition=condition,
-        otherwise=section.choice("else", ("quarantine", "drop", "fail"), "quarantine"),
-        reason=section.take("reason", str, f"{text} is null" if kind == "not_null" else f"not {text}"),
-        line=line,
-    )
-    section.close()
-    return rule
 
 
 def _sink(section: Section, root: Path, brokers: str) -> Sink:
@@ -237,35 +224,6 @@ def _trigger(top: Section) -> str:
     body = top.take("trigger", Section)
     every = body.take("every", str)
     body.close()
-    if not _TRIGGER.fullmatch(every):
+    if not TIME.fullmatch(every):
         raise PipelineError(top.file, line, f"trigger: every: {every!r}: expected a time such as 2 seconds")
     return every
-
-
-def _check_whole(pipeline: Pipeline, top: Section) -> None:
-    """What no section can see alone."""
-    streams = [s.name for s in pipeline.sources if not s.table]
-    if len(streams) != 1:
-        raise top.error(
-            f"exactly one source is a stream, the others are read: table; here {', '.join(streams) or 'none'} would be"
-        )
-    if not pipeline.sinks:
-        raise top.error("sinks is empty: give parquet, topic, console or noop")
-    names = [s.name for s in pipeline.sinks]
-    twice = sorted({n for n in names if names.count(n) > 1})
-    if twice:
-        raise top.error(f"two sinks are called {twice[0]!r}: give each a name")
-    quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
-    if quarantines and pipeline.dead_letters is None:
-        raise PipelineError(top.file, quarantines[0].line, f"{quarantines[0].name}: quarantine needs a dlq")
-    judged = [r for r in pipeline.rules if r.otherwise != "fail"]
-    if judged and any(s.counts for s in pipeline.sinks):
-        raise PipelineError(
-            top.file,
-            judged[0].line,
-            f"{judged[0].name}: a sink with counts takes aggregated rows, which cannot be set aside: say else: fail",
-        )
-    parquet = [s.name for s in pipeline.sinks if s.kind == "parquet"]
-    for summary in pipeline.summaries:
-        if not parquet or (summary.of and summary.of not in parquet):
-            raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")

@@ -24,6 +24,8 @@ from kohort.spark.pipeline.definition import Pipeline, Source, Summary
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.outputs import counted, prepare_sinks, read_sink
 from kohort.spark.pipeline.parse import AVAILABLE_NOW
+from kohort.spark.pipeline.source_options import stream_options, table_options
+from kohort.spark.pipeline.stateful import StatefulRunner, check_dead_letters, result_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,10 +94,12 @@ class PipelineRun:
         *,
         once: bool,
         on_entry: Callable[[Entry], None] = lambda _: None,
+        every: str = "",
     ) -> None:
         self._pipeline = pipeline
         self._spark = spark
-        self._once = once or pipeline.every == AVAILABLE_NOW
+        self._once = once or (pipeline.every == AVAILABLE_NOW and not every)
+        self._every = every if pipeline.every == AVAILABLE_NOW else pipeline.every
         self._store = LedgerStore(pipeline.state / "ledger")
         self._on_entry = on_entry
         self._tables: dict[str, TableRead] = {}
@@ -107,15 +111,22 @@ class PipelineRun:
     def start(self) -> None:
         """Check the checkpoint and the sinks, read the tables, start the query."""
         pipeline = self._pipeline
+        if pipeline.stateful:
+            check_dead_letters(pipeline)
         check_checkpoint(pipeline)
-        prepare_sinks(pipeline, fresh=not (pipeline.state / "ledger").exists())
+        fresh = not (pipeline.state / "ledger").exists()
+        prepare_sinks(pipeline, fresh=fresh)
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
-        self._runner = BatchRunner(pipeline, self._store, self._on_entry)
-        stream = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream)).load()
-        writer = stream.writeStream.queryName(pipeline.name).foreachBatch(self._runner)
+        if pipeline.stateful:
+            self._runner = StatefulRunner(pipeline, self._store, self._on_entry, fresh=fresh)
+            stream = result_frame(self._spark, pipeline)
+        else:
+            self._runner = BatchRunner(pipeline, self._store, self._on_entry)
+            stream = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream)).load()
+        writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
-        trigger = {"availableNow": True} if self._once else {"processingTime": pipeline.every}
+        trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
         self._writer = writer.trigger(**trigger)
         self.query = self._writer.start()
 
@@ -131,6 +142,7 @@ class PipelineRun:
                     raise self._runner.error from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
+                self._keep_progress()
                 self.query = self._writer.start()  # the checkpoint says where to go on
             else:
                 return
@@ -140,11 +152,18 @@ class PipelineRun:
         if self.query is not None and self.query.isActive:
             self.query.stop()
 
+    def _keep_progress(self) -> None:
+        """Take from Spark what it counted; it forgets with the query."""
+        if isinstance(self._runner, StatefulRunner) and self.query is not None:
+            self._runner.flow.add(self._pipeline, self.query.recentProgress)
+
     def finish(self) -> RunReport:
         """Write the summaries, commit the tables' offsets, and report."""
         pipeline = self._pipeline
         entries = self._runner.entries if self._runner else []
-        report = RunReport(pipeline.name, total(entries, filters=pipeline.filters), self._tables)
+        self._keep_progress()
+        stateful = self._runner.ledger() if isinstance(self._runner, StatefulRunner) else None
+        report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
         for name, table in self._tables.items():
             if table.dead_letters != table.undecoded:
                 report.problems.append(f"table {name}: {table.undecoded} rows set aside, {table.dead_letters} sent")
@@ -207,10 +226,16 @@ class PipelineRun:
 
 
 def run_pipeline(
-    pipeline: Pipeline, spark: SparkSession, *, once: bool, on_entry: Callable[[Entry], None] = lambda _: None
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    once: bool,
+    on_entry: Callable[[Entry], None] = lambda _: None,
+    every: str = "",
 ) -> RunReport:
-    """Run to the current end of the topics (``once``), or until interrupted; then report."""
-    run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry)
+    """Run to the current end of the topics (``once``), or until interrupted; then report. ``every``: how often a
+    pipeline begins a micro-batch that is not to run once although its trigger is available-now."""
+    run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
     run.start()
     try:
         run.wait()
@@ -219,33 +244,12 @@ def run_pipeline(
     return run.finish()
 
 
-def stream_options(source: Source) -> dict[str, str]:
-    """The options of the stream's source."""
-    options = _common_options(source)
-    options["startingOffsets"] = source.start
-    options["includeHeaders"] = "true"
-    if source.max_rows:
-        options["maxOffsetsPerTrigger"] = str(source.max_rows)
-    return options
-
-
-def table_options(source: Source) -> dict[str, str]:
-    """The options of a source that is read whole."""
-    return _common_options(source) | {"startingOffsets": "earliest", "includeHeaders": "true"}
-
-
-def _common_options(source: Source) -> dict[str, str]:
-    options = {
-        "kafka.bootstrap.servers": source.brokers,
-        "subscribe": ",".join(source.topics),
-        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
-    }
-    return options | ({"group.id": source.group} if source.group else {})
-
-
 def check_checkpoint(pipeline: Pipeline) -> None:
     """Refuse a checkpoint that was made for other sources: its offsets would mean nothing."""
-    identity = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
+    identity: dict[str, Any] = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
+    if len(pipeline.streams) > 1:
+        identity["topics"] = [topic for source in pipeline.streams for topic in source.topics]
+        identity["group"] = ", ".join(source.group for source in pipeline.streams if source.group)
     target = pipeline.state / "source.json"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -255,8 +259,8 @@ def check_checkpoint(pipeline: Pipeline) -> None:
     if before != identity:
         raise KohortError(
             f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
-            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: remove the folder to "
-            "begin anew, or give the pipeline another name"
+            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: begin anew with "
+            "kohort pipeline reset, or give the pipeline another name"
         )
 
 

@@ -1,4 +1,4 @@
-"""Runs the steps over one micro-batch: SQL over views, or a function of a Python file."""
+"""Runs the steps over a frame, of one micro-batch or of whole streams: SQL over views, Python functions, windows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.errors import KohortError
-from kohort.spark.pipeline.definition import Pipeline, Step
+from kohort.spark.pipeline.definition import Pipeline, Step, Window
 from kohort.spark.pipeline.frames import FAILED, PROBLEM
 
 if TYPE_CHECKING:
@@ -22,23 +22,46 @@ class StepFailed(KohortError):
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     """The rows after all steps. Sources are views by their names; each step's result is ``input`` to the next.
 
-    Views of tables were made before the query began: a micro-batch lives in a copy of the session, made at that time.
+    ``rows``: those of the first stream. Views of the other sources were made before the query began: a micro-batch
+    lives in a copy of the session, made at that time.
     """
     from pyspark.errors import AnalysisException
 
-    spark = rows.sparkSession
     rows.createOrReplaceTempView(pipeline.stream.name)
     current = rows
     for step in pipeline.steps:
         current.createOrReplaceTempView("input")
         try:
-            current = spark.sql(step.text) if step.kind == "sql" else load_function(pipeline, step)(current)
+            current = run_step(pipeline, step, current)
         except AnalysisException as error:
             raise StepFailed(f"{pipeline.file}, line {step.line}: {error}") from error
         reserved = {PROBLEM, FAILED} & set(current.columns)
         if reserved:
             raise StepFailed(f"{pipeline.file}, line {step.line}: the column {reserved.pop()} is the pipeline's own")
     return current
+
+
+def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
+    """One step over ``rows``, which are the view ``input``."""
+    if step.kind == "sql":
+        return rows.sparkSession.sql(step.text)
+    if step.window is not None:
+        return aggregate(rows, step.window)
+    function = step.function or load_function(pipeline, step)
+    result: DataFrame = function(rows)
+    return result
+
+
+def aggregate(rows: DataFrame, window: Window) -> DataFrame:
+    """``window_start``, ``window_end``, the columns ``by``, and the aggregates."""
+    from pyspark.sql import functions as f
+
+    frame = rows.withWatermark(window.time, window.late) if rows.isStreaming else rows
+    slots = f.window(window.time, window.size, window.slide or None)
+    totals = [f.expr(sql).alias(name) for name, sql in window.agg]
+    grouped = frame.groupBy(slots.alias("window"), *window.by).agg(*totals)
+    bounds = [f.col("window.start").alias("window_start"), f.col("window.end").alias("window_end")]
+    return grouped.select(*bounds, *window.by, *(name for name, _ in window.agg))
 
 
 def load_function(pipeline: Pipeline, step: Step) -> Callable[[DataFrame], DataFrame]:

@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.pipeline.definition import DeadLetters, Decode, Pipeline, Rule, Sink, Source, Step
+from kohort.spark.pipeline.definition import (
+    DeadLetters,
+    Decode,
+    Pipeline,
+    PipelineTest,
+    Rule,
+    Sink,
+    Source,
+    Step,
+    Window,
+)
 from kohort.spark.pipeline.document import PipelineError
 from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
 
@@ -98,7 +108,10 @@ sinks: [{noop: }]
     pipeline = read(several)
 
     assert (pipeline.stream.name, [t.name for t in pipeline.tables]) == ("flights", ["weather"])
-    assert "exactly one source is a stream" in refused(several.replace(", read: table", ""))
+    assert "no source is a stream" in refused(several.replace("[flights]", "[flights], read: table"))
+    assert "'flights' is joined with another stream: give it a watermark" in refused(
+        several.replace(", read: table", "")
+    )
 
 
 @pytest.mark.parametrize(
@@ -147,6 +160,88 @@ def test_a_python_step_must_be_there_and_is_not_run(tmp_path: Path) -> None:
     file.write_text(text.replace(":enrich", ":enrihc"))
     with pytest.raises(PipelineError, match=r"line 6: python: steps.py has no function 'enrihc'; it has enrich"):
         load_pipeline(file, {})
+
+
+WINDOWS = """\
+name: sales
+brokers: localhost:9092
+sources:
+  orders:
+    topics: [orders]
+    limit: {bytes: 64MiB}
+    decode: {format: json, schema: "id long, at timestamp"}
+    watermark: {column: at, delay: 10 minutes}
+  payments: {topics: [payments], watermark: {column: timestamp, delay: 1 hour}}
+steps:
+  - sql: select o.* from orders o join payments p on o.id = p.id
+  - window: {time: at, size: 1 minute, watermark: 10 minutes, by: [id], agg: {n: count(*)}}
+mode: update
+sinks: [{topic: {topic: out}, counts: n}]
+"""
+
+
+def test_streams_are_joined_and_counted_by_windows() -> None:
+    pipeline = read(WINDOWS)
+
+    assert pipeline.stateful
+    assert [(s.name, s.watermark) for s in pipeline.streams] == [
+        ("orders", ("at", "10 minutes")),
+        ("payments", ("timestamp", "1 hour")),
+    ]
+    assert pipeline.stream.max_bytes == "64MiB"
+    assert pipeline.steps[1].window == Window("at", "1 minute", "10 minutes", "", ("id",), (("n", "count(*)"),))
+    assert not read(WHOLE).stateful
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("delay: 10 minutes", "delay: soon", "line 8: delay: 'soon': expected a time such as 10 minutes"),
+        ("size: 1 minute,", "", "line 12: steps[1].window needs 'size'"),
+        (", agg: {n: count(*)}", "", "line 12: steps[1].window needs agg, such as agg: {n: count(*)}"),
+        ("bytes: 64MiB", "bytes: much", "line 6: bytes='much': expected a size such as 64m, 1g or 1048576"),
+        ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update writes a window anew with "
+         "each change, which Parquet cannot replace: say append"),
+        ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
+    ],
+)  # fmt: skip
+def test_windows_and_joins_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
+    assert old in WINDOWS
+    assert refused(WINDOWS.replace(old, new)) == said
+
+
+def test_tests_are_part_of_the_file() -> None:
+    text = (
+        WHOLE
+        + """\
+tests:
+  - given: [{value: {id: 1}, key: a}, {raw: x}, {value: null}]
+    expect: {rows: [{id: 1}], dlq: [{stage: decode}], dropped: 1}
+"""
+    )
+    (test,) = read(text).tests
+
+    assert test == PipelineTest(
+        "tests[0]",
+        {"input": ({"value": {"id": 1}, "key": "a"}, {"raw": "x"}, {"value": None})},
+        rows=({"id": 1},),
+        dead_letters=({"stage": "decode"},),
+        dropped=1,
+        line=20,
+    )
+    assert refused(text.replace("raw: x", "rwa: x")).startswith("line 20: given: a record is {value: {id: 1}} or {raw")
+    assert refused(text.replace("given: [", "given: {other: [").replace("null}]", "null}]}")) == (
+        "line 20: given: no source is called 'other'; there is input"
+    )
+
+
+def test_a_secret_is_the_content_of_a_file(tmp_path: Path) -> None:
+    secret = tmp_path / "brokers"
+    secret.write_text("hidden:9092\n")
+    text = changed("${BROKERS:-localhost:9092}", f"${{file:{secret}}}")
+
+    assert read(text).stream.brokers == "hidden:9092"
+    assert "cannot be read" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
 def test_an_empty_file_and_a_list_are_no_pipelines() -> None:

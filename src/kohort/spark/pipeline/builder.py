@@ -1,0 +1,154 @@
+"""The Python twin of a pipeline file: the same definition, by method calls, with functions as steps.
+
+    orders = (
+        PipelineBuilder("orders", brokers="localhost:9092")
+        .read("orders", topics=["orders"], group="orders", json="id long, amount double")
+        .sql("select *, amount * 1.2 as with_tax from orders")
+        .step(enrich)                         # any function DataFrame -> DataFrame
+        .expect(not_null="id")
+        .to_parquet("out/orders")
+        .dead_letters("orders-dlq")
+        .build()
+    )
+    run_pipeline(orders, session("orders"), once=True)
+
+What is given is checked by the parser of the files, and errors name the line of the Python file that said it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.document import Section, section_of
+from kohort.spark.pipeline.parse import pipeline_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Said = tuple[Mapping[str, Any], str, int, str]
+"""What a call said, the file and line that said it, and the name of that part."""
+_Self = TypeVar("_Self", bound="PipelineBuilder")
+
+
+class PipelineBuilder:
+    """Collects what a file would say; ``build`` checks it. Paths are relative to ``folder``, the working directory."""
+
+    def __init__(self, name: str, *, brokers: str, folder: str | Path = ".", checkpoint: str = "state") -> None:
+        self._file, line = _caller()
+        self._path = Path(folder).absolute() / Path(self._file).name
+        self._line = line
+        self._top: dict[str, Any] = {"name": name, "brokers": brokers, "checkpoint": checkpoint}
+        self._sources: dict[str, _Said] = {}
+        self._lists: dict[str, list[_Said]] = {}
+        self._singles: dict[str, _Said] = {}
+
+    def read(
+        self: _Self,
+        name: str,
+        *,
+        topics: Sequence[str],
+        group: str = "",
+        start: str = "earliest",
+        json: str = "",
+        rows: int | None = None,
+        size: str = "",
+        watermark: tuple[str, str] | None = None,
+        **more: Any,
+    ) -> _Self:
+        """A stream of topics. ``json``: the schema of its values; ``rows``, ``size``: the most of one micro-batch."""
+        limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
+        said = {"group": group, "start": start, **more} | ({"limit": limit} if limit else {})
+        if watermark is not None:
+            said["watermark"] = {"column": watermark[0], "delay": watermark[1]}
+        return self._add_source(name, topics, json, said)
+
+    def table(self: _Self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> _Self:
+        """Topics that are read whole when a run begins."""
+        return self._add_source(name, topics, json, {"group": group, "read": "table", **more})
+
+    def sql(self: _Self, text: str, *, filters: bool = False) -> _Self:
+        """A step in SQL, over the sources and over ``input``, the result of the step before."""
+        return self._add("steps", {"sql": text, "filters": filters})
+
+    def step(self: _Self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> _Self:
+        """A step in Python. It must not refer to what cannot be pickled if it makes functions for Spark's workers."""
+        return self._add("steps", {"function": function, "filters": filters})
+
+    def window(
+        self: _Self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str
+    ) -> _Self:
+        """Aggregates by windows; ``more``: watermark, slide."""
+        return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
+
+    def expect(self: _Self, **rule: str) -> _Self:
+        """A rule: ``not_null`` or ``check``, with ``name``, ``reason``, and ``otherwise``: quarantine, drop or fail."""
+        if "otherwise" in rule:
+            rule["else"] = rule.pop("otherwise")
+        return self._add("expect", rule)
+
+    def to_parquet(self: _Self, path: str, *, name: str = "parquet", partition_by: Sequence[str] = ()) -> _Self:
+        """A sink of files, each micro-batch in its own folder."""
+        return self._add("sinks", {"parquet": {"path": path, "partition_by": list(partition_by)}, "name": name})
+
+    def to_topic(self: _Self, topic: str, *, key: str = "", name: str = "topic") -> _Self:
+        """A topic as a sink, rows as JSON."""
+        return self._add("sinks", {"topic": {"topic": topic, "key": key}, "name": name})
+
+    def to_console(self: _Self, rows: int = 20, *, name: str = "console") -> _Self:
+        return self._add("sinks", {"console": {"rows": rows}, "name": name})
+
+    def to_noop(self: _Self, *, name: str = "noop") -> _Self:
+        return self._add("sinks", {"noop": None, "name": name})
+
+    def summary(self: _Self, name: str, sql: str, path: str, **more: str) -> _Self:
+        """A table computed at the end of a run over all that the Parquet sinks hold; ``more``: counts, of."""
+        return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
+
+    def dead_letters(self: _Self, topic: str, *, partitions: int = 1) -> _Self:
+        """The topic for rows that cannot be decoded or that a rule quarantines."""
+        self._singles["dlq"] = self._said({"topic": topic, "partitions": partitions}, "dlq")
+        return self
+
+    def every(self: _Self, interval: str) -> _Self:
+        """A micro-batch each ``interval`` (``2 seconds``) instead of one run to the end of the topics."""
+        self._singles["trigger"] = self._said({"every": interval}, "trigger")
+        return self
+
+    def test(self: _Self, name: str, given: Any, expect: Mapping[str, Any]) -> _Self:
+        """A test, as in a file."""
+        return self._add("tests", {"name": name, "given": given, "expect": expect})
+
+    def build(self) -> Pipeline:
+        """The definition, checked. Raises PipelineError."""
+        entries: dict[str, tuple[Any, int]] = {key: (value, self._line) for key, value in self._top.items()}
+        entries |= {key: (section_of(*said), said[2]) for key, said in self._singles.items()}
+        entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}
+        sources = {name: (section_of(*said), said[2]) for name, said in self._sources.items()}
+        entries["sources"] = (Section(self._file, self._line, "sources", sources), self._line)
+        return pipeline_of(Section(self._file, self._line, "the file", entries), self._path)
+
+    def _add_source(self: _Self, name: str, topics: Sequence[str], json: str, said: Mapping[str, Any]) -> _Self:
+        decode = {"decode": {"format": "json", "schema": json}} if json else {}
+        self._sources[name] = self._said({"topics": list(topics), **said, **decode}, f"sources.{name}")
+        return self
+
+    def _add(self: _Self, key: str, said: Mapping[str, Any]) -> _Self:
+        entries = self._lists.setdefault(key, [])
+        entries.append(self._said(said, f"{key}[{len(entries)}]"))
+        return self
+
+    @staticmethod
+    def _said(said: Mapping[str, Any], name: str) -> _Said:
+        return (said, *_caller(), name)
+
+
+def _caller() -> tuple[str, int]:
+    """The file and line outside of this module that is being run."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno

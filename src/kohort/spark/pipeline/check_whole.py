@@ -1,0 +1,61 @@
+"""What no section of a pipeline file can see alone."""
+
+from __future__ import annotations
+
+from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.document import PipelineError, Section
+
+
+def check_whole(pipeline: Pipeline, top: Section) -> None:
+    """Raises PipelineError where the parts of a pipeline do not fit each other."""
+    if not pipeline.streams:
+        raise top.error("no source is a stream: leave read: table out of the one that drives the pipeline")
+    if not pipeline.sinks:
+        raise top.error("sinks is empty: give parquet, topic, console or noop")
+    names = [s.name for s in pipeline.sinks]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise top.error(f"two sinks are called {twice[0]!r}: give each a name")
+    _check_rules(pipeline, top)
+    _check_state(pipeline, top)
+    parquet = [s.name for s in pipeline.sinks if s.kind == "parquet"]
+    for summary in pipeline.summaries:
+        if not parquet or (summary.of and summary.of not in parquet):
+            raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")
+
+
+def _check_rules(pipeline: Pipeline, top: Section) -> None:
+    quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
+    if quarantines and pipeline.dead_letters is None:
+        raise PipelineError(top.file, quarantines[0].line, f"{quarantines[0].name}: quarantine needs a dlq")
+    judged = [r for r in pipeline.rules if r.otherwise != "fail"]
+    if judged and any(s.counts for s in pipeline.sinks):
+        raise PipelineError(
+            top.file,
+            judged[0].line,
+            f"{judged[0].name}: a sink with counts takes aggregated rows, which cannot be set aside: say else: fail",
+        )
+
+
+def _check_state(pipeline: Pipeline, top: Section) -> None:
+    """Windows and joins of streams: Spark must know how long to wait for a row."""
+    if not pipeline.stateful:
+        if pipeline.mode != "append":
+            raise top.error("mode: update is for windows and joins of streams; without them each row is written once")
+        return
+    groups = [s.group for s in pipeline.streams if s.group]
+    twice = sorted({g for g in groups if groups.count(g) > 1})
+    overlap = len({t for s in pipeline.streams for t in s.topics}) < sum(len(s.topics) for s in pipeline.streams)
+    if twice and overlap:
+        raise top.error(f"two streams read one topic as group {twice[0]}: give each its own group")
+    if len(pipeline.streams) > 1:
+        for source in pipeline.streams:
+            if source.watermark is None:
+                raise top.error(
+                    f"source {source.name!r} is joined with another stream: give it a watermark "
+                    "{column: ..., delay: 10 minutes}, after which rows of the other side no longer wait for it"
+                )
+    if pipeline.mode == "update" and any(s.kind == "parquet" for s in pipeline.sinks):
+        raise top.error("mode: update writes a window anew with each change, which Parquet cannot replace: say append")
+    if pipeline.summaries:
+        raise top.error("summaries are for pipelines without windows and joins of streams")

@@ -1,0 +1,123 @@
+"""Pipelines whose rows meet rows of other micro-batches, on a real Spark: a join of two streams, counted by windows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kohort.spark.pipeline.file_tests import analysed, run_test
+from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.run import run_pipeline
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas"),
+]
+
+SALES = """\
+name: sales
+brokers: "${BROKERS}"
+sources:
+  orders:
+    topics: ["${ORDERS}"]
+    group: "${ORDERS}"
+    limit: {rows: 4}
+    decode: {format: json, schema: "id long, country string, at timestamp"}
+steps:
+  - window: {time: at, size: 1 minute, watermark: 1 minute, by: [country], agg: {n: count(*), last: max(id)}}
+expect:
+  - {check: n > 0, else: fail}
+sinks:
+  - parquet: {path: out}
+    name: table
+    counts: n
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+tests:
+  - name: two countries, two minutes
+    given:
+      - {value: {id: 1, country: FR, at: "2026-01-01T00:00:10Z"}}
+      - {value: {id: 2, country: FR, at: "2026-01-01T00:00:50Z"}}
+      - {value: {id: 3, country: US, at: "2026-01-01T00:01:00Z"}}
+      - {raw: no}
+    expect:
+      rows:
+        - {country: FR, n: 2, last: 2, window_start: 2026-01-01T00:00:00Z, window_end: 2026-01-01T00:01:00Z}
+        - {country: US, n: 1}
+      dlq: [{stage: decode, value: "no"}]
+"""
+
+PAID = """\
+name: paid
+brokers: "${BROKERS}"
+sources:
+  orders:
+    topics: ["${ORDERS}"]
+    group: "${ORDERS}"
+    decode: {format: json, schema: "id long, at timestamp"}
+    watermark: {column: at, delay: 1 minute}
+  payments:
+    topics: ["${PAYMENTS}"]
+    group: "${PAYMENTS}"
+    decode: {format: json, schema: "order_id long, paid timestamp"}
+    watermark: {column: paid, delay: 1 minute}
+steps:
+  - sql: >-
+      select o.id, p.paid from orders o join payments p
+      on o.id = p.order_id and p.paid between o.at and o.at + interval 5 minutes
+sinks: [{topic: {topic: "${ORDERS}-paid", key: id}}]
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+"""
+
+
+def at(minute: int, **row: Any) -> tuple[bytes | None, bytes | None]:
+    name = "paid" if "order_id" in row else "at"
+    return b"k", json.dumps({**row, name: f"2026-01-01T00:{minute:02}:30Z"}).encode()
+
+
+def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic(partitions=1)
+    rows = [at(0, id=1, country="FR"), at(0, id=2, country="FR"), at(1, id=3, country="US"), (b"x", b"no")]
+    cluster.produce(orders, [*rows, at(9, id=4, country="FR"), at(9, id=5, country="FR"), at(0, id=6, country="FR")])
+    cluster.produce(orders, [at(9, id=7, country="FR"), at(0, id=8, country="FR")])
+    environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
+    pipeline = parse_pipeline(SALES, tmp_path / "sales.yaml", environ)
+
+    outcome = run_test(pipeline, pipeline.tests[0], spark)
+    assert outcome.passed, outcome.problems
+    assert analysed(pipeline, spark).columns == ["window_start", "window_end", "country", "n", "last"]
+    report = run_pipeline(pipeline, spark, once=True)
+
+    assert report.balanced, report.as_json()
+    table = {
+        (r["country"], r["window_start"].minute): r["n"] for r in spark.read.parquet(str(tmp_path / "out")).collect()
+    }
+    assert table[("FR", 0)] in (2, 3), "id 6 is late, or not yet: the watermark moves between micro-batches"
+    assert table[("US", 1)] == 1
+    ledger = report.ledger
+    assert (ledger.rows_in, ledger.undecoded, ledger.dead_letters) == (9, 1, 1)
+    assert ledger.late >= 1, "id 8 comes behind the watermark"
+    assert ledger.held == {"table": 3}, "the windows of minute 9 are open"
+    assert sum(table.values()) + ledger.late + 3 + 1 == 9
+    assert report.lag == {"orders": 0}
+
+
+def test_two_streams_are_joined_within_their_watermarks(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    orders, payments = cluster.new_topic(partitions=1), cluster.new_topic(partitions=1)
+    cluster.produce(orders, [at(0, id=1), at(1, id=2), at(1, id=3)])
+    cluster.produce(payments, [at(1, order_id=1), at(30, order_id=2), at(2, order_id=3)])
+    environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders, "PAYMENTS": payments}
+
+    report = run_pipeline(parse_pipeline(PAID, tmp_path / "paid.yaml", environ), spark, once=True)
+
+    assert report.balanced, report.as_json()
+    assert (report.ledger.sources, report.ledger.sinks) == ({"orders": 3, "payments": 3}, {"topic": 2})
+    assert report.lag == {"orders": 0, "payments": 0}

@@ -1,0 +1,76 @@
+"""The Python twin makes what a file makes, and errors name the line of Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kohort.spark.pipeline.builder import PipelineBuilder
+from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.document import PipelineError
+from kohort.spark.pipeline.parse import parse_pipeline
+
+FILE = """\
+name: orders
+brokers: localhost:9092
+sources:
+  orders:
+    topics: [orders]
+    group: g
+    limit: {rows: 5}
+    decode: {format: json, schema: id long}
+  rates: {topics: [rates], read: table}
+steps:
+  - sql: select * from orders
+expect:
+  - {not_null: id, else: drop}
+sinks:
+  - parquet: {path: out, partition_by: [id]}
+  - topic: {topic: good, key: id}
+dlq: {topic: dead}
+trigger: {every: 2 seconds}
+"""
+
+
+def same_lines(pipeline: Pipeline) -> dict[str, Any]:
+    """The definition without the lines and the file that said it."""
+    return {
+        "sources": pipeline.sources,
+        "steps": [(s.kind, s.text, s.filters) for s in pipeline.steps],
+        "rules": [(r.name, r.condition, r.otherwise, r.reason) for r in pipeline.rules],
+        "sinks": pipeline.sinks,
+        "dlq": pipeline.dead_letters,
+        "every": pipeline.every,
+        "state": pipeline.state,
+    }
+
+
+def test_calls_and_a_file_make_the_same_pipeline(tmp_path: Path) -> None:
+    built = (
+        PipelineBuilder("orders", brokers="localhost:9092", folder=tmp_path)
+        .read("orders", topics=["orders"], group="g", json="id long", rows=5)
+        .table("rates", topics=["rates"])
+        .sql("select * from orders")
+        .expect(not_null="id", otherwise="drop")
+        .to_parquet("out", partition_by=["id"])
+        .to_topic("good", key="id")
+        .dead_letters("dead")
+        .every("2 seconds")
+        .build()
+    )
+
+    assert same_lines(built) == same_lines(parse_pipeline(FILE, tmp_path / "orders.yaml", {}))
+
+
+def test_a_function_is_a_step_and_an_error_names_the_line_that_said_it() -> None:
+    def enrich(rows: Any) -> Any:
+        return rows
+
+    builder = PipelineBuilder("orders", brokers="localhost:9092").read("orders", topics=["orders"]).step(enrich)
+    assert builder.to_noop().build().steps[0].function is enrich
+
+    builder = builder.window("at", "1 minute", agg={"n": "count(*)"}, watermak="1 minute")
+    with pytest.raises(PipelineError, match=rf"{Path(__file__).name}, line \d+: unknown key 'watermak'.*watermark"):
+        builder.build()

@@ -1,0 +1,55 @@
+"""What a test's rows are compared by, and what is said where they differ."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+
+from kohort.spark.pipeline.outcome import compare_rows, same
+
+
+def test_rows_are_compared_as_a_set_by_the_columns_that_are_named() -> None:
+    found = [{"id": 1, "n": 2, "x": "?"}, {"id": 2, "n": 5, "x": "?"}]
+
+    assert compare_rows("rows", [{"id": 2}, {"id": 1, "n": 2}], found) == []
+
+
+def test_what_is_missing_is_shown_beside_what_is_nearest() -> None:
+    assert compare_rows("rows", [{"id": 1, "n": 3}], [{"id": 1, "n": 2, "x": "?"}]) == [
+        'rows: missing {"id": 1, "n": 3}; nearest: {"id": 1, "n": 2}'
+    ]
+
+
+def test_what_is_too_much_is_shown_too_and_one_row_answers_for_one() -> None:
+    twice = [{"id": 1}, {"id": 1}]
+
+    assert compare_rows("dlq", [], [{"id": 1}]) == ['dlq: not expected {"id": 1}']
+    assert compare_rows("rows", [{"id": 1}], twice) == ['rows: not expected {"id": 1}']
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("2026-01-01T00:00:00Z", datetime(2026, 1, 1, tzinfo=UTC)),
+        (datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T01:00:00+01:00"),
+        (date(2026, 1, 1), date(2026, 1, 1)),
+        ("2026-01-01", date(2026, 1, 1)),
+        (0.3, 0.1 + 0.2),
+        (12, Decimal("12.00")),
+        ({"x": 1}, {"x": 1, "y": 2}),
+        (["a"], ["a"]),
+        ("text", b"text"),
+        (None, None),
+    ],
+)
+def test_values_of_the_file_mean_values_of_spark(expected: object, found: object) -> None:
+    assert same(expected, found)
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"), [(1, True), ("1", 1), (None, 0), ("soon", datetime(2026, 1, 1, tzinfo=UTC))]
+)
+def test_and_not_others(expected: object, found: object) -> None:
+    assert not same(expected, found)
