@@ -13,6 +13,9 @@ from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.errors import KohortError
+from kohort.spark.option_text import SparkOption
+from kohort.spark.options import REFUSED, TABLE
+from kohort.spark.sink_options import SINK_REFUSED, SINK_TABLE
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- made by `make docs` from the tables in the code -->\n"
@@ -159,8 +162,32 @@ def _one_line(cls: type) -> str:
     return " ".join(inspect.cleandoc(cls.__doc__ or "").split())
 
 
+def spark_page() -> str:
+    """The options of ``format("kohort")``."""
+    parts = [
+        '# Options of `format("kohort")`\n',
+        MADE,
+        "Names are the Kafka connector's where it has one; case does not matter. Besides these, `kafka.` and the name "
+        "of an option of the [consumer or producer](options.md). An unknown name is refused with the nearest one.\n",
+        *spark_table("Source", TABLE, REFUSED),
+        *spark_table("Sink", SINK_TABLE, SINK_REFUSED),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def spark_table(title: str, options: tuple[SparkOption, ...], refused: dict[str, str]) -> list[str]:
+    lines = [f"\n## {title}\n\n| option | default | what it does |\n|---|---|---|"]
+    lines += [f"| `{o.name}` | {f'`{o.default}`' if o.default else ''} | {o.doc} |" for o in options]
+    return [*lines, "\nRefused:\n", *(f"- `{name}`: {why}" for name, why in refused.items())]
+
+
 def main() -> int:
-    pages = {"options.md": options_page(), "apis.md": apis_page(), "clients.md": clients_page()}
+    pages = {
+        "options.md": options_page(),
+        "apis.md": apis_page(),
+        "clients.md": clients_page(),
+        "spark.md": spark_page(),
+    }
     if "--check" in sys.argv:
         stale = [n for n, text in pages.items() if not (TARGET / n).exists() or (TARGET / n).read_text() != text]
         if stale:

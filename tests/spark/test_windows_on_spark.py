@@ -44,7 +44,7 @@ tests:
       - {value: {id: 1, country: FR, at: "2026-01-01T00:00:10Z"}}
       - {value: {id: 2, country: FR, at: "2026-01-01T00:00:50Z"}}
       - {value: {id: 3, country: US, at: "2026-01-01T00:01:00Z"}}
-      - {raw: no}
+      - {raw: "no"}
     expect:
       rows:
         - {country: FR, n: 2, last: 2, window_start: 2026-01-01T00:00:00Z, window_end: 2026-01-01T00:01:00Z}

@@ -53,7 +53,7 @@ def compare_rows(what: str, expected: Sequence[Row], found: Sequence[Row]) -> li
 def shown(row: Row, only: Any = None) -> str:
     """A row as JSON, with the columns ``only`` where given."""
     kept = {k: v for k, v in row.items() if only is None or k in only}
-    return json.dumps(kept, default=str)
+    return json.dumps(kept, default=lambda v: bytes(v).decode(errors="replace") if isinstance(v, bytes) else str(v))
 
 
 def _agrees(expected: Row, found: Row) -> bool:

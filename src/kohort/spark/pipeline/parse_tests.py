@@ -56,6 +56,9 @@ def _check_record(record: Any, file: str, line: int) -> None:
         raise PipelineError(
             file, line, "given: a record is {value: {id: 1}} or {raw: text}, with key, headers if need be"
         )
+    if not isinstance(record.get("raw", ""), str):
+        said = record["raw"]
+        raise PipelineError(file, line, f"given: raw is text, and YAML reads {said!r} here: put it into quotes")
     for key in record:
         if key not in RECORD_KEYS:
             raise PipelineError(file, line, f"given: a record has {', '.join(RECORD_KEYS)}, not {key!r}")

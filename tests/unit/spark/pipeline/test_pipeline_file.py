@@ -230,6 +230,9 @@ tests:
         line=20,
     )
     assert refused(text.replace("raw: x", "rwa: x")).startswith("line 20: given: a record is {value: {id: 1}} or {raw")
+    assert refused(text.replace("raw: x", "raw: no")) == (
+        "line 20: given: raw is text, and YAML reads False here: put it into quotes"
+    )
     assert refused(text.replace("given: [", "given: {other: [").replace("null}]", "null}]}")) == (
         "line 20: given: no source is called 'other'; there is input"
     )
