@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -58,20 +59,32 @@ def _window(section: Section | None) -> Window | None:
 
 
 def _check_function(section: Section, text: str, root: Path, line: int) -> None:
-    """``file.py:name`` must name a function at the top of a file that parses; it is not run here."""
+    """``file.py:name``, or ``package.module:name``, must name a function at the top of what parses; it is not run."""
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
-        raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION")
+        raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
+    path = root / file if file.endswith(".py") else module_file(file)
+    if path is None:
+        raise PipelineError(section.file, line, f"python: no module {file!r}; a file is named with its .py")
     try:
-        tree = ast.parse((root / file).read_text(encoding="utf-8"))
+        tree = ast.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PipelineError(section.file, line, f"python: {root / file}: {error.strerror}") from None
+        raise PipelineError(section.file, line, f"python: {path}: {error.strerror}") from None
     except SyntaxError as error:
-        raise PipelineError(section.file, line, f"python: {root / file}, line {error.lineno}: {error.msg}") from None
+        raise PipelineError(section.file, line, f"python: {path}, line {error.lineno}: {error.msg}") from None
     functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     if name not in functions:
         have = ", ".join(functions) or "none"
         raise PipelineError(section.file, line, f"python: {file} has no function {name!r}; it has {have}")
+
+
+def module_file(name: str) -> Path | None:
+    """The source of an installed module; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None
 
 
 def parse_rule(section: Section, index: int) -> Rule:

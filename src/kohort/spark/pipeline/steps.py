@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
@@ -65,8 +66,11 @@ def aggregate(rows: DataFrame, window: Window) -> DataFrame:
 
 
 def load_function(pipeline: Pipeline, step: Step) -> Callable[[DataFrame], DataFrame]:
-    """The function of ``file.py:name``, its file relative to the pipeline's."""
+    """The function of ``file.py:name``, its file relative to the pipeline's, or of ``package.module:name``."""
     file, _, name = step.text.rpartition(":")
+    if not file.endswith(".py"):
+        found: Callable[[DataFrame], DataFrame] = getattr(importlib.import_module(file), name)
+        return found
     path = Path(pipeline.file).parent / file
     spec = importlib.util.spec_from_file_location(f"kohort_step_{path.stem}", path)
     if spec is None or spec.loader is None:

@@ -247,6 +247,14 @@ def test_a_secret_is_the_content_of_a_file(tmp_path: Path) -> None:
     assert "cannot be read" in refused(text.replace("brokers}", "brokers-not-there}"))
 
 
+def test_a_function_of_an_installed_module_is_a_step_too() -> None:
+    shipped = Path(__file__).parents[4] / "examples" / "consumer_offsets.yaml"
+
+    assert load_pipeline(shipped, {}).steps[0].text == "kohort.spark.group_tables:group_records"
+    with pytest.raises(PipelineError, match=r"no module 'kohort\.nothing'"):
+        read(changed("sql: select * from input where amount > 0", "python: kohort.nothing:f"))
+
+
 def test_an_empty_file_and_a_list_are_no_pipelines() -> None:
     assert refused("") == "line 1: the file is empty"
     assert refused("- a\n- b") == "line 1: expected keys and values at the top"
