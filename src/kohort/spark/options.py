@@ -139,8 +139,18 @@ TABLE: Final = (
         "value.format",
         "value_format",
         "raw",
-        "decode the value into the columns of `.schema(...)` in the worker: raw, json, csv",
-        choice("raw", "json", "csv"),
+        "decode the value into the columns of `.schema(...)` in the worker: raw, json, csv, avro",
+        choice("raw", "json", "csv", "avro"),
+    ),
+    SparkOption(
+        "value.avro.schema", "avro_schema", "", "avro: the schema that values were written with, as JSON", text
+    ),
+    SparkOption(
+        "value.avro.framing",
+        "avro_framing",
+        "none",
+        "avro: confluent, if a zero byte and a schema id stand before each value (the id is not looked up)",
+        choice("none", "confluent"),
     ),
     SparkOption("value.separator", "value_separator", ",", "csv: what stands between the fields of a line", text),
     SparkOption(
@@ -227,6 +237,8 @@ class SourceOptions:
     isolation_level: str = "read_uncommitted"
     value_format: str = "raw"
     value_separator: str = ","
+    avro_schema: str = ""
+    avro_framing: str = "none"
     bad_records: str = "fail"
     dead_letter_topic: str = ""
     idle_wait_ms: int = 250
@@ -332,7 +344,9 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
     if options.bad_records == "dlq" and not options.dead_letter_topic:
         raise ConfigError("badRecords=dlq needs the option 'deadLetterTopic'")
     if options.value_format == "raw" and "badrecords" in given:
-        raise ConfigError("badRecords is for values that are decoded: give value.format=json or csv")
+        raise ConfigError("badRecords is for values that are decoded: give value.format=json, csv or avro")
+    if (options.value_format == "avro") != bool(options.avro_schema):
+        raise ConfigError("value.format=avro and the option 'value.avro.schema' need each other")
     if len(options.value_separator) != 1:
         raise ConfigError(f"value.separator={options.value_separator!r}: expected one character")
 

@@ -102,6 +102,11 @@ def shape_of(schema: Any, options: SourceOptions) -> Shape:
     fields = arrow.empty_table().select([n for n, _ in named if n not in types]).schema
     if not len(fields):
         raise ConfigError(f"schema: no column of the value, for which value.format={options.value_format} is given")
-    return DecodedShape(
-        arrow, ValueFormat(options.value_format, fields, options.value_separator), BadRecords.of(options)
+    value = ValueFormat(
+        options.value_format,
+        fields,
+        options.value_separator,
+        avro=options.avro_schema,
+        framing=options.avro_framing,
     )
+    return DecodedShape(arrow, value, BadRecords.of(options))

@@ -151,6 +151,7 @@ class Pipeline:
     checkpoint: Path
     mode: str = "append"
     tests: tuple[PipelineTest, ...] = ()
+    metrics: str = ""
 
     @property
     def stream(self) -> Source:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.config.client import parse_address
+from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
 from kohort.spark.option_text import size_bytes
 from kohort.spark.pipeline.check_whole import check_whole
@@ -61,6 +62,7 @@ def pipeline_of(top: Section, path: Path) -> Pipeline:
         dead_letters=_dead_letters(top.section("dlq"), default_brokers),
         every=_trigger(top),
         checkpoint=root / top.take("checkpoint", str, "state"),
+        metrics=_metrics(top.section("metrics")),
         mode=top.choice("mode", ("append", "update"), "append"),
         tests=tuple(parse_test(s, i, [x.name for x in sources]) for i, s in enumerate(top.sections("tests"))),
     )
@@ -212,6 +214,18 @@ def _dead_letters(section: Section | None, brokers: str) -> DeadLetters | None:
     letters = DeadLetters(_brokers(section, brokers), section.take("topic", str), section.take("partitions", int, 1))
     section.close()
     return letters
+
+
+def _metrics(section: Section | None) -> str:
+    if section is None:
+        return ""
+    line, address = section.line_of("http"), section.take("http", str)
+    section.close()
+    try:
+        parse_listener(address, "http")
+    except ConfigError as error:
+        raise PipelineError(section.file, line, str(error)) from None
+    return address
 
 
 def _trigger(top: Section) -> str:

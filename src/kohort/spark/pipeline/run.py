@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ from kohort.spark.options import SourceOptions
 from kohort.spark.pipeline.batches import BatchRunner, load_table
 from kohort.spark.pipeline.definition import Pipeline, Source, Summary
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
+from kohort.spark.pipeline.metrics import Metrics, served
 from kohort.spark.pipeline.outputs import counted, prepare_sinks, read_sink
 from kohort.spark.pipeline.parse import AVAILABLE_NOW
 from kohort.spark.pipeline.source_options import stream_options, table_options
@@ -235,13 +237,22 @@ def run_pipeline(
 ) -> RunReport:
     """Run to the current end of the topics (``once``), or until interrupted; then report. ``every``: how often a
     pipeline begins a micro-batch that is not to run once although its trigger is available-now."""
-    run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
-    run.start()
-    try:
-        run.wait()
-    except KeyboardInterrupt:
-        run.stop()
-    return run.finish()
+    with ExitStack() as stack:
+        if pipeline.metrics:
+            metrics, told = Metrics(pipeline.name), on_entry
+            stack.enter_context(served(metrics, pipeline.metrics))
+
+            def on_entry(entry: Entry) -> None:
+                metrics.entry_done(entry)
+                told(entry)
+
+        run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
+        run.start()
+        try:
+            run.wait()
+        except KeyboardInterrupt:
+            run.stop()
+        return run.finish()
 
 
 def check_checkpoint(pipeline: Pipeline) -> None:
