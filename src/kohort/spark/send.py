@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from kohort.errors import KohortError, UsageError
@@ -34,7 +35,8 @@ def drop_producer(settings: Mapping[str, str]) -> None:
     """Close a producer that failed: the next task begins with a new one, and a new producer id."""
     producer = _kept.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
-        producer.close(timeout_s=0)
+        with suppress(KohortError):  # what it has not delivered is the failure that is being told already
+            producer.close(timeout_s=0)
 
 
 class Sending:
