@@ -78,12 +78,17 @@ def sections(
 
 
 def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
-    """The headers of the whole batches in ``buf``. A malformed one is an error that names the place, unless it lies
-    after the wanted offsets; its own offset field is not believed, the batch before it says where it is."""
-    expected = place.start_offset
+    """The headers of the whole batches in ``buf``, in the order of their offsets. A malformed one, or one whose offsets
+    go back (no checksum covers them), is an error that names the place, unless it lies after the wanted offsets; its
+    own offset field is not believed, the batch before it says where it is."""
+    expected, after = place.start_offset, 0
     try:
         for at, header in split_batches(buf):
-            expected = max(expected, header.next_offset)
+            if after > header.base_offset >= 0:
+                problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
+                raise place.corrupt(problem, expected)  # noqa: TRY301 - judged below as any malformed batch is
+            after = header.next_offset
+            expected = max(expected, after)
             yield at, header
     except CorruptRecord as error:
         if place.end_offset is None or expected < place.end_offset:

@@ -34,14 +34,17 @@ def is_sound(batch: int, size: int) -> bool:
 def scan(buf: int, size: int, start: int, stop: int, table: int, room: int) -> int:
     """Make the section table (not written where it is 0) of the whole batches in a buffer, up to ``stop``; how many, or
     -1 for a batch that the plain walk must judge. Batches that hold nothing wanted get a count and length of 0."""
-    at, end, rows = buf, buf + size, 0
+    at, end, rows, after = buf, buf + size, 0, 0
     while end - at >= 61:
         batch_size = big32(at + 8) + 12
         if not is_sound(at, batch_size):
             return -1
         base_offset = big64(at)
+        if base_offset < after:
+            return -1
         if batch_size > end - at or base_offset >= stop:
             break
+        after = base_offset + big32(at + 23) + 1
         if table != 0 and rows < room:
             write_section(table + rows * 8 * SECTION_FIELDS, at, batch_size, at - buf, start)
         rows += 1

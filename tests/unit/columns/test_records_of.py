@@ -187,6 +187,16 @@ def test_a_header_with_impossible_offsets_or_count_is_corrupt(read, at, value):
         read(bytes(batch), check_crcs=False)
 
 
+def test_a_batch_whose_offsets_go_back_is_corrupt_where_the_one_before_it_ended(read):
+    first, second = build_batch(MIXED, base_offset=100), build_batch(MIXED, base_offset=103)
+
+    with pytest.raises(CorruptRecord, match="begins at offset 103, after one that ends at 103") as caught:
+        read(first + second)
+
+    assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 2, 104)
+    assert [record.offset for record in read(first + second, end_offset=104)] == [100, 101, 102, 103]
+
+
 def test_an_absurd_count_takes_no_memory(read):
     batch = bytearray(build_batch(MIXED))
     batch[57:61] = struct.pack(">i", 2**31 - 1)
