@@ -86,7 +86,7 @@ def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
         for at, header in split_batches(buf):
             if after > header.base_offset >= 0:
                 problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
-                raise place.corrupt(problem, expected)  # noqa: TRY301 - judged below as any malformed batch is
+                raise place.corrupt(problem, expected)  # judged below, as any malformed batch is
             after = header.next_offset
             expected = max(expected, after)
             yield at, header
