@@ -10,6 +10,7 @@ KohortError
 │   └── CorruptLog           a segment that recovery cannot mend by cutting its tail
 ├── ConfigError              the user's option: its name, its value, what is allowed
 ├── UsageError               a call that the state of the object forbids (mixed subscriptions, two threads)
+├── MissingExtra             a package is not installed; ``kohort[...]`` brings it (an ImportError too)
 ├── ConnectionFailed         nobody answers, or the connection ended with requests under way  (retriable)
 ├── ApiTimeout               an operation outlived ``default.api.timeout.ms``                 (retriable)
 ├── CommitFailed             the member was fenced out of its group before its commit
@@ -281,6 +282,10 @@ class ConfigError(KohortError):
 
 class UsageError(KohortError):
     """A call that the object's state forbids."""
+
+
+class MissingExtra(KohortError, ImportError):
+    """A package that this use needs is not installed; ``name`` is the package, the message has the extra."""
 
 
 class ConnectionFailed(KohortError):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.client.accumulate import REQUEST_OVERHEAD
 from kohort.config.client import ProducerConfig
 from kohort.errors import UsageError
+from kohort.extras import needs
 from kohort.wire.compression import Codec
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class Rows:
         self, config: ProducerConfig, partitions: int, now_ms: int, first_unkeyed: int
     ) -> Iterator[EncodedBatch]:
         """The record batches, one after the other. Rows without a timestamp get ``now_ms``."""
-        from kohort.columns.encode import encode_partitions  # needs the arrow extra
-
+        with needs("arrow", "send_arrow"):
+            from kohort.columns.encode import encode_partitions
         return encode_partitions(
             *self._columns,
             partition=self._partition,

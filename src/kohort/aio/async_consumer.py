@@ -23,6 +23,7 @@ from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from kohort.client.rebalance import RebalanceListener
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, KohortError, UsageError
+from kohort.extras import needs
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ class AsyncConsumer(Verbs):
         if the time passes without records. Raises UndecodableValue for a value that is something else, once what comes
         before it was returned. Needs ``kohort[arrow]``.
         """
-        import pyarrow
-
+        with needs("arrow", "poll_arrow"):
+            import pyarrow
         layout = layout_of(schema, columns, json)
         with self._turns.polling():
             self._run_commit_callbacks()

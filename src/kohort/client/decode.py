@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.client.positions import PartitionState, Position
 from kohort.columns.records import records_of
 from kohort.errors import CorruptRecord
+from kohort.extras import needs
 from kohort.model import NO_EPOCH, Record, TopicPartition
 from kohort.wire.codec import Buffer
 
@@ -121,8 +122,8 @@ class Fetched:
         )
 
     def _arrow(self, end_offset: int | None, layout: Layout, *, check_crcs: bool) -> list[pyarrow.RecordBatch]:
-        from kohort.columns.decode import decode_chunks  # needs the arrow extra
-
+        with needs("arrow", "decoding to Arrow"):
+            from kohort.columns.decode import decode_chunks
         chunks = decode_chunks(
             self.data,
             topic=self.partition.topic,

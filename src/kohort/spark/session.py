@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.errors import KohortError
+from kohort.extras import needs
 from kohort.spark.java import find_java
 from kohort.spark.python import worker_python
 
@@ -54,10 +54,6 @@ PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
 """Said by every worker where pandas 3 happens to be installed; nothing here hands pandas to Spark."""
 
 
-class SparkMissing(KohortError):
-    """PySpark is not installed."""
-
-
 def session(
     app_name: str = "kohort",
     *,
@@ -70,12 +66,10 @@ def session(
     ``local[*,3]`` gives a failed task three attempts, where ``local[*]`` fails the query at once.
     """
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)
-    try:
+    with needs("spark", "a Spark session"):
         from pyspark.sql import SparkSession
 
         from kohort.spark.source import KohortDataSource
-    except ImportError:
-        raise SparkMissing("PySpark is not installed: pip install 'kohort[spark]'") from None
     local = master.startswith("local")
     if SparkSession.getActiveSession() is None:
         _prepare_environment(local=local)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kohort.errors import ConfigError
+from kohort.extras import needs
 
 T = TypeVar("T")
 
@@ -166,8 +167,8 @@ def _near(word: str, known: Iterable[str]) -> str:
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> Section:
     """The top section of a YAML text. Raises PipelineError with the line."""
-    import yaml
-
+    with needs("spark", "a pipeline file"):
+        import yaml
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:

@@ -1,0 +1,18 @@
+"""Stories of uses whose packages are not installed."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from kohort import Broker, Consumer, MissingExtra
+
+
+def test_polling_for_arrow_without_pyarrow_says_what_to_install(monkeypatch):
+    with Broker() as broker, Consumer(bootstrap_servers=broker.bootstrap, group_id="g") as consumer:
+        consumer.subscribe(["t"])
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+        with pytest.raises(MissingExtra, match=r"poll_arrow needs the package pyarrow: pip install 'kohort\[arrow\]'"):
+            consumer.poll_arrow(timeout_ms=100)
