@@ -18,11 +18,13 @@ from kohort.broker.handlers.delete_records import delete_records
 from kohort.broker.handlers.delete_topics import delete_topics
 from kohort.broker.handlers.describe_cluster import describe_cluster
 from kohort.broker.handlers.describe_configs import describe_configs
+from kohort.broker.handlers.describe_quorum import describe_quorum
 from kohort.broker.handlers.elect_leaders import elect_leaders
 from kohort.broker.handlers.fetch import fetch
 from kohort.broker.handlers.find_coordinator import find_coordinator
 from kohort.broker.handlers.groups import GROUP_APIS, group_request
 from kohort.broker.handlers.init_producer_id import init_producer_id
+from kohort.broker.handlers.list_config_resources import list_config_resources
 from kohort.broker.handlers.list_offsets import list_offsets
 from kohort.broker.handlers.metadata import metadata
 from kohort.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
@@ -58,7 +60,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     44: incremental_alter_configs,
     45: alter_partition_reassignments,
     46: list_partition_reassignments,
+    55: describe_quorum,
     60: describe_cluster,
+    74: list_config_resources,
     **dict.fromkeys(GROUP_APIS, group_request),
 }
 

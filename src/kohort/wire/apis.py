@@ -23,6 +23,7 @@ from kohort.wire.messages import (
     offsets,
     produce,
     producer_ids,
+    quorum,
     reassignments,
     topics,
 )
@@ -86,7 +87,9 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (reassignments.AlterPartitionReassignmentsRequest, reassignments.AlterPartitionReassignmentsResponse),
     (reassignments.ListPartitionReassignmentsRequest, reassignments.ListPartitionReassignmentsResponse),
     (offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
+    (quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
     (cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
+    (configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
 )
 
 

@@ -40,13 +40,15 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         45: (0, 1),
         46: (0, 0),
         47: (0, 0),
+        55: (0, 2),
         60: (0, 2),
+        74: (0, 1),
     }
 
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 29
+        assert len(peer.ask(ASKED, version).api_keys) == 31
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):

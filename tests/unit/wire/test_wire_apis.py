@@ -36,7 +36,9 @@ KAFKA_4_3 = {
     45: ("AlterPartitionReassignments", 0, 1, 0),
     46: ("ListPartitionReassignments", 0, 0, 0),
     47: ("OffsetDelete", 0, 0, 32767),
+    55: ("DescribeQuorum", 0, 2, 0),
     60: ("DescribeCluster", 0, 2, 0),
+    74: ("ListConfigResources", 0, 1, 0),
 }
 
 

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44).
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74).
 
 DescribeConfigs
 - 1: synonyms, and the source of each value instead of "is default".
@@ -8,6 +8,9 @@ AlterConfigs: all options of a resource are replaced by those given. 2: flexible
 
 IncrementalAlterConfigs
 - 0: set, delete, append, subtract, one operation for each option (KIP-339). 1: flexible.
+
+ListConfigResources
+- 0: the subscriptions to client metrics, and nothing else (KIP-1000). 1: resources of every type (KIP-1142).
 """
 
 from __future__ import annotations
@@ -117,3 +120,22 @@ class AlterConfigsResponse(Message, api_key=33, versions="0-2", flexible="2+"):
 
     throttle_time_ms: int = int32()
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)
+
+
+class ListConfigResourcesRequest(Message, api_key=74, versions="0-1", flexible="0+"):
+    """ListConfigResources: what a client asks; no type means every type."""
+
+    resource_types: list[int] = array(int8(), "1+")
+
+
+class ListedConfigResource(Message):
+    resource_name: str = string()
+    resource_type: int = int8("1+", default=16, ignorable=True)
+
+
+class ListConfigResourcesResponse(Message, api_key=74, versions="0-1", flexible="0+"):
+    """ListConfigResources: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    config_resources: list[ListedConfigResource] = array(ListedConfigResource)

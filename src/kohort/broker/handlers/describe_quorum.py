@@ -1,0 +1,68 @@
+"""DescribeQuorum (55), versions 0-2: who decides on the cluster's metadata. KIP-595, KIP-836, KIP-853.
+
+Deviation: the controller is a node of this process and its metadata are in files, not in a log. It is told as what it
+is to a client: the only voter of a quorum, with nothing to replicate (offsets are 0), which the other nodes observe.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode
+from kohort.wire.messages.quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    QuorumListener,
+    QuorumNode,
+    QuorumPartitionResult,
+    QuorumReplicaState,
+    QuorumTopicResult,
+)
+
+METADATA: Final = "__cluster_metadata"
+LISTENER: Final = "PLAINTEXT"
+FIRST_VERSION_WITH_NODES: Final = 2
+
+
+def describe_quorum(state: BrokerState, request: Request) -> Answer:
+    message: DescribeQuorumRequest = request.message
+    asked = [(topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in message.topics]
+    if asked != [(METADATA, [0])]:
+        return DescribeQuorumResponse(
+            error_message=None,
+            topics=[
+                QuorumTopicResult(topic_name=name, partitions=[_unknown(index) for index in partitions])
+                for name, partitions in asked
+            ],
+        )
+    controller = state.cluster.nodes[state.cluster.controller_id]
+    listener = QuorumListener(name=LISTENER, host=controller.host, port=controller.port)
+    with_nodes = request.version >= FIRST_VERSION_WITH_NODES
+    return DescribeQuorumResponse(
+        error_message=None,
+        topics=[QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, request.now_ms)])],
+        nodes=[QuorumNode(node_id=controller.node_id, listeners=[listener])] if with_nodes else [],
+    )
+
+
+def _quorum(state: BrokerState, now_ms: int) -> QuorumPartitionResult:
+    cluster = state.cluster
+    return QuorumPartitionResult(
+        error_message=None,
+        leader_id=cluster.controller_id,
+        current_voters=[_caught_up(cluster.controller_id, now_ms)],
+        observers=[_caught_up(node, now_ms) for node in sorted(cluster.live - {cluster.controller_id})],
+    )
+
+
+def _caught_up(node_id: int, now_ms: int) -> QuorumReplicaState:
+    """Every node of the process sees a change as it is made."""
+    return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms)
+
+
+def _unknown(index: int) -> QuorumPartitionResult:
+    return QuorumPartitionResult(
+        partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=None
+    )

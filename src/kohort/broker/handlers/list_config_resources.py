@@ -1,0 +1,51 @@
+"""ListConfigResources (74), versions 0-1: the names of what has options. KIP-1000, KIP-1142.
+
+As in Kafka, a type that nobody knows refuses the whole request with UNSUPPORTED_VERSION, and so does in version 0 any
+but client metrics, of which there are none here. Groups have no options of their own here, brokers no loggers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.configs import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+    ListedConfigResource,
+)
+
+TOPIC: Final = 2
+BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+KNOWN: Final = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
+"""In the order of Kafka's answer."""
+
+
+def list_config_resources(state: BrokerState, request: Request) -> Answer:
+    message: ListConfigResourcesRequest = request.message
+    wanted = message.resource_types or ((CLIENT_METRICS,) if request.version == 0 else KNOWN)
+    strange = sorted(set(wanted) - set(KNOWN))
+    if strange:
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {strange} are not known")
+    return ListConfigResourcesResponse(
+        config_resources=[
+            ListedConfigResource(resource_name=name, resource_type=kind)
+            for kind in KNOWN
+            if kind in wanted
+            for name in _names(state, kind)
+        ]
+    )
+
+
+def _names(state: BrokerState, kind: int) -> Iterable[str]:
+    if kind == TOPIC:
+        return sorted(topic.name for topic in state.topics)
+    if kind == BROKER:
+        return map(str, sorted(state.cluster.live))
+    return ()

@@ -1,0 +1,88 @@
+"""DescribeQuorum and ListConfigResources: who decides, and what has options."""
+
+import pytest
+from broker_house import House
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.configs import ListConfigResourcesRequest, ListedConfigResource
+from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
+
+GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC = 32, 16, 8, 4, 2
+
+
+def quorum_of(peer, topic: str = "__cluster_metadata", index: int = 0, version: int = 2):
+    asked = QuorumTopic(topic_name=topic, partitions=[QuorumPartition(partition_index=index)])
+    return peer.ask(DescribeQuorumRequest(topics=[asked]), version)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_controller_is_the_only_voter(peer, version):
+    answer = quorum_of(peer, version=version)
+
+    (topic,) = answer.topics
+    (partition,) = topic.partitions
+    assert (answer.error_code, topic.topic_name, partition.partition_index) == (0, "__cluster_metadata", 0)
+    assert (partition.error_code, partition.leader_id, partition.leader_epoch, partition.high_watermark) == (0, 1, 0, 0)
+    assert [(v.replica_id, v.log_end_offset) for v in partition.current_voters] == [(1, 0)]
+    assert partition.observers == []
+
+
+def test_a_voter_is_told_with_its_address_and_as_caught_up_now(house, peer):
+    house.advance(5000)
+
+    answer = quorum_of(peer)
+
+    (voter,) = answer.topics[0].partitions[0].current_voters
+    assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (house.now_ms, house.now_ms)
+    (node,) = answer.nodes
+    assert [(at.name, at.host, at.port) for at in node.listeners] == [("PLAINTEXT", "127.0.0.1", 9092)]
+
+
+@pytest.mark.parametrize(("topic", "index"), [("a", 0), ("__cluster_metadata", 1)])
+def test_nothing_else_has_a_quorum(peer, topic, index):
+    answer = quorum_of(peer, topic, index)
+
+    (partition,) = answer.topics[0].partitions
+    assert (answer.topics[0].topic_name, partition.partition_index) == (topic, index)
+    assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert answer.nodes == []
+
+
+def resources(peer, *types: int, version: int = 1):
+    answer = peer.ask(ListConfigResourcesRequest(resource_types=list(types)), version)
+    assert answer.error_code == 0
+    return answer.config_resources
+
+
+def test_no_type_means_every_type():
+    peer = House().connect()
+    peer.create("b")
+    peer.create("a")
+
+    listed = resources(peer)
+
+    assert listed == [
+        ListedConfigResource(resource_name="1", resource_type=BROKER),
+        ListedConfigResource(resource_name="a", resource_type=TOPIC),
+        ListedConfigResource(resource_name="b", resource_type=TOPIC),
+    ]
+
+
+def test_only_what_is_asked_for_is_listed(peer):
+    peer.create("a")
+
+    assert [r.resource_name for r in resources(peer, TOPIC)] == ["a"]
+    assert [r.resource_name for r in resources(peer, BROKER, BROKER)] == ["1"]
+    assert resources(peer, GROUP, CLIENT_METRICS, BROKER_LOGGER) == []
+
+
+def test_the_first_version_knows_client_metrics_alone_of_which_there_are_none(peer):
+    peer.create("a")
+
+    assert resources(peer, version=0) == []
+
+
+def test_a_type_that_nobody_knows_refuses_the_whole_request(peer):
+    answer = peer.ask(ListConfigResourcesRequest(resource_types=[TOPIC, 77]), 1)
+
+    assert (answer.error_code, answer.config_resources) == (ErrorCode.UNSUPPORTED_VERSION, [])
