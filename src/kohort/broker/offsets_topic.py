@@ -9,25 +9,25 @@ COORDINATOR_LOAD_IN_PROGRESS until it is through.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.purgatory import Purgatory
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
+from kohort.coordinator.records import KeyValue
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ApiError, CorruptLog, CorruptRecord, ErrorCode, StorageError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
-from kohort.wire.record_batch import NewRecord, build_batch, check_crc, read_batch, split_batches
+from kohort.wire.record_batch import NewRecord, build_batch, check_crc, read_pairs, split_batches
 
 NAME: Final = "__consumer_offsets"
 READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28
 """What one batch may hold once decompressed; the broker's own batches are not compressed."""
 SLICE_RECORDS: Final = 1000
-"""How many records are loaded between two events: a few milliseconds."""
+"""After how many records a slice ends, with its batch; a slice is loaded between two events: a few milliseconds."""
 
 
 class OffsetsTopic:
@@ -43,7 +43,7 @@ class OffsetsTopic:
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
         """The leader epoch in which each partition was taken up here: in a later one another may have written."""
-        self._loading: dict[int, Iterator[tuple[bytes, bytes | None]]] = {}
+        self._loading: dict[int, Iterator[list[KeyValue]]] = {}
         self._notes: list[str] = []
 
     @property
@@ -125,7 +125,7 @@ class OffsetsTopic:
             if not here and self._cluster.leader_of(topic, partition) == self._node_id:
                 self._epochs[partition] = log.leader_epoch
                 self._coordinator.start_loading(partition)
-                self._loading[partition] = records_of(log)
+                self._loading[partition] = slices_of(log)
         return replies
 
     def load_rest(self, now_ms: int) -> list[Reply]:
@@ -138,24 +138,29 @@ class OffsetsTopic:
     def load_some(self, now_ms: int) -> list[Reply]:
         """Read on in one partition that is loading. One that cannot be understood is not coordinated; others are."""
         assert self._coordinator is not None, "serve() comes first"
-        for partition, records in self._loading.items():
+        for partition, slices in self._loading.items():
             try:
-                some = list(islice(records, SLICE_RECORDS))
+                some = next(slices)
                 self._coordinator.load_some(partition, some, now_ms)
             except StorageError as error:
                 self._coordinator.refuse_loading(partition)
                 self._notes.append(f"the groups of {NAME}-{partition} cannot be coordinated: {error}")
                 del self._loading[partition]
                 return []
-            if len(some) == SLICE_RECORDS:
+            if len(some) >= SLICE_RECORDS:
                 return []
             del self._loading[partition]
             return self._coordinator.finish_loading(partition, now_ms)
         return []
 
 
-def records_of(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
-    """Every record of a log as key and value, oldest first. Raises CorruptLog for a batch that fails its checks."""
+def slices_of(log: PartitionLog) -> Iterator[list[KeyValue]]:
+    """Every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or more in
+    each but the last, which has fewer, and may be empty.
+
+    Raises CorruptLog for a batch that fails its checks.
+    """
+    found: list[KeyValue] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         try:
@@ -166,12 +171,15 @@ def records_of(log: PartitionLog) -> Iterator[tuple[bytes, bytes | None]]:
                 if header.is_control:
                     continue
                 check_crc(chunk, at, header)
-                for record in read_batch(chunk, at, max_bytes=BATCH_MAX_BYTES):
-                    if record.key is not None:
-                        yield record.key, record.value
+                pairs = read_pairs(chunk, at, header, max_bytes=BATCH_MAX_BYTES)
+                found += [(key, value) for key, value in pairs if key is not None]
+                if len(found) >= SLICE_RECORDS:
+                    yield found
+                    found = []
         except (CorruptRecord, ApiError) as error:
             raise CorruptLog(f"{log.tp} at offset {offset}: {error}") from error
         if offset == before:
             raise CorruptLog(
                 f"{log.tp} at offset {offset}: no whole batch, though the log ends at {log.log_end_offset}"
             )
+    yield found

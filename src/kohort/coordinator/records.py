@@ -77,10 +77,7 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
         (kind,) = _INT16.unpack_from(key)
         if kind in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT):
             group_id, topic, partition = _plain_key(key) or _declared_key(key)
-            offset = None if value is None else _plain_offset(value)
-            if value is not None and offset is None:
-                offset = decode(OffsetCommitValue, _version(value), value, 2)[0]
-            return OffsetCommitted(group_id, topic, partition, offset)
+            return OffsetCommitted(group_id, topic, partition, None if value is None else _offset(value))
         if kind == GROUP_METADATA:
             group, _ = decode(GroupMetadataKey, 0, key, 2)
             generation = None if value is None else decode(GroupMetadataValue, _version(value), value, 2)[0]
@@ -88,6 +85,12 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
     except (ProtocolError, struct.error) as error:
         raise CorruptLog(f"a record of __consumer_offsets with key {key[:80]!r} cannot be read: {error}") from error
     return None
+
+
+def _offset(value: bytes) -> OffsetCommitValue:
+    if is_plain_offset(value):
+        return read_plain_offset(value)
+    return decode(OffsetCommitValue, _version(value), value, 2)[0]
 
 
 def _declared_key(key: bytes) -> tuple[str, str, int]:
@@ -107,16 +110,15 @@ def _plain_key(key: bytes) -> tuple[str, str, int] | None:
     return group_id.decode("ascii"), topic.decode("ascii"), _INT32.unpack_from(key, topic_ends)[0]
 
 
-def _plain_offset(value: bytes) -> OffsetCommitValue | None:
-    """What is written for a commit without metadata, which most are, in one stride: millions are read at a start.
+def is_plain_offset(value: bytes) -> bool:
+    """Whether ``value`` is laid out as the value of a commit without metadata, which most are, and of the version
+    that is written here. Any bytes of that layout are such a value."""
+    return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
-    None for any other layout, which the codec reads, or refuses.
-    """
-    if len(value) != _PLAIN.size:
-        return None
-    version, offset, leader_epoch, no_metadata, commit_timestamp, tags, topic_id = _PLAIN.unpack(value)
-    if version != OFFSET_VALUE_VERSION or no_metadata != 1 or tags != _TOPIC_ID_ALONE:
-        return None
+
+def read_plain_offset(value: bytes) -> OffsetCommitValue:
+    """What a plain offset says, in one stride: millions are read at a start, and few of them are asked for."""
+    _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id
     )

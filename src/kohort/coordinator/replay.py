@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from kohort.coordinator.groups import Groups
-from kohort.coordinator.offsets.state import GroupOffsets
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, Record
+from kohort.coordinator.offsets.state import GroupOffsets, Kept
+from kohort.coordinator.records import (
+    GroupWritten,
+    KeyValue,
+    OffsetCommitted,
+    Record,
+    is_plain_offset,
+    parse_record,
+)
+
+KEY_BYTES_BESIDE_NAMES: Final = 10
+"""In the key of an offset: its type, the lengths of the group's and of the topic's name, the partition."""
 
 
 def replay(groups: Groups, record: Record, now_ms: int) -> None:
@@ -13,6 +26,30 @@ def replay(groups: Groups, record: Record, now_ms: int) -> None:
         replay_offset(groups, record, now_ms)
     else:
         replay_group(groups, record, now_ms)
+
+
+def replay_log(groups: Groups, log: Iterable[KeyValue], now_ms: int) -> None:
+    """Parse and ``replay`` what a log says, in order. Raises CorruptLog for a record that cannot be read.
+
+    A long log is commits for the most part, and many of them of the same groups and topics. The first to a topic goes
+    the long way; the next ones, whose keys differ from its key in the partition alone, are put beside it as they are.
+    """
+    places: dict[bytes, dict[int, Kept]] = {}
+    for key, value in log:
+        if value is not None and is_plain_offset(value):
+            place = places.get(key[:-4])
+            if place is not None:
+                place[int.from_bytes(key[-4:], "big", signed=True)] = value
+                continue
+        record = parse_record(key, value)
+        if record is None:
+            continue
+        replay(groups, record, now_ms)
+        if isinstance(record, OffsetCommitted) and record.value is not None:
+            if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
+                places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
+        else:
+            places.clear()  # a tombstone may have taken one of them out
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:

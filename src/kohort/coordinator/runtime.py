@@ -25,9 +25,9 @@ from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import AppendRecords, GroupRequest, Outcome, Reply, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.placement import partition_of
-from kohort.coordinator.records import KeyValue, build_record, parse_record
+from kohort.coordinator.records import KeyValue, build_record
 from kohort.coordinator.refusals import code_of, refusal, refused
-from kohort.coordinator.replay import replay
+from kohort.coordinator.replay import replay, replay_log
 from kohort.coordinator.shard import Availability, Shard
 from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
 from kohort.wire.messages.group_admin import (
@@ -183,10 +183,7 @@ class Coordinator:
         """Read the next records of a partition that is loading. Raises StorageError if they cannot be understood."""
         shard = self._shards[partition]
         try:
-            for key, value in records:
-                record = parse_record(key, value)
-                if record is not None:
-                    replay(shard.groups, record, now_ms)
+            replay_log(shard.groups, records, now_ms)
         except StorageError:
             shard.availability = Availability.FAILED
             raise
