@@ -1,8 +1,10 @@
-"""A served broker, shared by the tests of a module, and raw clients of it.
+"""A served broker, shared by the tests of a module, raw clients of it, and names that no other test uses.
 
-``pytest tests/behaviour --broker=HOST:PORT`` judges the broker at an address instead, an Apache Kafka say.
+``pytest tests/behaviour --broker=HOST:PORT`` takes the broker at an address instead, an Apache Kafka say: raw requests
+judge it, and kohort's clients show that they get on with it.
 """
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -17,10 +19,19 @@ OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: many minutes; `make interop` runs it")
+    config.addinivalue_line("markers", "ours: makes a broker of ours to do with it what no other would bear")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", metavar="HOST:PORT", help="judge this broker, not one of ours")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--broker", default=None):
+        elsewhere = pytest.mark.skip(reason="about a broker of ours that the test makes, not about the one at --broker")
+        for item in items:
+            if item.get_closest_marker("ours"):
+                item.add_marker(elsewhere)
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +55,17 @@ def crew(bootstrap: str) -> Iterator[Crew]:
     crew = Crew(bootstrap)
     yield crew
     crew.close()
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name of the test's own, for a topic and for a group: the broker may have seen this test before."""
+    return f"{request.function.__name__[:180]}-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest, bootstrap: str, name: str) -> str:
+    """A topic of the test's own, of as many partitions as its module says."""
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics({name: request.module.PARTITIONS})
+    return name

@@ -12,30 +12,21 @@ import kohort
 from kohort import ApiTimeout, AsyncConsumer, ConfigError, OffsetAndMetadata, TopicPartition, UsageError
 
 DEADLINE_S = 60
+PARTITIONS = 4
+"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[kohort.Broker]:
-    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=4) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
-    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+def producer(bootstrap: str) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         yield producer
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return request.node.name.replace("[", ".").replace("]", "")[:200]
-
-
-@pytest.fixture
-def make(broker: kohort.Broker, topic: str) -> Callable[..., AsyncConsumer]:
+def make(bootstrap: str, topic: str) -> Callable[..., AsyncConsumer]:
     def make(**options: object) -> AsyncConsumer:
         given = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
-        return AsyncConsumer(bootstrap_servers=broker.bootstrap, **given)
+        return AsyncConsumer(bootstrap_servers=bootstrap, **given)
 
     return make
 

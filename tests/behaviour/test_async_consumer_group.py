@@ -12,27 +12,18 @@ import kohort
 from kohort import AsyncConsumerGroup, AsyncGroupHandler, HandlerFailed, TopicPartition, UsageError
 
 DEADLINE_S = 60
+PARTITIONS = 4
+"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[kohort.Broker]:
-    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=4) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
-    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+def producer(bootstrap: str) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         yield producer
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return request.node.name.replace("[", ".").replace("]", "")[:200]
-
-
-@pytest.fixture
-def make(broker: kohort.Broker, topic: str) -> Callable[..., AsyncConsumerGroup]:
+def make(bootstrap: str, topic: str) -> Callable[..., AsyncConsumerGroup]:
     def make(**options: object) -> AsyncConsumerGroup:
         given = {
             "group_id": topic,
@@ -41,7 +32,7 @@ def make(broker: kohort.Broker, topic: str) -> Callable[..., AsyncConsumerGroup]
             "metadata_max_age_ms": 500,
             **options,
         }
-        return AsyncConsumerGroup(bootstrap_servers=broker.bootstrap, **given)
+        return AsyncConsumerGroup(bootstrap_servers=bootstrap, **given)
 
     return make
 
@@ -91,13 +82,13 @@ def send(producer: kohort.Producer, topic: str, count: int, first: int = 0, part
     producer.flush()
 
 
-def committed(broker: kohort.Broker, group_id: str, topic: str) -> int:
-    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=group_id) as reader:
+def committed(bootstrap: str, group_id: str, topic: str) -> int:
+    with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group_id) as reader:
         found = reader.committed([TopicPartition(topic, n) for n in range(4)])
     return sum(o.offset for o in found.values() if o)
 
 
-def test_each_partition_is_handled_in_a_task_and_what_is_marked_is_committed(broker, producer, make, topic):
+def test_each_partition_is_handled_in_a_task_and_what_is_marked_is_committed(bootstrap, producer, make, topic):
     send(producer, topic, 100)
     handler = Writer()
 
@@ -112,7 +103,7 @@ def test_each_partition_is_handled_in_a_task_and_what_is_marked_is_committed(bro
     assert sorted(handler.seen) == list(range(100))
     assert handler.events == ["setup", "cleanup"]
     assert handler.tasks == {f"kohort-claim-{topic}-{n}" for n in range(4)}
-    assert committed(broker, topic, topic) == 100
+    assert committed(bootstrap, topic, topic) == 100
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -140,7 +131,7 @@ def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer,
     assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
 
 
-def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer, make, topic):
+def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, producer, make, topic):
     send(producer, topic, 10, partition=1)
 
     class Fails(Writer):
@@ -165,7 +156,7 @@ def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer
     run(story())
     assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
     assert again.events == ["setup", "cleanup"], "a cancelled run ends its session in order"
-    assert committed(broker, topic, topic) == 10
+    assert committed(bootstrap, topic, topic) == 10
 
 
 def test_a_handler_that_is_cancelled_by_others_does_not_end_its_session_in_silence(producer, make, topic):
@@ -213,7 +204,7 @@ def test_a_slow_claim_holds_up_nobody_else(producer, make, topic):
     assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 80, 2))
 
 
-def test_commits_by_hand_wait_until_they_are_written(broker, producer, make, topic):
+def test_commits_by_hand_wait_until_they_are_written(bootstrap, producer, make, topic):
     send(producer, topic, 10, partition=0)
     found: list[int] = []
 
@@ -223,7 +214,7 @@ def test_commits_by_hand_wait_until_they_are_written(broker, producer, make, top
                 session.mark_message(record, "by hand")
                 if record.offset == 6:
                     await session.commit()
-                    found.append(await asyncio.to_thread(committed, broker, topic, topic))
+                    found.append(await asyncio.to_thread(committed, bootstrap, topic, topic))
                 if record.offset == 9:
                     return
 
@@ -233,10 +224,10 @@ def test_commits_by_hand_wait_until_they_are_written(broker, producer, make, top
 
     run(story())
     assert found == [7]
-    assert committed(broker, topic, topic) == 7
+    assert committed(bootstrap, topic, topic) == 7
 
 
-def test_misuse_is_explained(broker, producer, make, topic):
+def test_misuse_is_explained(bootstrap, producer, make, topic):
     send(producer, topic, 1)
     told: list[str] = []
 
@@ -266,4 +257,4 @@ def test_misuse_is_explained(broker, producer, make, topic):
         "the group is run by 'runner' already",
     ]
     with pytest.raises(UsageError, match=r"no group\.id"):
-        AsyncConsumerGroup(bootstrap_servers=broker.bootstrap)
+        AsyncConsumerGroup(bootstrap_servers=bootstrap)

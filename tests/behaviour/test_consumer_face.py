@@ -26,33 +26,24 @@ from kohort import (
 from kohort.wire.record_batch import NewRecord, build_batch
 
 DEADLINE_S = 100
+PARTITIONS = 6
+"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[kohort.Broker]:
-    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=6) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
-    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+def producer(bootstrap: str) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         yield producer
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return request.node.name.replace("[", ".").replace("]", "")[:200]
-
-
-@pytest.fixture
-def consumer(broker: kohort.Broker, topic: str) -> Iterator[Callable[..., kohort.Consumer]]:
+def consumer(bootstrap: str, topic: str) -> Iterator[Callable[..., kohort.Consumer]]:
     """Makes consumers of a group of the test's own, and closes them."""
     with contextlib.ExitStack() as stack:
 
         def make(**options: object) -> kohort.Consumer:
             given = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
-            return stack.enter_context(kohort.Consumer(bootstrap_servers=broker.bootstrap, **given))
+            return stack.enter_context(kohort.Consumer(bootstrap_servers=bootstrap, **given))
 
         yield make
 
@@ -174,6 +165,7 @@ def test_three_threads_share_one_dies_one_resumes(producer, consumer, workers, t
     assert read(late, 10) == list(range(120, 130)), "the group goes on where it was"
 
 
+@pytest.mark.ours
 def test_a_group_outlives_the_restart_of_its_broker(tmp_path):
     options = {"group.initial.rebalance.delay.ms": 0}
     with kohort.Broker(options, data_dir=tmp_path) as broker:
@@ -345,7 +337,7 @@ def test_closing_twice_is_once_and_a_closed_consumer_says_so(consumer):
     assert list(reader) == []
 
 
-def test_misuse_is_explained(consumer, broker, topic):
+def test_misuse_is_explained(consumer, bootstrap, topic):
     reader = consumer()
     reader.subscribe(topic)
     with pytest.raises(UsageError, match=r"excludes partitions: call unsubscribe\(\)"):
@@ -353,7 +345,7 @@ def test_misuse_is_explained(consumer, broker, topic):
     with pytest.raises(UsageError, match=r"-7 is not assigned to this consumer"):
         reader.seek(TopicPartition(topic, 7), 0)
     with pytest.raises(ConfigError, match=r"did you mean group\.id"):
-        kohort.Consumer(bootstrap_servers=broker.bootstrap, groupid="x")
+        kohort.Consumer(bootstrap_servers=bootstrap, groupid="x")
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
         kohort.Consumer(group_id="x")
 
@@ -377,9 +369,9 @@ def test_nobody_at_the_address_is_a_timeout_that_says_so():
             reader.committed([TopicPartition("t", 0)], timeout_ms=300)
 
 
-def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(broker, producer, consumer, topic):
+def test_one_that_is_dropped_says_goodbye_so_that_the_next_gets_the_partitions(bootstrap, producer, consumer, topic):
     send(producer, topic, 1)
-    dropped = [kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=topic, metadata_max_age_ms=500)]
+    dropped = [kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, metadata_max_age_ms=500)]
     dropped[0].subscribe(topic)
     until(lambda: dropped[0].poll(100) or dropped[0].assignment())
 
@@ -488,16 +480,16 @@ with kohort.Consumer(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_reset=
 """
 
 
-def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(broker, producer, consumer, topic):
+def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(bootstrap, producer, consumer, topic):
     producer.send(topic, b"x", partition=0)
     producer.flush()
-    script = INTERRUPTED.format(broker.bootstrap, topic)
+    script = INTERRUPTED.format(bootstrap, topic)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
     successor = consumer()
     assert successor.committed([TopicPartition(topic, 0)])[TopicPartition(topic, 0)].offset == 1
-    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         assert admin.describe_groups([topic])[topic].state == "Empty"
 
 

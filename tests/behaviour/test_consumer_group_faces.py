@@ -15,27 +15,18 @@ import kohort
 from kohort import ConsumerGroup, GroupHandler, HandlerFailed, TopicPartition, UsageError
 
 DEADLINE_S = 60
+PARTITIONS = 4
+"""Of the topic that each test gets."""
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[kohort.Broker]:
-    with kohort.Broker({"group.min.session.timeout.ms": 100}, num_partitions=4) as broker:
-        yield broker
-
-
-@pytest.fixture(scope="module")
-def producer(broker: kohort.Broker) -> Iterator[kohort.Producer]:
-    with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+def producer(bootstrap: str) -> Iterator[kohort.Producer]:
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         yield producer
 
 
 @pytest.fixture
-def topic(request: pytest.FixtureRequest) -> str:
-    return request.node.name.replace("[", ".").replace("]", "")[:200]
-
-
-@pytest.fixture
-def group(broker: kohort.Broker, topic: str) -> Iterator[Callable[..., ConsumerGroup]]:
+def group(bootstrap: str, topic: str) -> Iterator[Callable[..., ConsumerGroup]]:
     with contextlib.ExitStack() as stack:
 
         def make(**options: object) -> ConsumerGroup:
@@ -46,7 +37,7 @@ def group(broker: kohort.Broker, topic: str) -> Iterator[Callable[..., ConsumerG
                 "metadata_max_age_ms": 500,
                 **options,
             }
-            return stack.enter_context(ConsumerGroup(bootstrap_servers=broker.bootstrap, **given))
+            return stack.enter_context(ConsumerGroup(bootstrap_servers=bootstrap, **given))
 
         yield make
 
@@ -113,13 +104,13 @@ def until(done: Callable[[], object], why: str = "not done in time") -> None:
         time.sleep(0.005)
 
 
-def committed(broker: kohort.Broker, group_id: str, topic: str) -> int:
-    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id=group_id) as reader:
+def committed(bootstrap: str, group_id: str, topic: str) -> int:
+    with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group_id) as reader:
         found = reader.committed([TopicPartition(topic, n) for n in range(4)])
     return sum(o.offset for o in found.values() if o)
 
 
-def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(broker, producer, group, topic):
+def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(bootstrap, producer, group, topic):
     send(producer, topic, 100)
     handler = Writer()
     running = Running(group(), topic, handler)
@@ -130,7 +121,7 @@ def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(b
     assert handler.events == ["setup", "cleanup"]
     assert handler.sessions == [{0, 1, 2, 3}]
     assert handler.threads == {f"kohort-claim-{topic}-{n}" for n in range(4)}
-    assert committed(broker, topic, topic) == 100
+    assert committed(bootstrap, topic, topic) == 100
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -156,7 +147,7 @@ def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer,
         assert handler.events == ["setup", "cleanup"] * (len(handler.events) // 2)
 
 
-def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer, group, topic):
+def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, producer, group, topic):
     send(producer, topic, 10, partition=1)
 
     class Fails(Writer):
@@ -171,7 +162,7 @@ def test_the_error_of_a_handler_ends_the_session_and_says_where(broker, producer
 
     assert isinstance(told.value.__cause__, ZeroDivisionError)
     assert handler.events == ["setup", "cleanup"]
-    assert committed(broker, topic, topic) == 5
+    assert committed(bootstrap, topic, topic) == 5
 
     again = Writer()
     running = Running(members, topic, again)
@@ -223,7 +214,7 @@ def test_the_first_handler_to_return_ends_the_session_as_in_sarama(producer, gro
     assert handler.events == ["setup", "cleanup"] * 4
 
 
-def test_commits_by_hand_and_marks_that_go_back(broker, producer, group, topic):
+def test_commits_by_hand_and_marks_that_go_back(bootstrap, producer, group, topic):
     send(producer, topic, 10, partition=0)
     partition = TopicPartition(topic, 0)
 
@@ -233,7 +224,7 @@ def test_commits_by_hand_and_marks_that_go_back(broker, producer, group, topic):
             if record.offset == 6:
                 self.session.mark_offset(partition, 7)
                 self.session.commit()
-                self.before = committed(broker, topic, topic)
+                self.before = committed(bootstrap, topic, topic)
                 self.session.reset_offset(partition, 3)
                 self.session.commit()
 
@@ -247,7 +238,7 @@ def test_commits_by_hand_and_marks_that_go_back(broker, producer, group, topic):
     running.stop()
 
     assert handler.before == 7
-    assert committed(broker, topic, topic) == 3, "without auto-commit only commit() commits"
+    assert committed(bootstrap, topic, topic) == 3, "without auto-commit only commit() commits"
 
 
 def test_arrow_batches_of_a_claim(producer, group, topic):
@@ -312,9 +303,9 @@ def test_closing_from_another_thread_ends_the_run_and_from_a_handler_it_is_refus
         members.consume(topic, Writer())
 
 
-def test_a_group_needs_a_group_id(broker):
+def test_a_group_needs_a_group_id(bootstrap):
     with pytest.raises(UsageError, match=r"no group\.id"):
-        ConsumerGroup(bootstrap_servers=broker.bootstrap)
+        ConsumerGroup(bootstrap_servers=bootstrap)
 
 
 INTERRUPTED = """
@@ -337,14 +328,14 @@ with kohort.ConsumerGroup(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_r
 """
 
 
-def test_ctrl_c_ends_the_session_in_order(broker, producer, topic):
+def test_ctrl_c_ends_the_session_in_order(bootstrap, producer, topic):
     send(producer, topic, 20)
-    script = INTERRUPTED.format(broker.bootstrap, topic)
+    script = INTERRUPTED.format(bootstrap, topic)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
 
     assert done.stdout.splitlines() == ["cleaned up", "interrupted"], done.stderr
     assert done.returncode == 0
-    assert committed(broker, topic, topic) == 20
+    assert committed(bootstrap, topic, topic) == 20
 
 
 def test_a_handler_that_does_not_return_costs_the_member_its_place_and_is_named(producer, group, topic, caplog):

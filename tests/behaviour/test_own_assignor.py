@@ -24,15 +24,15 @@ def weighing(weight: int):
     return by_weight
 
 
-def test_partitions_go_by_the_weight_that_members_tell(bootstrap: str):
+def test_partitions_go_by_the_weight_that_members_tell(bootstrap: str, name: str):
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics({"weighed": 8})
-    options = {"bootstrap_servers": bootstrap, "group_id": "weighed", "heartbeat_interval_ms": 50}
+        admin.create_topics({name: 8})
+    options = {"bootstrap_servers": bootstrap, "group_id": name, "heartbeat_interval_ms": 50}
     heavy = kohort.Consumer(**options, partition_assignment_strategy=[weighing(3)])
     light = kohort.Consumer(**options, partition_assignment_strategy=[weighing(1)])
     with heavy, light:
-        heavy.subscribe(["weighed"])
-        light.subscribe(["weighed"])
+        heavy.subscribe([name])
+        light.subscribe([name])
         deadline = time.monotonic() + 60
         while (len(heavy.assignment()), len(light.assignment())) != (6, 2):
             assert time.monotonic() < deadline, (heavy.assignment(), light.assignment())
@@ -40,13 +40,11 @@ def test_partitions_go_by_the_weight_that_members_tell(bootstrap: str):
             light.poll(20)
 
 
-def test_an_assignor_that_fails_is_raised_from_poll(bootstrap: str):
+def test_an_assignor_that_fails_is_raised_from_poll(bootstrap: str, name: str):
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topics({"failing": 1})
+        admin.create_topics({name: 1})
     fails = kohort.assignor("fails")(lambda topics, members: {"nobody": []})
-    with kohort.Consumer(
-        bootstrap_servers=bootstrap, group_id="failing", partition_assignment_strategy=[fails]
-    ) as consumer:
-        consumer.subscribe(["failing"])
+    with kohort.Consumer(bootstrap_servers=bootstrap, group_id=name, partition_assignment_strategy=[fails]) as consumer:
+        consumer.subscribe([name])
         with pytest.raises(UsageError, match="no member of the group"):
             consumer.poll(60_000)

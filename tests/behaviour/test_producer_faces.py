@@ -1,4 +1,4 @@
-"""Producers and admins over real sockets, against a broker in this process."""
+"""Producers and admins over real sockets."""
 
 from __future__ import annotations
 
@@ -20,21 +20,15 @@ from kohort.wire.record_batch import NewRecord, build_batch
 WAIT_S = 60.0
 
 
-@pytest.fixture(scope="module")
-def broker():
-    with kohort.Broker(num_partitions=1) as running:
-        yield running
-
-
 @pytest.fixture
-def admin(broker):
-    with kohort.Admin(bootstrap_servers=broker.bootstrap) as client:
+def admin(bootstrap):
+    with kohort.Admin(bootstrap_servers=bootstrap) as client:
         yield client
 
 
 @pytest.fixture
-def producer(broker):
-    with kohort.Producer(bootstrap_servers=broker.bootstrap) as client:
+def producer(bootstrap):
+    with kohort.Producer(bootstrap_servers=bootstrap) as client:
         yield client
 
 
@@ -51,43 +45,43 @@ def end_of(admin, topic, partition=0):
     return admin.list_offsets({tp: "latest"})[tp].offset
 
 
-def test_a_record_is_delivered_and_its_place_is_told(admin, producer):
-    admin.create_topics({"one": 3})
+def test_a_record_is_delivered_and_its_place_is_told(admin, producer, name):
+    admin.create_topics({name: 3})
 
-    where = producer.send("one", "value", "key", headers={"trace": "1"}, timestamp_ms=1234).result(WAIT_S)
+    where = producer.send(name, "value", "key", headers={"trace": "1"}, timestamp_ms=1234).result(WAIT_S)
 
-    assert (where.topic, where.offset, where.timestamp_ms) == ("one", 0, 1234)
-    assert end_of(admin, "one", where.partition) == 1
+    assert (where.topic, where.offset, where.timestamp_ms) == (name, 0, 1234)
+    assert end_of(admin, name, where.partition) == 1
 
 
-def test_flush_waits_for_everything(admin, producer):
-    admin.create_topics({"flushed": 1})
-    deliveries = [producer.send("flushed", b"%d" % n) for n in range(5000)]
+def test_flush_waits_for_everything(admin, producer, name):
+    admin.create_topics({name: 1})
+    deliveries = [producer.send(name, b"%d" % n) for n in range(5000)]
 
     producer.flush(WAIT_S)
 
     assert all(delivery.done() for delivery in deliveries)
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(5000))
-    assert end_of(admin, "flushed") == 5000
+    assert end_of(admin, name) == 5000
 
 
-def test_closing_delivers_what_was_handed_over(broker, admin):
-    admin.create_topics({"closed": 1})
-    with kohort.Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
-        delivery = producer.send("closed", b"x")
+def test_closing_delivers_what_was_handed_over(bootstrap, admin, name):
+    admin.create_topics({name: 1})
+    with kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        delivery = producer.send(name, b"x")
         assert not delivery.done()
 
     assert delivery.result(0).offset == 0
     with pytest.raises(UsageError, match="closed"):
-        producer.send("closed", b"y")
+        producer.send(name, b"y")
 
 
-def test_many_threads_may_share_a_producer(admin, producer):
-    admin.create_topics({"shared": 4})
+def test_many_threads_may_share_a_producer(admin, producer, name):
+    admin.create_topics({name: 4})
 
-    def work(name):
+    def work(key):
         for n in range(500):
-            producer.send("shared", b"%d" % n, key=name)
+            producer.send(name, b"%d" % n, key=key)
 
     threads = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(4)]
     for thread in threads:
@@ -96,42 +90,42 @@ def test_many_threads_may_share_a_producer(admin, producer):
         thread.join(WAIT_S)
     producer.flush(WAIT_S)
 
-    assert sum(end_of(admin, "shared", n) for n in range(4)) == 2000
+    assert sum(end_of(admin, name, n) for n in range(4)) == 2000
 
 
-def test_records_for_one_partition_can_be_handed_over_together(admin, producer):
-    admin.create_topics({"together": 1})
+def test_records_for_one_partition_can_be_handed_over_together(admin, producer, name):
+    admin.create_topics({name: 1})
     records = [b"value", ("key", "value"), ("key", None, {"h": b"1"}), (None, b"v", (), 99)]
 
-    deliveries = producer.send_batch("together", 0, records * 1000)
+    deliveries = producer.send_batch(name, 0, records * 1000)
 
     assert max(delivery.result(WAIT_S).offset for delivery in deliveries) == 3999
-    assert end_of(admin, "together") == 4000
+    assert end_of(admin, name) == 4000
 
 
-def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer):
-    admin.create_topics({"bytes": 1})
+def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer, name):
+    admin.create_topics({name: 1})
 
-    delivery = producer.send_prebuilt("bytes", 0, build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"w")]))
+    delivery = producer.send_prebuilt(name, 0, build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"w")]))
 
     assert delivery.result(WAIT_S).offset == 1
     with pytest.raises(kohort.CorruptRecord):
-        producer.send_prebuilt("bytes", 0, b"not a batch")
+        producer.send_prebuilt(name, 0, b"not a batch")
 
 
 @pytest.mark.timeout(600)  # the first use of pyarrow's tables imports pandas, and the kernels are compiled once
-def test_an_arrow_table_is_sent_column_by_column(admin, producer):
-    admin.create_topics({"table": 3})
+def test_an_arrow_table_is_sent_column_by_column(admin, producer, name):
+    admin.create_topics({name: 3})
     table = pa.table({"id": [f"k{n}" for n in range(1000)], "payload": [b"%d" % n for n in range(1000)]})
 
-    deliveries = producer.send_arrow("table", table, key="id", value="payload")
+    deliveries = producer.send_arrow(name, table, key="id", value="payload")
     for delivery in deliveries:
         delivery.result(WAIT_S)
 
-    assert sum(end_of(admin, "table", n) for n in range(3)) == 1000
-    assert producer.send("table", b"x", "k7").result(WAIT_S).partition in {d.partition for d in deliveries}
+    assert sum(end_of(admin, name, n) for n in range(3)) == 1000
+    assert producer.send(name, b"x", "k7").result(WAIT_S).partition in {d.partition for d in deliveries}
     with pytest.raises(UsageError, match="no column 'value'"):
-        producer.send_arrow("table", table)
+        producer.send_arrow(name, table)
 
 
 @pytest.mark.parametrize("what", [1, 1.5, {"a": 1}, object()])
@@ -140,10 +134,10 @@ def test_a_value_that_is_no_text_or_bytes_is_refused_with_a_hint(producer, what)
         producer.send("one", what)
 
 
-def test_a_partition_that_does_not_exist_is_refused(admin, producer):
-    admin.create_topics({"small": 2})
+def test_a_partition_that_does_not_exist_is_refused(admin, producer, name):
+    admin.create_topics({name: 2})
     with pytest.raises(UsageError, match="partitions 0 to 1, not 2"):
-        producer.send("small", b"x", partition=2)
+        producer.send(name, b"x", partition=2)
 
 
 def test_a_record_that_no_request_can_carry_is_refused(admin, producer):
@@ -157,22 +151,22 @@ def test_a_topic_name_that_cannot_be_is_told_at_once(producer):
     assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
-def test_a_callback_hears_of_the_delivery(admin, producer):
-    admin.create_topics({"called": 1})
+def test_a_callback_hears_of_the_delivery(admin, producer, name):
+    admin.create_topics({name: 1})
     heard, done = [], threading.Event()
 
     def callback(delivery):
         heard.append(delivery.result(0).offset)
         done.set()
 
-    producer.send("called", b"x").add_done_callback(callback)
+    producer.send(name, b"x").add_done_callback(callback)
 
     assert done.wait(WAIT_S)
     assert heard == [0]
 
 
-def test_waiting_inside_a_callback_is_refused_rather_than_for_ever(admin, producer):
-    admin.create_topics({"inside": 1})
+def test_waiting_inside_a_callback_is_refused_rather_than_for_ever(admin, producer, name):
+    admin.create_topics({name: 1})
     heard, done = [], threading.Event()
 
     def callback(_delivery):
@@ -182,7 +176,7 @@ def test_waiting_inside_a_callback_is_refused_rather_than_for_ever(admin, produc
             heard.append(str(error))
         done.set()
 
-    producer.send("inside", b"x").add_done_callback(callback)
+    producer.send(name, b"x").add_done_callback(callback)
 
     assert done.wait(WAIT_S)
     assert "would wait for itself" in heard[0]
@@ -197,50 +191,50 @@ def test_an_address_where_nobody_listens_is_named(nowhere):
         admin.list_topics()
 
 
-def test_a_full_buffer_makes_the_sender_wait_and_then_say_so(broker, admin):
-    admin.create_topics({"full": 1})
+def test_a_full_buffer_makes_the_sender_wait_and_then_say_so(bootstrap, admin, name):
+    admin.create_topics({name: 1})
     options = {"buffer_memory": 2000, "linger_ms": 60_000, "batch_size": 100_000, "max_block_ms": 100}
-    with kohort.Producer(bootstrap_servers=broker.bootstrap, **options) as producer:
-        deliveries = [producer.send("full", bytes(1000)) for _ in range(2)]
+    with kohort.Producer(bootstrap_servers=bootstrap, **options) as producer:
+        deliveries = [producer.send(name, bytes(1000)) for _ in range(2)]
         with pytest.raises(ApiTimeout, match=r"buffer\.memory=2000"):
-            producer.send("full", bytes(1000))
+            producer.send(name, bytes(1000))
         producer.flush(WAIT_S)
-        deliveries.append(producer.send("full", b"x"))
+        deliveries.append(producer.send(name, b"x"))
     assert [d.result(0).offset for d in deliveries] == [0, 1, 2]
 
 
-def test_small_memory_still_carries_much(broker, admin):
-    admin.create_topics({"much": 1})
-    with kohort.Producer(bootstrap_servers=broker.bootstrap, buffer_memory=50_000) as producer:
+def test_small_memory_still_carries_much(bootstrap, admin, name):
+    admin.create_topics({name: 1})
+    with kohort.Producer(bootstrap_servers=bootstrap, buffer_memory=50_000) as producer:
         for _ in range(2000):
-            producer.send("much", bytes(500))
-    assert end_of(admin, "much") == 2000
+            producer.send(name, bytes(500))
+    assert end_of(admin, name) == 2000
 
 
-def test_admins_wait_for_results_and_hold_errors_per_item(admin):
-    admin.create_topics({"known": 2})
+def test_admins_wait_for_results_and_hold_errors_per_item(admin, name):
+    admin.create_topics({name: 2})
 
-    results = admin.describe_topics(["known", "unknown"])
+    results = admin.describe_topics([name, "unknown"])
 
-    assert len(results["known"].partitions) == 2
+    assert len(results[name].partitions) == 2
     assert results.errors["unknown"].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     with pytest.raises(ApiError, match="TOPIC_ALREADY_EXISTS"):
-        admin.create_topics({"known": 2})
-    assert not admin.create_topics({"known": 2}, check=False).errors["known"].retriable
-    with pytest.raises(UsageError, match=r"for one name: \['known'\]"):
-        admin.delete_topics("known")
+        admin.create_topics({name: 2})
+    assert not admin.create_topics({name: 2}, check=False).errors[name].retriable
+    with pytest.raises(UsageError, match=rf"for one name: \['{name}'\]"):
+        admin.delete_topics(name)
 
 
-def test_the_async_faces_do_the_same(broker):
+def test_the_async_faces_do_the_same(bootstrap, name):
     async def story():
-        async with kohort.AsyncAdmin(bootstrap_servers=broker.bootstrap) as admin:
-            await admin.create_topics({"async": 1})
-            async with kohort.AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
-                deliveries = [await producer.send("async", f"{n}") for n in range(100)]
+        async with kohort.AsyncAdmin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_topics({name: 1})
+            async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
+                deliveries = [await producer.send(name, f"{n}") for n in range(100)]
                 places = await asyncio.gather(*(_await(delivery) for delivery in deliveries))
                 with pytest.raises(UsageError):
-                    await producer.send("async", b"x", partition=5)
-            tp = TopicPartition("async", 0)
+                    await producer.send(name, b"x", partition=5)
+            tp = TopicPartition(name, 0)
             return [place.offset for place in places], (await admin.list_offsets({tp: "latest"}))[tp].offset
 
     async def _await(delivery):
@@ -252,22 +246,22 @@ def test_the_async_faces_do_the_same(broker):
     assert end == 100
 
 
-def test_an_arrow_table_is_sent_from_a_coroutine_too(broker, admin):
-    topic = "async-arrow"
-    admin.create_topics({topic: 3})
+def test_an_arrow_table_is_sent_from_a_coroutine_too(bootstrap, admin, name):
+    admin.create_topics({name: 3})
     table = pa.table({"key": ["a", "b", None] * 100, "value": [b"%d" % n for n in range(300)]})
 
     async def story() -> int:
-        async with kohort.AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
             with pytest.raises(UsageError, match="no column 'nothing'"):
-                await producer.send_arrow(topic, table, value="nothing")
-            deliveries = await producer.send_arrow(topic, table)
+                await producer.send_arrow(name, table, value="nothing")
+            deliveries = await producer.send_arrow(name, table)
             await producer.flush()
             return sum([(await d).offset + 1 for d in deliveries])
 
     assert asyncio.run(story()) == 300
 
 
+@pytest.mark.ours
 def test_clients_survive_a_broker_that_restarts(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as first:
         port = first.port
@@ -279,71 +273,71 @@ def test_clients_survive_a_broker_that_restarts(tmp_path):
         producer.close()
 
 
-def test_a_callback_that_fails_harms_nobody_else(admin, producer, caplog):
-    admin.create_topics({"harmless": 1})
-    delivery = producer.send("harmless", b"x")
+def test_a_callback_that_fails_harms_nobody_else(admin, producer, caplog, name):
+    admin.create_topics({name: 1})
+    delivery = producer.send(name, b"x")
     delivery.add_done_callback(lambda _delivery: 1 / 0)
 
     assert delivery.result(WAIT_S).offset == 0
-    assert producer.send("harmless", b"y").result(WAIT_S).offset == 1
+    assert producer.send(name, b"y").result(WAIT_S).offset == 1
     assert "a delivery callback failed" in caplog.text
 
 
-def test_what_a_process_leaves_open_is_delivered_at_its_end(broker, admin):
-    admin.create_topics({"left-open": 1})
+def test_what_a_process_leaves_open_is_delivered_at_its_end(bootstrap, admin, name):
+    admin.create_topics({name: 1})
     script = (
         "import kohort\n"
-        f"producer = kohort.Producer(bootstrap_servers={broker.bootstrap!r}, linger_ms=60_000)\n"
-        "producer.send('left-open', b'x', partition=0)\n"
+        f"producer = kohort.Producer(bootstrap_servers={bootstrap!r}, linger_ms=60_000)\n"
+        f"producer.send({name!r}, b'x', partition=0)\n"
     )
 
     subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
 
-    assert end_of(admin, "left-open") == 1
+    assert end_of(admin, name) == 1
 
 
-def test_what_a_dropped_producer_was_given_is_delivered_with_a_warning(broker, admin):
-    admin.create_topics({"dropped": 1})
-    left = [kohort.Producer(bootstrap_servers=broker.bootstrap, linger_ms=60_000)]
-    delivery = left[0].send("dropped", b"x", partition=0)
+def test_what_a_dropped_producer_was_given_is_delivered_with_a_warning(bootstrap, admin, name):
+    admin.create_topics({name: 1})
+    left = [kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000)]
+    delivery = left[0].send(name, b"x", partition=0)
     with pytest.warns(ResourceWarning, match="a Producer was dropped without close"):
         left.clear()
     assert delivery.result(WAIT_S).offset == 0
 
 
-def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(broker, admin):
-    admin.create_topics({"dropped-last": 1})
+def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(bootstrap, admin, name):
+    admin.create_topics({name: 1})
     script = (
         "import kohort\n"
         "def leave():\n"
-        f"    producer = kohort.Producer(bootstrap_servers={broker.bootstrap!r}, linger_ms=60_000)\n"
-        "    producer.send('dropped-last', b'x', partition=0)\n"
+        f"    producer = kohort.Producer(bootstrap_servers={bootstrap!r}, linger_ms=60_000)\n"
+        f"    producer.send({name!r}, b'x', partition=0)\n"
         "leave()\n"
     )
 
     subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
 
-    assert end_of(admin, "dropped-last") == 1
+    assert end_of(admin, name) == 1
 
 
-def _in_child(bootstrap, inherited, results):
+def _in_child(bootstrap, topic, inherited, results):
     try:
         inherited.flush(1)
     except UsageError as error:
         results.put(str(error))
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        results.put(producer.send("forked", b"child").result(WAIT_S).topic)
+        results.put(producer.send(topic, b"child").result(WAIT_S).topic)
 
 
-def test_a_child_process_gets_an_io_thread_of_its_own(broker, producer):
-    producer.send("forked", b"parent").result(WAIT_S)
+def test_a_child_process_gets_an_io_thread_of_its_own(bootstrap, producer, name):
+    producer.send(name, b"parent").result(WAIT_S)
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    child = context.Process(target=_in_child, args=(broker.bootstrap, producer, results))
+    child = context.Process(target=_in_child, args=(bootstrap, name, producer, results))
     child.start()
 
     assert "made before a fork" in results.get(timeout=WAIT_S)
-    assert results.get(timeout=WAIT_S) == "forked"
+    assert results.get(timeout=WAIT_S) == name
     child.join(WAIT_S)
     assert child.exitcode == 0
     assert io_thread() is io_thread()
