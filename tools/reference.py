@@ -64,7 +64,7 @@ CLIENTS = (
         "kohort.aio.group_tasks:AsyncGroupHandler kohort.aio.group_tasks:AsyncGroupSession "
         "kohort.aio.group_tasks:AsyncClaim",
     ),
-    ("Producer", "kohort.aio.producer:Producer kohort.aio.producer:AsyncProducer kohort.aio.delivery:Delivery"),
+    ("Producer", "kohort.aio.producer:Producer kohort.aio.async_producer:AsyncProducer kohort.aio.delivery:Delivery"),
     ("Admin", "kohort.aio.admin:Admin kohort.aio.admin:AsyncAdmin"),
     (
         "Values",

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from kohort.aio.admin import Admin, AsyncAdmin
     from kohort.aio.async_consumer import AsyncConsumer
     from kohort.aio.async_consumer_group import AsyncConsumerGroup
+    from kohort.aio.async_producer import AsyncProducer
     from kohort.aio.consumer import Consumer
     from kohort.aio.consumer_group import ConsumerGroup
     from kohort.aio.delivery import Delivery
     from kohort.aio.embedded import Broker
     from kohort.aio.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession
     from kohort.aio.group_threads import Claim, GroupHandler, GroupSession
-    from kohort.aio.producer import AsyncProducer, Producer
+    from kohort.aio.producer import Producer
     from kohort.assignors.custom import assignor
     from kohort.client.rebalance import RebalanceListener
 
@@ -50,7 +51,7 @@ _LAZY = {
     "AsyncConsumerGroup": "kohort.aio.async_consumer_group",
     "AsyncGroupHandler": "kohort.aio.group_tasks",
     "AsyncGroupSession": "kohort.aio.group_tasks",
-    "AsyncProducer": "kohort.aio.producer",
+    "AsyncProducer": "kohort.aio.async_producer",
     "Broker": "kohort.aio.embedded",
     "Claim": "kohort.aio.group_threads",
     "Consumer": "kohort.aio.consumer",

@@ -4,6 +4,7 @@
 judge it, and kohort's clients show that they get on with it.
 """
 
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -15,6 +16,7 @@ import kohort
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
 """Where our served broker differs from its defaults, so that tests need not wait; any broker is asked for its own."""
+KNOWN_S = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,4 +70,8 @@ def topic(request: pytest.FixtureRequest, bootstrap: str, name: str) -> str:
     """A topic of the test's own, of as many partitions as its module says."""
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({name: request.module.PARTITIONS})
+        deadline = time.monotonic() + KNOWN_S
+        while admin.describe_topics([name]).errors:  # Kafka's broker learns of it from its controller, a moment later
+            assert time.monotonic() < deadline, "the topic was never known"
+            time.sleep(0.01)
     return name

@@ -484,7 +484,7 @@ def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(bootstrap, producer, 
     producer.send(topic, b"x", partition=0)
     producer.flush()
     script = INTERRUPTED.format(bootstrap, topic)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180, check=False)
 
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
     successor = consumer()

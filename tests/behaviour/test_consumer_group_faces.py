@@ -331,7 +331,7 @@ with kohort.ConsumerGroup(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_r
 def test_ctrl_c_ends_the_session_in_order(bootstrap, producer, topic):
     send(producer, topic, 20)
     script = INTERRUPTED.format(bootstrap, topic)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=180, check=False)
 
     assert done.stdout.splitlines() == ["cleaned up", "interrupted"], done.stderr
     assert done.returncode == 0

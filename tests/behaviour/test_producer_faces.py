@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -43,6 +44,18 @@ def nowhere():
 def end_of(admin, topic, partition=0):
     tp = TopicPartition(topic, partition)
     return admin.list_offsets({tp: "latest"})[tp].offset
+
+
+def know(producer, topic):
+    """Wait until the producer knows the topic, however short its own patience (``max.block.ms``) is."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            producer.partitions_for(topic)
+        except ApiTimeout:
+            assert time.monotonic() < deadline, "the topic was never known"
+        else:
+            return
 
 
 def test_a_record_is_delivered_and_its_place_is_told(admin, producer, name):
@@ -195,6 +208,7 @@ def test_a_full_buffer_makes_the_sender_wait_and_then_say_so(bootstrap, admin, n
     admin.create_topics({name: 1})
     options = {"buffer_memory": 2000, "linger_ms": 60_000, "batch_size": 100_000, "max_block_ms": 100}
     with kohort.Producer(bootstrap_servers=bootstrap, **options) as producer:
+        know(producer, name)
         deliveries = [producer.send(name, bytes(1000)) for _ in range(2)]
         with pytest.raises(ApiTimeout, match=r"buffer\.memory=2000"):
             producer.send(name, bytes(1000))
@@ -211,8 +225,9 @@ def test_small_memory_still_carries_much(bootstrap, admin, name):
     assert end_of(admin, name) == 2000
 
 
-def test_admins_wait_for_results_and_hold_errors_per_item(admin, name):
+def test_admins_wait_for_results_and_hold_errors_per_item(admin, producer, name):
     admin.create_topics({name: 2})
+    know(producer, name)  # a broker of Kafka's learns of a topic from its controller, a moment later
 
     results = admin.describe_topics([name, "unknown"])
 
@@ -261,6 +276,45 @@ def test_an_arrow_table_is_sent_from_a_coroutine_too(bootstrap, admin, name):
     assert asyncio.run(story()) == 300
 
 
+def test_many_records_and_whole_batches_are_handed_over_from_a_coroutine_too(bootstrap, admin, name):
+    admin.create_topics({name: 2})
+    whole = build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"w")])
+
+    async def story() -> tuple[int, int]:
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap, buffer_memory=20_000) as producer:
+            records = [b"value", ("key", "value"), ("key", None, {"h": b"1"}), (None, b"v", (), 99)] * 1000
+            deliveries = await producer.send_batch(name, 0, records)
+            prebuilt = await producer.send_prebuilt(name, 1, whole)
+            for call in (producer.send_batch(name, 2, [b"x"]), producer.send_prebuilt(name, 2, whole)):
+                with pytest.raises(UsageError, match="partitions 0 to 1, not 2"):
+                    await call
+            with pytest.raises(kohort.CorruptRecord):
+                await producer.send_prebuilt(name, 1, b"not a batch")
+            return max([(await d).offset for d in deliveries]), (await prebuilt).offset
+
+    assert asyncio.run(story()) == (3999, 1)
+
+
+def test_records_are_deleted_up_to_an_offset_or_all_of_them(admin, producer, name):
+    admin.create_topics({name: 2})
+    for n in range(20):
+        producer.send(name, b"%d" % n, partition=n % 2)
+    producer.flush()
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+
+    assert dict(admin.delete_records({first: 4, second: "latest"}).items()) == {first: 4, second: 10}
+
+    starts = admin.list_offsets({first: "earliest", second: "earliest"})
+    assert {tp: starts[tp].offset for tp in starts} == {first: 4, second: 10}
+    with pytest.raises(ApiError, match="OFFSET_OUT_OF_RANGE"):
+        admin.delete_records({first: 11})
+    nowhere = TopicPartition(name, 2)
+    refused = admin.delete_records({nowhere: 1, first: 5}, check=False)
+    assert (refused[first], refused.errors[nowhere].code) == (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    with pytest.raises(UsageError, match="'earliest' is no offset"):
+        admin.delete_records({first: "earliest"})
+
+
 @pytest.mark.ours
 def test_clients_survive_a_broker_that_restarts(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as first:
@@ -291,7 +345,7 @@ def test_what_a_process_leaves_open_is_delivered_at_its_end(bootstrap, admin, na
         f"producer.send({name!r}, b'x', partition=0)\n"
     )
 
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=3 * WAIT_S)
 
     assert end_of(admin, name) == 1
 
@@ -315,7 +369,7 @@ def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(bo
         "leave()\n"
     )
 
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=WAIT_S)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=3 * WAIT_S)
 
     assert end_of(admin, name) == 1
 

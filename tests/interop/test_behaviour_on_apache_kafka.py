@@ -1,4 +1,4 @@
-"""The behaviour tests judge Apache Kafka too: it does what they demand of a broker, and kohort's clients get on with it.
+"""The behaviour tests judge Apache Kafka too: it does what they ask of a broker, and kohort's clients get on with it.
 
 Each list runs in a pytest of its own, pointed at the broker by ``--broker``.
 """

@@ -204,6 +204,13 @@ class AsyncAdmin:
         operation = admin_offsets.list_offsets(self._metadata, places, isolation_level=isolation_level)
         return await self._run("list_offsets", operation, timeout_ms)
 
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
+    ) -> Results[TopicPartition, int]:
+        """Delete the records before these offsets (``"latest"``: all there are); where the partitions begin now."""
+        operation = admin_offsets.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
+        return _checked(await self._run("delete_records", operation, timeout_ms), check)
+
     async def close(self) -> None:
         """End the connections; operations under way fail."""
         if not self._closed:
@@ -373,6 +380,12 @@ class Admin:
         """An offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"`` or a time in milliseconds."""
         options = {"isolation_level": isolation_level, "timeout_ms": timeout_ms}
         return self._wait(self._admin.list_offsets, places, **options)
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
+    ) -> Results[TopicPartition, int]:
+        """Delete the records before these offsets (``"latest"``: all there are); where the partitions begin now."""
+        return self._wait(self._admin.delete_records, before, check=check, timeout_ms=timeout_ms)
 
     def close(self) -> None:
         """End the connections."""

@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from kohort.aio.driver import Driver
 from kohort.client.produce_batch import ProduceBatch
-from kohort.client.producer import RecordMetadata, record_metadata, resolve
+from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
 from kohort.errors import ApiTimeout, KohortError, UsageError
 
 log = logging.getLogger(__name__)
@@ -119,3 +120,15 @@ class Owner:
 def _settle(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
+    """Tell those who wait for batches that are done; callbacks run without the lock."""
+    if driver.failure is not None:
+        with guard:
+            machine.sender.abort(driver.failure)
+    if machine.sender.completed:
+        completed, machine.sender.completed = machine.sender.completed, []
+        for batch in completed:
+            for callback in batch.callbacks:
+                callback()

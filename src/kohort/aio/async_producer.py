@@ -1,0 +1,183 @@
+"""The producer for asyncio: the calls of ``Producer`` as coroutines, over the same machine, on the caller's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.aio.arrow_rows import Rows
+from kohort.aio.delivery import Delivery, Owner, call_back
+from kohort.aio.driver import Driver
+from kohort.aio.dropped import deliver_rest
+from kohort.aio.record_forms import Headers, RecordLike, Text, checked_chunks
+from kohort.aio.system import system_rng
+from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
+from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.config.client import ProducerConfig, client_config
+from kohort.errors import ApiTimeout, ConnectionFailed, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+CLOSE_MS: Final = 30_000
+
+
+class AsyncProducer:
+    """``async with AsyncProducer(...) as producer: delivery = await producer.send("t", b"v")``.
+
+    The options, and what becomes of records, are as with ``Producer``; a delivery can be awaited.
+    """
+
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+        self.config = client_config(ProducerConfig, config, options)
+        self._machine = ProducerMachine(self.config, system_rng())
+        self._owner = Owner(contextlib.nullcontext())
+        self._first_unkeyed = 0
+        self._driver: Driver | None = None
+        self._closed = False
+
+    async def send(
+        self,
+        topic: str,
+        value: Text = None,
+        key: Text = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> Delivery:
+        """Hand over one record; await the Delivery to know what became of it. Raises as ``Producer.send``."""
+        value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
+        pairs = to_headers(headers) if headers else ()
+        driver = self._running()
+        partitions = await self.partitions_for(topic)
+        await self._room(driver)
+        now_ms = driver.clock.now_ms()
+        if partition is None:
+            size = RECORD_OVERHEAD + len(value_bytes or b"") + len(key_bytes or b"")
+            partition = self._machine.choose(topic, key_bytes, size, partitions)
+        check_partition(topic, partition, partitions)
+        at_ms = now_ms if timestamp_ms is None else timestamp_ms
+        batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, at_ms, now_ms)
+        if news:
+            driver.kick()
+        return Delivery(batch, index, self._owner)
+
+    async def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
+        """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
+
+        Returns the delivery of the last record of each batch that they fell into: when these are delivered, all are.
+        Cancelled, it may have handed over some of them.
+        """
+        driver = self._running()
+        check_partition(topic, partition, await self.partitions_for(topic))
+        last: dict[int, tuple[ProduceBatch, int]] = {}
+        for chunk in checked_chunks(records):
+            await self._room(driver)
+            now_ms = driver.clock.now_ms()
+            for key, value, headers, timestamp_ms in chunk:
+                at_ms = now_ms if timestamp_ms < 0 else timestamp_ms
+                batch, index, _ = self._machine.add(topic, partition, key, value, headers, at_ms, now_ms)
+                last[id(batch)] = (batch, index)
+            driver.kick()
+        return [Delivery(batch, index, self._owner) for batch, index in last.values()]
+
+    async def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
+        """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched."""
+        driver = self._running()
+        check_partition(topic, partition, await self.partitions_for(topic))
+        await self._room(driver)
+        made = self._machine.add_prebuilt(topic, partition, batch, driver.clock.now_ms())
+        driver.kick()
+        return Delivery(made, made.count - 1, self._owner)
+
+    async def send_arrow(
+        self,
+        topic: str,
+        table: pyarrow.Table | pyarrow.RecordBatch,
+        *,
+        value: str = "value",
+        key: str | None = "key",
+        headers: str | None = "headers",
+        timestamp: str | None = "timestamp",
+        partition: str | None = "partition",
+    ) -> list[Delivery]:
+        """Hand over the rows of an Arrow table, as ``Producer.send_arrow``; a thread encodes, so that the loop goes on.
+
+        Returns the delivery of the last row of each batch. Cancelled, it may have handed over some of the rows.
+        """
+        rows = Rows(table, value, key, headers, timestamp, partition)
+        driver = self._running()
+        partitions = await self.partitions_for(topic)
+        batches = rows.encoded(self.config, partitions, driver.clock.now_ms(), self._first_unkeyed)
+        self._first_unkeyed += 1
+        deliveries: list[Delivery] = []
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+            deliveries.append(await self.send_prebuilt(topic, batch.partition, batch.data))
+        return deliveries
+
+    async def partitions_for(self, topic: str) -> int:
+        """How many partitions ``topic`` has, asked of the cluster if need be."""
+        found = self._machine.metadata.partition_count(topic)
+        if found is None:
+            timeout_ms = self.config.max_block_ms
+            found = await self._running().until(lambda: self._machine.partitions(topic), timeout_ms)
+            if found is None:
+                raise self._machine.no_topic(topic, timeout_ms)
+        return found
+
+    async def flush(self, timeout_s: float | None = None) -> None:
+        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_s``."""
+        self._machine.accumulator.flush()
+        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
+        sender = self._machine.sender
+        if not await self._running().until(lambda: True if sender.idle else None, timeout_ms):
+            left = self._machine.accumulator.buffered_bytes
+            raise ApiTimeout(f"{left} bytes are not delivered after {timeout_s} s")
+
+    async def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
+        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails."""
+        if self._closed:
+            return
+        try:
+            if self._driver is not None:
+                await self.flush(timeout_s)
+        finally:
+            self._closed = True
+            self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))
+            if self._driver is not None:
+                await self._driver.close()
+
+    async def __aenter__(self) -> AsyncProducer:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        driver: Driver | None = getattr(self, "_driver", None)
+        if driver is not None and not self._closed:
+            deliver_rest("an AsyncProducer", self._machine, driver, contextlib.nullcontext())
+
+    def _running(self) -> Driver:
+        if self._closed:
+            raise UsageError("the producer is closed")
+        if self._driver is None:
+            driver = self._driver = Driver(self._machine.engine)
+            machine = self._machine
+            driver.on_progress(lambda: call_back(machine, driver, contextlib.nullcontext()))
+        return self._driver
+
+    async def _room(self, driver: Driver) -> None:
+        buffer = self._machine.accumulator
+        if not buffer.full:
+            return
+        timeout_ms = self.config.max_block_ms
+        found = await driver.until(lambda: None if buffer.full else True, timeout_ms)
+        if found is None:
+            raise self._machine.no_room(timeout_ms)
