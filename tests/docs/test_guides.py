@@ -7,12 +7,26 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ["pytester"]
+
 GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
-RUN = {"arrow", "async", "consumer", "consumer-group", "producer"}
+RUN = {"arrow", "async", "consumer", "consumer-group", "producer", "testing"}
 
 
 def program(guide: Path) -> str:
-    return "\n\n".join(re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL))
+    text = re.sub(r"<!-- pytest -->\n```python\n.*?```", "", guide.read_text(), flags=re.DOTALL)
+    return "\n\n".join(re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+
+
+def test_the_tests_that_the_testing_page_shows_pass(pytester):
+    text = (GUIDES[0].parent / "testing.md").read_text()
+    blocks = re.findall(r"<!-- pytest -->\n```python\n(.*?)```", text, re.DOTALL)
+    pytester.makepyfile("\n\n".join(blocks))
+
+    result = pytester.runpytest_inprocess("-p", "kohort.testing.plugin", "--strict-markers", "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=len(blocks))
+    assert len(blocks) > 1
 
 
 @pytest.mark.parametrize("name", sorted(RUN))

@@ -21,6 +21,7 @@ from kohort.aio.server import Server, address_of, bind, storage_in
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker, node_of
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.request import Intercept
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
@@ -37,13 +38,22 @@ PORT_MAX: Final = 65535
 class ClusterServer:
     """The nodes of one process. Make it with ``await ClusterServer.start(...)``, end it with ``await stop()``."""
 
-    def __init__(self, cluster: Cluster, configs: dict[int, BrokerConfig], storage: Storage, clock: Clock, rng: Rng):
+    def __init__(
+        self,
+        cluster: Cluster,
+        configs: dict[int, BrokerConfig],
+        storage: Storage,
+        clock: Clock,
+        rng: Rng,
+        intercept: Intercept | None,
+    ) -> None:
         self.cluster = cluster
         self.servers: dict[int, Server] = {}
         self._configs = configs
         self._storage = storage
         self._clock = clock
         self._rng = rng
+        self._intercept = intercept
         self._resources = ExitStack()
         self._loop = asyncio.get_running_loop()
         self._starting: dict[int, asyncio.Task[None]] = {}
@@ -59,6 +69,7 @@ class ClusterServer:
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        intercept: Intercept | None = None,
     ) -> ClusterServer:
         """Bind every node's port, recover, serve. Ids and ports count up from those of ``config``.
 
@@ -76,7 +87,7 @@ class ClusterServer:
             nodes = [node_of(one, node_id) for node_id, one in configs.items()]
             cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
             cluster.nodes_are_up(configs)
-            self = cls(cluster, configs, storage, clock, rng)
+            self = cls(cluster, configs, storage, clock, rng, intercept)
             for note in cluster.topics.recovery_notes:
                 log.info("%s", note)
             for node_id, listening in sockets.items():
@@ -87,7 +98,12 @@ class ClusterServer:
 
     def _server(self, node_id: int) -> Server:
         broker = Broker(
-            self._configs[node_id], self._storage, self._rng, self._clock.now_ms(), member_of=(self.cluster, node_id)
+            self._configs[node_id],
+            self._storage,
+            self._rng,
+            self._clock.now_ms(),
+            member_of=(self.cluster, node_id),
+            intercept=self._intercept,
         )
         return Server(broker, self._clock, after_event=self._after_event)
 
@@ -185,11 +201,18 @@ def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
     return configs
 
 
-async def start_brokers(config: BrokerConfig, count: int, data_dir: Path | None) -> Server | ClusterServer:
+async def start_brokers(
+    config: BrokerConfig,
+    count: int,
+    data_dir: Path | None,
+    *,
+    clock: Clock | None = None,
+    intercept: Intercept | None = None,
+) -> Server | ClusterServer:
     """One broker, or ``count`` nodes, over ``data_dir`` or memory."""
     if count == 1:
-        return await Server.start(config, storage_in(data_dir))
-    return await ClusterServer.start(config, count, storage_in(data_dir))
+        return await Server.start(config, storage_in(data_dir), clock=clock, intercept=intercept)
+    return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
 
 
 async def run(config: BrokerConfig, count: int, data_dir: Path | None, ready: Callable[[str, str], None]) -> None:

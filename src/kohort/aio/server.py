@@ -36,6 +36,7 @@ from kohort.broker.io import (
     Send,
     Tick,
 )
+from kohort.broker.request import Intercept, Request
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
@@ -61,6 +62,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._peers: dict[ConnectionId, Peer] = {}
+        self._losing: set[ConnectionId] = set()
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
@@ -74,6 +76,7 @@ class Server:
         *,
         clock: Clock | None = None,
         rng: Rng | None = None,
+        intercept: Intercept | None = None,
     ) -> Server:
         """Bind, recover, serve. Raises ConfigError for an address that cannot be listened on, StorageError for data
         that cannot be used (DataDirInUse where another broker owns it)."""
@@ -82,7 +85,7 @@ class Server:
             listening = resources.enter_context(bind(config))
             storage = resources.enter_context(open_storage())
             config = replace(config, listen_port=listening.getsockname()[1])
-            broker = Broker(config, storage, rng or system_rng(), clock.now_ms())
+            broker = Broker(config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
             server = cls(broker, clock)
             await server.listen(listening)
             server._resources = resources.pop_all()
@@ -137,6 +140,7 @@ class Server:
         self.give(Connected(peer.connection, host))
 
     def lost(self, peer: Peer) -> None:
+        self._losing.discard(peer.connection)
         if self._peers.pop(peer.connection, None) is not None:
             self.give(Disconnected(peer.connection))
 
@@ -149,10 +153,27 @@ class Server:
             outputs = self.broker.handle(event, self._clock.now_ms())
         except Exception:
             log.exception("an error in the broker, on %s", type(event).__name__)
-            peer = self._peers.get(getattr(event, "connection", -1))
-            if peer is not None:
-                peer.transport.abort()
+            self.cut(getattr(event, "connection", -1))
             return
+        self._follow(outputs)
+
+    def serve_kept(self, request: Request) -> None:
+        """Have the broker serve a request that its ``intercept`` kept."""
+        if not self._stopped:
+            self._follow(self.broker.serve_kept(request, self._clock.now_ms()))
+
+    def cut(self, connection: ConnectionId) -> bool:
+        """End a connection at once; whether it was open."""
+        peer = self._peers.get(connection)
+        if peer is not None:
+            peer.transport.abort()
+        return peer is not None
+
+    def lose_answer(self, connection: ConnectionId) -> None:
+        """End a connection instead of sending its next answer."""
+        self._losing.add(connection)
+
+    def _follow(self, outputs: Sequence[Output]) -> None:
         if outputs:
             self._do(outputs)
         self._tell_notes()
@@ -170,6 +191,8 @@ class Server:
             if peer is None:
                 continue
             match output:
+                case Send() if output.connection in self._losing:
+                    peer.transport.abort()
                 case Send(buffers=buffers):
                     peer.transport.writelines(buffers)
                 case Close(reason=reason):
@@ -202,6 +225,12 @@ class Server:
             self._timer.cancel()
         self._timer_at_ms = now_ms + delay_ms
         self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def clock_moved(self) -> None:
+        """The clock was set ahead: see at once to what is due by now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tick()
 
     def _tick(self) -> None:
         self._timer = None

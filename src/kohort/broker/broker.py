@@ -15,7 +15,7 @@ from typing import Final
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone
 from kohort.broker.connections import BURST_BYTES, Connection
-from kohort.broker.dispatch import SERVED, dispatch, encode_answer
+from kohort.broker.dispatch import SERVED, dispatch, encode_answer, serve
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
@@ -35,7 +35,7 @@ from kohort.broker.io import (
 )
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
-from kohort.broker.request import HangUp, ReplyTo, Unanswered
+from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswered
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
@@ -63,11 +63,13 @@ class Broker:
         *,
         checked: bool = False,
         member_of: tuple[Cluster, int] | None = None,
+        intercept: Intercept | None = None,
     ) -> None:
         """Recover what ``storage`` holds, and load the groups from it, before anyone is served.
 
         ``checked`` has the coordinator's invariants hold after every event: for tests and the simulator.
         ``member_of`` names the cluster that has recovered the storage already, and which of its nodes this is.
+        ``intercept`` may answer requests in the broker's place.
         """
         purgatory = Purgatory()
         if member_of is None:
@@ -94,6 +96,7 @@ class Broker:
             own_topics={offsets_topic.name: offsets_topic.ensure, self._journal.name: self._journal.ensure},
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
             purgatory=purgatory,
+            intercept=intercept,
         )
         self._connections: dict[ConnectionId, Connection] = {}
         self._idle: Timers[ConnectionId] = Timers()
@@ -166,6 +169,27 @@ class Broker:
                 self._tick(now_ms, out)
         self._settle(now_ms, out)
         self._pause_the_full(given, out)
+        return out
+
+    def serve_kept(self, request: Request, now_ms: int) -> Sequence[Output]:
+        """Serve a request that ``intercept`` kept. Nothing happens if its peer is gone."""
+        out: list[Output] = []
+        connection = self._connections.get(request.reply_to.connection)
+        if connection is None or connection.in_flight != request.reply_to:
+            return out
+        self._read_news(now_ms)
+        request.now_ms = now_ms
+        try:
+            answer = serve(self._state, request)
+        except HangUp as hang_up:
+            self._hang_up(connection, hang_up.reason, now_ms, out)
+        else:
+            if isinstance(answer, Message):
+                self._answer(request.reply_to, answer, now_ms, out)
+            elif answer is Unanswered.NEVER:
+                connection.in_flight = None
+                self._ready.append(connection)
+        self._settle(now_ms, out)
         return out
 
     def _connect(self, number: ConnectionId, host: str, now_ms: int) -> None:

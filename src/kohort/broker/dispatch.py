@@ -91,10 +91,18 @@ def dispatch(state: BrokerState, connection: int, host: str, frame: bytes, now_m
     if end != len(frame):
         raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end")
     request = Request(message, version, reply_to, header.client_id or "", f"/{host}", now_ms)
+    if state.intercept is not None and (answer := state.intercept(state.node.node_id, api, request)) is not None:
+        return reply_to, answer
+    return reply_to, serve(state, request)
+
+
+def serve(state: BrokerState, request: Request) -> Answer:
+    """Have a request handled. Raises HangUp where its failure cannot be said."""
+    key = request.reply_to.api_key
     try:
-        return reply_to, HANDLERS[key](state, request)
+        return HANDLERS[key](state, request)
     except KohortError as error:
-        return reply_to, _refuse(api, error)
+        return _refuse(SERVED[key], error)
 
 
 def _refuse(api: Api, error: KohortError) -> Message:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kohort.broker.io import ConnectionId
+from kohort.wire.apis import Api
 from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -54,3 +55,8 @@ class HangUp(Exception):
 
 Handler = Callable[[Any, Request], Answer]
 """``handler(state, request)``."""
+
+Intercept = Callable[[int, Api, Request], Answer | None]
+"""``intercept(node_id, api, request)``, asked before a request is served: what to answer in the handler's place, or
+None to have it served. LATER keeps the request until ``Broker.serve_kept``; HangUp ends its connection. For tests of
+programs that use Kafka."""

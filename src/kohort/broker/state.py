@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
+from kohort.broker.request import Intercept
 from kohort.broker.sessions import FetchSessions
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
@@ -34,3 +35,4 @@ class BrokerState:
     sessions: FetchSessions
     purgatory: Purgatory
     released: list[Reply] = field(default_factory=list)
+    intercept: Intercept | None = None

@@ -1,0 +1,25 @@
+"""The clock of a staged broker: the system's, set ahead by tests, or one that stands still in between."""
+
+from __future__ import annotations
+
+from kohort.aio.system import SystemClock
+from kohort.errors import UsageError
+
+
+class MovableClock:
+    """Milliseconds since the epoch, never going back. A ``frozen`` one moves only when told."""
+
+    def __init__(self, *, frozen: bool = False) -> None:
+        self._system = SystemClock()
+        self._frozen_at_ms = self._system.now_ms() if frozen else None
+        self._ahead_ms = 0
+
+    def now_ms(self) -> int:
+        since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
+        return since + self._ahead_ms
+
+    def advance(self, seconds: float) -> None:
+        """Set it ahead. Raises UsageError for less than nothing."""
+        if seconds < 0:
+            raise UsageError(f"advance({seconds}): a broker's time does not go back")
+        self._ahead_ms += round(seconds * 1000)

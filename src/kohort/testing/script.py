@@ -1,0 +1,179 @@
+"""What a staged broker was told to do to requests, and the requests that it has seen.
+
+Everything here runs where the broker lives; ``StagedBroker`` calls it from other threads through its loop.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kohort.broker.io import ConnectionId
+from kohort.broker.request import Answer, HangUp, Request, Unanswered
+from kohort.errors import ErrorCode, UsageError
+from kohort.testing.refused import refused
+from kohort.wire.apis import APIS, Api
+
+SEEN_MOST: Final = 10_000
+API_NAMES: Final = frozenset(api.name for api in APIS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request as it arrived: the API's name, its version, who asked, and the decoded message."""
+
+    api: str
+    version: int
+    client_id: str
+    message: Any
+    node_id: int
+    connection: ConnectionId
+
+    def matches(self, api: str | None, client_id: str | None) -> bool:
+        return api in (None, self.api) and client_id in (None, self.client_id)
+
+
+Effect = Callable[[SeenRequest, Api, Request], Answer | None]
+
+
+@dataclass(slots=True, eq=False)
+class Rule:
+    """What happens to the next requests of one API. ``left``: how many of them (None: all); ``struck``: how many so
+    far."""
+
+    api: str
+    client_id: str | None
+    effect: Effect
+    left: int | None
+    struck: int = 0
+
+    def takes(self, seen: SeenRequest) -> bool:
+        return self.left != 0 and seen.matches(self.api, self.client_id)
+
+    def strike(self, seen: SeenRequest, api: Api, request: Request) -> Answer | None:
+        self.struck += 1
+        if self.left is not None:
+            self.left -= 1
+        return self.effect(seen, api, request)
+
+
+@dataclass(slots=True)
+class Hold:
+    """Requests kept waiting: neither served nor answered, until they are let go."""
+
+    rule: Rule | None = None
+    kept: list[tuple[int, Request]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class Awaited:
+    """Someone waits until ``count`` requests have arrived."""
+
+    api: str
+    client_id: str | None
+    count: int
+    done: Future[list[SeenRequest]]
+
+
+class Script:
+    """The rules in the order in which they were made; the first that takes a request decides."""
+
+    def __init__(self, lose_answer: Callable[[int, ConnectionId], None]) -> None:
+        self.seen: deque[SeenRequest] = deque(maxlen=SEEN_MOST)
+        self._rules: list[Rule] = []
+        self._awaited: list[Awaited] = []
+        self._lose_answer = lose_answer
+
+    def intercept(self, node_id: int, api: Api, request: Request) -> Answer | None:
+        """As ``broker.request.Intercept``."""
+        to = request.reply_to
+        seen = SeenRequest(api.name, request.version, request.client_id, request.message, node_id, to.connection)
+        self.seen.append(seen)
+        rule = next((one for one in self._rules if one.takes(seen)), None)
+        answer = rule.strike(seen, api, request) if rule is not None else None
+        self._tell()
+        return answer
+
+    # ------------------------------------------------------------ what can happen
+
+    def fail(self, api: str, code: ErrorCode, times: int | None, client_id: str | None) -> Rule:
+        def effect(_seen: SeenRequest, kind: Api, request: Request) -> Answer:
+            answer = refused(kind, request.message, request.version, code)
+            if answer is None:
+                raise HangUp(f"{api} version {request.version} has no place for {code.name}")
+            return answer
+
+        return self._add(Rule(known(api), client_id, effect, times))
+
+    def hang_up(self, api: str, times: int | None, client_id: str | None) -> Rule:
+        def effect(seen: SeenRequest, _kind: Api, _request: Request) -> Answer:
+            raise HangUp(f"{seen.api}: as the test wants it")
+
+        return self._add(Rule(known(api), client_id, effect, times))
+
+    def lose(self, api: str, times: int | None, client_id: str | None) -> Rule:
+        def effect(seen: SeenRequest, _kind: Api, _request: Request) -> None:
+            self._lose_answer(seen.node_id, seen.connection)
+
+        return self._add(Rule(known(api), client_id, effect, times))
+
+    def hold(self, api: str, times: int | None, client_id: str | None) -> Hold:
+        hold = Hold()
+
+        def effect(seen: SeenRequest, _kind: Api, request: Request) -> Answer:
+            hold.kept.append((seen.node_id, request))
+            return Unanswered.LATER
+
+        hold.rule = self._add(Rule(known(api), client_id, effect, times))
+        return hold
+
+    def _add(self, rule: Rule) -> Rule:
+        self._rules.append(rule)
+        return rule
+
+    def drop(self, rule: Rule | None = None) -> None:
+        """Forget one rule, or all."""
+        self._rules = [one for one in self._rules if rule is not None and one is not rule]
+
+    # ------------------------------------------------------------ what was seen
+
+    def requests(self, api: str | None, client_id: str | None) -> list[SeenRequest]:
+        if api is not None:
+            known(api)
+        return [seen for seen in self.seen if seen.matches(api, client_id)]
+
+    def await_requests(self, api: str, count: int, client_id: str | None) -> Future[list[SeenRequest]]:
+        """Done as soon as so many have arrived since the broker started, or since ``forget``."""
+        awaited = Awaited(known(api), client_id, count, Future())
+        self._awaited.append(awaited)
+        self._tell()
+        return awaited.done
+
+    def _tell(self) -> None:
+        for awaited in list(self._awaited):
+            found = self.requests(awaited.api, awaited.client_id)
+            if len(found) >= awaited.count or awaited.done.cancelled():
+                self._awaited.remove(awaited)
+                if awaited.done.set_running_or_notify_cancel():
+                    awaited.done.set_result(found)
+
+
+def known(api: str) -> str:
+    """The name of an API. Raises UsageError for what is none, with the nearest that is one."""
+    if api not in API_NAMES:
+        near = difflib.get_close_matches(api, API_NAMES, n=1)
+        raise UsageError(f"there is no API {api!r}" + (f"; did you mean {near[0]}?" if near else ""))
+    return api
+
+
+def code_of(error: ErrorCode | str | int) -> ErrorCode:
+    """An error code by its number or its name in the protocol. Raises UsageError for what is none."""
+    try:
+        return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
+    except (KeyError, ValueError):
+        near = difflib.get_close_matches(str(error), ErrorCode.__members__, n=1)
+        raise UsageError(f"there is no error code {error!r}" + (f"; did you mean {near[0]}?" if near else "")) from None

@@ -1,0 +1,188 @@
+"""A broker for tests: a real one, whose time can be moved and whose answers can be made to fail.
+
+::
+
+    with StagedBroker() as broker:
+        broker.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
+        ...
+        broker.advance(46)  # every session times out
+
+Any Kafka client can be under test. APIs have Kafka's names (``JoinGroup``), error codes too. Calls block, shortly, and
+may come from any thread; within ``async with`` they come from the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from kohort.aio.cluster_server import ClusterServer, start_brokers
+from kohort.aio.embedded import Broker
+from kohort.aio.server import Server
+from kohort.broker.io import ConnectionId
+from kohort.errors import ApiTimeout, ErrorCode, UsageError
+from kohort.testing.clock import MovableClock
+from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of, known
+
+
+class HeldRequests:
+    """The requests that ``StagedBroker.hold`` keeps. As a context manager it lets them go at its end."""
+
+    def __init__(self, broker: StagedBroker, hold: Hold) -> None:
+        self._broker = broker
+        self._hold = hold
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._hold.kept)
+
+    def release(self) -> int:
+        """Serve those that wait, in the order of their arrival, and keep no more; how many there were."""
+        return self._broker._release(self._hold)  # the two are one
+
+    def __enter__(self) -> HeldRequests:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class StagedBroker(Broker):
+    """An embedded broker on a stage. Everything that ``kohort.Broker`` takes, and ``frozen``: its time stands still but
+    for ``advance``, so that no session ends and nothing expires unless a test wants it."""
+
+    def __init__(self, options: Mapping[str, Any] | None = None, *, frozen: bool = False, **given: Any) -> None:
+        super().__init__(options, **given)
+        self._clock = MovableClock(frozen=frozen)
+        self._script = Script(self._lose_answer)
+
+    async def _serve(self) -> Server | ClusterServer:
+        return await start_brokers(
+            self._config, self._nodes, self._data_dir, clock=self._clock, intercept=self._script.intercept
+        )
+
+    # ------------------------------------------------------------ time
+
+    def advance(self, seconds: float) -> None:
+        """Set the broker's clock ahead: sessions, rebalances, retention and expiry that are due happen at once.
+
+        The clients' clocks stay: to the broker they all were silent for so long.
+        """
+        self._clock.advance(seconds)
+        for server in self._servers.values():
+            self._on_loop(server.clock_moved)
+
+    def now_ms(self) -> int:
+        """The broker's time, in milliseconds since the epoch."""
+        return self._clock.now_ms()
+
+    # ------------------------------------------------------------ faults
+
+    def fail(
+        self, api: str, error: ErrorCode | str | int, *, times: int | None = 1, client_id: str | None = None
+    ) -> Rule:
+        """Answer the next requests with an error code, and do nothing else about them.
+
+        ``times=None`` means all of them, until ``heal``; ``client_id`` spares those of other clients. Metadata of all
+        topics has no place for an error before version 13: its connection is closed. Raises UsageError for an API or a
+        code that does not exist.
+        """
+        return self._on_loop(self._script.fail, api, code_of(error), times, client_id)
+
+    def hang_up(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
+        """Close the connection instead of serving the next requests."""
+        return self._on_loop(self._script.hang_up, api, times, client_id)
+
+    def lose_answer(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
+        """Serve the next requests, and close the connection before their answers are sent: what every retry must
+        reckon with."""
+        return self._on_loop(self._script.lose, api, times, client_id)
+
+    def hold(self, api: str, *, times: int | None = None, client_id: str | None = None) -> HeldRequests:
+        """Keep the next requests waiting until ``release``."""
+        return HeldRequests(self, self._on_loop(self._script.hold, api, times, client_id))
+
+    def heal(self) -> None:
+        """Undo ``fail``, ``hang_up`` and ``lose_answer``, and keep no more; what is held stays held."""
+        self._on_loop(self._script.drop)
+
+    def disconnect(self, client_id: str | None = None) -> int:
+        """Cut the connections of a client, or of all that have asked something; how many there were."""
+        return self._on_loop(self._cut, client_id)
+
+    # ------------------------------------------------------------ what was seen
+
+    def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
+        """The requests that arrived, in order: the last ten thousand at most."""
+        return self._on_loop(self._script.requests, api, client_id)
+
+    def wait_for(
+        self, api: str, *, count: int = 1, client_id: str | None = None, timeout: float = 30
+    ) -> list[SeenRequest]:
+        """Wait until so many requests have arrived since the broker started, or since ``forget_requests``.
+
+        Raises ApiTimeout after ``timeout`` seconds. On the caller's own loop use ``arrived``.
+        """
+        if self._loop is None:
+            raise UsageError("wait_for() would stop the loop that the broker runs on: await arrived()")
+        done = self._on_loop(self._script.await_requests, known(api), count, client_id)
+        try:
+            return done.result(timeout)
+        except TimeoutError:
+            raise self._too_late(done, api, count, timeout) from None
+
+    async def arrived(
+        self,
+        api: str,
+        *,
+        count: int = 1,
+        client_id: str | None = None,
+        timeout: float = 30,  # noqa: ASYNC109 - as wait_for
+    ) -> list[SeenRequest]:
+        """As ``wait_for``, for ``async with``."""
+        done = self._script.await_requests(known(api), count, client_id)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(done), timeout)
+        except TimeoutError:
+            raise self._too_late(done, api, count, timeout) from None
+
+    def forget_requests(self) -> None:
+        """Begin anew with ``requests`` and ``wait_for``."""
+        self._on_loop(self._script.seen.clear)
+
+    # ------------------------------------------------------------ where the broker lives
+
+    @property
+    def _servers(self) -> dict[int, Server]:
+        server = self._running()
+        return dict(server.servers) if isinstance(server, ClusterServer) else {server.broker.node.node_id: server}
+
+    def _lose_answer(self, node_id: int, connection: ConnectionId) -> None:
+        self._servers[node_id].lose_answer(connection)
+
+    def _cut(self, client_id: str | None) -> int:
+        asked = {(one.node_id, one.connection) for one in self._script.requests(None, client_id)}
+        servers = self._servers
+        return sum(servers[node_id].cut(connection) for node_id, connection in asked if node_id in servers)
+
+    def _release(self, hold: Hold) -> int:
+        return self._on_loop(self._let_go, hold)
+
+    def _let_go(self, hold: Hold) -> int:
+        self._script.drop(hold.rule)
+        kept, hold.kept = hold.kept, []
+        for node_id, request in kept:
+            if (server := self._servers.get(node_id)) is not None:
+                server.serve_kept(request)
+        return len(kept)
+
+    def _too_late(self, done: Future[list[SeenRequest]], api: str, count: int, timeout: float) -> ApiTimeout:
+        done.cancel()
+        seen = len(self.requests(api))
+        return ApiTimeout(f"{seen} of {count} {api} requests arrived within {timeout:g} s")

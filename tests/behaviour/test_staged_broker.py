@@ -1,0 +1,205 @@
+"""Stories of the broker for the tests of others: time that is moved, answers that fail, requests that wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from kohort import ApiError, ApiTimeout, AsyncProducer, Consumer, Producer, TopicPartition, UsageError
+from kohort.testing import StagedBroker
+
+pytest_plugins = ["pytester"]
+PARTITION = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def broker():
+    with StagedBroker(frozen=True) as broker:
+        yield broker
+
+
+@pytest.fixture
+def producer(broker):
+    with Producer(bootstrap_servers=broker.bootstrap, client_id="writer", retry_backoff_ms=10) as producer:
+        yield producer
+
+
+@pytest.fixture
+def consumer(broker):
+    with Consumer(
+        bootstrap_servers=broker.bootstrap,
+        client_id="reader",
+        group_id="g",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        retry_backoff_ms=10,
+    ) as consumer:
+        yield consumer
+
+
+def read(consumer, count):
+    """So many records, or whatever a minute brings."""
+    found = []
+    for _ in range(600):
+        found += consumer.poll(timeout_ms=100)
+        if len(found) >= count:
+            break
+    return [record.value for record in found]
+
+
+def test_a_commit_that_is_refused_twice_is_tried_again_and_stands(broker, producer, consumer):
+    producer.send("t", b"one").result(30)
+    consumer.subscribe(["t"])
+    assert read(consumer, 1) == [b"one"]
+    rule = broker.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
+
+    consumer.commit()
+
+    assert (rule.struck, rule.left) == (2, 0)
+    assert consumer.committed([PARTITION])[PARTITION].offset == 1
+    assert len(broker.requests("OffsetCommit", client_id="reader")) == 3
+
+
+def test_an_error_for_one_client_spares_the_others(broker, producer, consumer):
+    broker.fail("Produce", "INVALID_REQUIRED_ACKS", times=None, client_id="writer")
+
+    with pytest.raises(ApiError, match="INVALID_REQUIRED_ACKS"):
+        producer.send("t", b"one").result(30)
+    with Producer(bootstrap_servers=broker.bootstrap, client_id="another") as another:
+        assert another.send("t", b"two").result(30).offset == 0
+    broker.heal()
+    assert producer.send("t", b"three").result(30).offset == 1
+
+
+def test_an_answer_that_is_lost_after_the_append_does_not_write_the_record_twice(broker, producer, consumer):
+    broker.lose_answer("Produce")
+
+    producer.send("t", b"once").result(30)
+    producer.send("t", b"then").result(30)
+
+    assert len(broker.requests("Produce")) == 3
+    consumer.assign([PARTITION])
+    assert read(consumer, 2) == [b"once", b"then"]
+    assert consumer.end_offsets([PARTITION]) == {PARTITION: 2}
+
+
+def test_connections_that_are_closed_instead_of_answered_are_opened_again(broker, producer):
+    rule = broker.hang_up("Produce", times=2)
+
+    assert producer.send("t", b"one").result(30).offset == 0
+    assert rule.struck == 2
+
+
+def test_requests_that_are_held_are_served_when_they_are_let_go(broker, producer):
+    with broker.hold("Produce") as held:
+        delivery = producer.send("t", b"one")
+        broker.wait_for("Produce")
+        assert held.waiting == 1
+        assert not delivery.done()
+
+    assert delivery.result(30).offset == 0
+    assert held.waiting == 0
+
+
+def test_a_member_that_is_silent_for_longer_than_its_session_is_expired(broker, producer, consumer):
+    producer.send("t", b"one").result(30)
+    consumer.subscribe(["t"])
+    read(consumer, 1)
+    first = broker.requests("JoinGroup")[-1].message.member_id
+    before = broker.now_ms()
+
+    broker.advance(46)
+    joined = len(broker.requests("JoinGroup"))
+    for _ in range(600):
+        consumer.poll(timeout_ms=100)
+        if len(broker.requests("SyncGroup")) > 1:
+            break
+
+    assert broker.now_ms() == before + 46_000
+    assert joined < len(broker.requests("JoinGroup"))
+    assert broker.requests("JoinGroup")[-1].message.member_id != first
+
+
+def test_records_older_than_the_retention_go_when_time_passes():
+    with StagedBroker(log_retention_ms=3_600_000) as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("t", b"old").result(30)
+        broker.advance(2 * 3600)
+        with Consumer(bootstrap_servers=broker.bootstrap) as consumer:
+            for _ in range(600):
+                if consumer.beginning_offsets([PARTITION]) == {PARTITION: 1}:
+                    break
+            assert consumer.beginning_offsets([PARTITION]) == {PARTITION: 1}
+
+
+def test_clients_come_back_after_their_connections_were_cut(broker, producer):
+    producer.send("t", b"one").result(30)
+
+    assert broker.disconnect("nobody") == 0
+    assert broker.disconnect("writer") >= 1
+    assert producer.send("t", b"two").result(30).offset == 1
+
+
+def test_faults_reach_every_node_of_several():
+    with StagedBroker(nodes=2, num_partitions=4) as broker:
+        rule = broker.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=2)
+        with Producer(bootstrap_servers=broker.bootstrap, retry_backoff_ms=10) as producer:
+            for delivery in [producer.send("t", b"x", partition=i) for i in range(4)]:
+                delivery.result(30)
+        assert rule.struck == 2
+        assert {seen.node_id for seen in broker.requests("Produce")} == set(broker.nodes)
+
+
+def test_on_the_loop_of_the_caller_arrivals_are_awaited():
+    async def story():
+        async with StagedBroker() as broker, AsyncProducer(bootstrap_servers=broker.bootstrap) as producer:
+            with pytest.raises(UsageError, match="await arrived"):
+                broker.wait_for("Produce")
+            with pytest.raises(ApiTimeout, match=r"0 of 1 Fetch requests arrived within 0\.01 s"):
+                await broker.arrived("Fetch", timeout=0.01)
+            await producer.send("t", b"x")
+            (seen,) = await broker.arrived("Produce")
+            assert seen.message.topic_data[0].name in {"t", ""}
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda broker: broker.fail("Comit", 1), "there is no API 'Comit'"),
+        (lambda broker: broker.fail("OffsetComit", 1), "did you mean OffsetCommit?"),
+        (lambda broker: broker.fail("Fetch", "NOT_CORDINATOR"), "did you mean NOT_COORDINATOR?"),
+        (lambda broker: broker.fail("Fetch", 9999), "there is no error code 9999"),
+        (lambda broker: broker.advance(-1), "does not go back"),
+    ],
+)
+def test_what_does_not_exist_is_refused_with_the_nearest_that_does(broker, call, said):
+    with pytest.raises(UsageError, match=said.replace("?", r"\?")):
+        call(broker)
+
+
+def test_the_plugin_gives_each_test_a_broker_of_its_own(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+        from kohort import Admin, Producer
+
+        def test_one(kafka_broker, kafka_bootstrap):
+            with Producer(bootstrap_servers=kafka_bootstrap) as producer:
+                assert producer.send("t", b"x").result(30).offset == 0
+            kafka_broker.advance(1)
+
+        @pytest.mark.kafka_broker(nodes=3)
+        class TestSeveral:
+            @pytest.mark.kafka_broker(num_partitions=5)
+            def test_two(self, kafka_broker):
+                assert len(kafka_broker.nodes) == 3
+                with Producer(bootstrap_servers=kafka_broker.bootstrap) as producer:
+                    assert producer.send("t", b"x", partition=4).result(30).offset == 0
+        """
+    )
+
+    result = pytester.runpytest_inprocess("-p", "kohort.testing.plugin", "--strict-markers", "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=2)
