@@ -19,11 +19,6 @@ OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
 KNOWN_S = 60
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: many minutes; `make interop` runs it")
-    config.addinivalue_line("markers", "ours: makes a broker of ours to do with it what no other would bear")
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--broker", metavar="HOST:PORT", help="judge this broker, not one of ours")
 

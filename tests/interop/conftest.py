@@ -8,11 +8,6 @@ from apache_kafka import apache_kafka
 import kohort
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: many minutes; `make interop` runs it")
-    config.addinivalue_line("markers", "toolchain: builds clients of other languages: Java and Maven, Go, Node")
-
-
 @pytest.fixture(scope="session")
 def apache() -> Iterator[str]:
     """The address of an Apache Kafka."""

@@ -13,7 +13,10 @@ from coordinator_stage import GROUP, RANGE, Stage, assignment, subscription
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kohort.broker.handlers.groups import GROUP_APIS
+from kohort.coordinator.classic.states import State
 from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.wire.apis import APIS
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupResponse, MemberIdentity
 from kohort.wire.messages.offsets import (
@@ -130,6 +133,15 @@ class Players:
             self.stage.restart()
             self.restarted = True
 
+    def move(self, i: int, v: int) -> None:
+        """The partition goes elsewhere and comes back; whoever waited was sent after it."""
+        if v:
+            self.stage.unload()
+            unanswered = set(range(1, self.stage.tickets + 1)) - self.stage.answers.keys() - self.lost
+            assert unanswered == set()
+            self.stage.reload()
+            self.restarted = True
+
     def delete_topic(self, i: int, v: int) -> None:
         if v == 0 and "u" in self.stage.topics.partitions:
             self.stage.topics.delete("u")
@@ -164,6 +176,7 @@ ACTS: dict[str, Act] = {
         "wait",
         "refuse_appends",
         "restart",
+        "move",
         "delete_topic",
     )
 }
@@ -226,13 +239,22 @@ SETUPS = {
 @pytest.mark.parametrize("setup", SETUPS)
 @pytest.mark.parametrize("act", ACTS)
 def test_every_event_in_every_state(setup, act):
-    for i, v, refuse in product((0, 1, 3), (0, 1, 3), (False, True)):
+    for i, v, refuse in product((0, 1, 3), range(4), (False, True)):
         players = Players(group_initial_rebalance_delay_ms=3000 if setup is initial else 0)
         setup(players)
         assert players.state() == SETUPS[setup]
         if refuse:
             players.refuse_appends(0, 0)
         ACTS[act](players, i, v)
+
+
+def test_the_events_are_all_requests_and_the_states_all_states():
+    players = Players()
+    stable(players)
+    for act, v in product(ACTS.values(), range(4)):
+        act(players, 0, v)
+    assert players.stage.asked >= {APIS[key].request for key in GROUP_APIS}
+    assert set(SETUPS.values()) == {state.value for state in State}
 
 
 @pytest.mark.parametrize("setup", SETUPS)

@@ -82,6 +82,7 @@ class Stage:
         self.answers: dict[int, Message] = {}
         self.journal: list[JournalEntry] = []
         self.tickets = 0
+        self.asked: set[type[Message]] = set()
         self.appended = 0
         self.coordinator = self._coordinator()
 
@@ -114,6 +115,7 @@ class Stage:
     ) -> int:
         """Send a request; returns its ticket. Its answer is in ``answers`` as soon as it comes."""
         self.tickets += 1
+        self.asked.add(type(message))
         request = GroupRequest(message, version, client_id, client_host, self.tickets, connection)
         self._take(self.coordinator.handle(request, self.now))
         self.advance(0)
@@ -137,6 +139,12 @@ class Stage:
     def unload(self) -> None:
         for partition in self.log:
             self._take(self.coordinator.unload(partition, self.now))
+
+    def reload(self) -> None:
+        """What another broker does, or this one when the partition is back: read the log and go on."""
+        for partition, records in self.log.items():
+            self._take(self.coordinator.load(partition, records, self.now))
+        self.check()
 
     def _take(self, replies: list[Reply]) -> None:
         for reply in replies:
