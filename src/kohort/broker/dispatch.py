@@ -10,6 +10,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
 from kohort.broker.handlers.api_versions import api_versions, unsupported_version
 from kohort.broker.handlers.create_partitions import create_partitions
@@ -53,6 +54,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     21: delete_records,
     22: init_producer_id,
     23: offset_for_leader_epoch,
+    29: describe_acls,
+    30: create_acls,
+    31: delete_acls,
     32: describe_configs,
     33: alter_configs,
     37: create_partitions,

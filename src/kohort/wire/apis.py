@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.wire.messages import (
+    acls,
     api_versions,
     cluster,
     configs,
@@ -78,6 +79,9 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (topics.DeleteRecordsRequest, topics.DeleteRecordsResponse),
     (producer_ids.InitProducerIdRequest, producer_ids.InitProducerIdResponse),
     (epochs.OffsetForLeaderEpochRequest, epochs.OffsetForLeaderEpochResponse),
+    (acls.DescribeAclsRequest, acls.DescribeAclsResponse),
+    (acls.CreateAclsRequest, acls.CreateAclsResponse),
+    (acls.DeleteAclsRequest, acls.DeleteAclsResponse),
     (configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
     (configs.AlterConfigsRequest, configs.AlterConfigsResponse),
     (topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),

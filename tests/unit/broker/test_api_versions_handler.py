@@ -31,6 +31,9 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         21: (0, 2),
         22: (0, 5),
         23: (2, 4),
+        29: (1, 3),
+        30: (1, 3),
+        31: (1, 3),
         32: (1, 4),
         33: (0, 2),
         37: (0, 3),
@@ -48,7 +51,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 31
+        assert len(peer.ask(ASKED, version).api_keys) == 34
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):
