@@ -8,6 +8,7 @@ from kohort.config.options import option
 
 INT_MAX = 0x7FFFFFFF
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
+COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,8 +110,8 @@ class BrokerConfig:
     compression_type: str = option(
         "compression.type",
         "producer",
-        "Final codec of topics; only producer (keep what came) is served.",
-        choices=("producer",),
+        "Final codec of topics; producer keeps what came.",
+        choices=COMPRESSION_TYPES,
     )
     producer_id_expiration_ms: int = option(
         "producer.id.expiration.ms", 86400000, "Time after which an idle producer's sequence is forgotten.", low=1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kohort.config.broker import LONG_MAX, BrokerConfig
+from kohort.config.broker import COMPRESSION_TYPES, LONG_MAX, BrokerConfig
 from kohort.config.options import option, options_of, unknown_option
 
 
@@ -39,7 +39,7 @@ class TopicConfig:
     )
     min_insync_replicas: int = option("min.insync.replicas", 1, "Replicas that must have a write; one exists.", low=1)
     compression_type: str = option(
-        "compression.type", "producer", "Only producer (keep what came) is served.", choices=("producer",)
+        "compression.type", "producer", "Final codec; producer keeps what came.", choices=COMPRESSION_TYPES
     )
     delete_retention_ms: int = option("delete.retention.ms", 86400000, "How long compaction keeps a tombstone.", low=0)
     min_cleanable_dirty_ratio: float = option(

@@ -1,7 +1,8 @@
 """The log of one partition: append, read, look up, retain.
 
 A single broker is its own only replica, so the high watermark is the end of the log, and so is the last stable offset
-as long as transactions are not served. A batch is stored as it came, under its offset and leader epoch.
+as long as transactions are not served. A batch is stored as it came, under its offset and leader epoch,
+unless the topic has a codec of its own (recoding.py).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.keyed import check_keys
 from kohort.log.producers import ProducedBatch
+from kohort.log.recoding import CODECS, recoded
 from kohort.log.recovery import Place, recover
 from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
@@ -93,6 +95,7 @@ class PartitionLog:
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
         )
+        self._codec = CODECS[config.compression_type]
         self._compacts = "compact" in config.cleanup_policy
         segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if self._compacts else config.segment_ms
         self._limits = SegmentLimits(
@@ -145,8 +148,10 @@ class PartitionLog:
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> Appended:
         """Store one batch and say where; ApiError with Kafka's code where it may not be (facts 6.3 to 6.5)."""
         header = checked_header(batch, self._rules, now_ms, from_client=from_client)
-        if from_client and self._compacts:
-            check_keys(batch, header)
+        if from_client:
+            if self._compacts:
+                check_keys(batch, header)
+            batch, header = recoded(batch, header, self._codec, self._config.max_message_bytes)
         if header.producer_id >= 0:
             repeated = self.producers.check(header)
             if repeated is not None:
