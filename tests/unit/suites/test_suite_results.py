@@ -1,0 +1,135 @@
+"""Reading what other projects' suites report, holding it against the lists, and writing the report card."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from librdkafka import broker_tests
+from results import Known, card, junit, rows
+
+SUITES = Path(__file__).parents[3] / "tools" / "suites"
+JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
+<testcase classname="test.integration.test_admin" name="test_a"/>
+<testcase classname="test.integration.test_admin" name="test_b[gzip]"><failure message="no"/></testcase>
+<testcase classname="test.integration.test_admin" name="test_c"><skipped message="old"/></testcase>
+<testcase classname="test.integration.test_admin" name="test_d"/>
+<testcase classname="test.integration.test_admin" name="test_d"><error message="at teardown"/></testcase>
+</testsuite></testsuites>"""
+SUMMARY = (
+    "%4|1234|FAIL|0001| | PASSED | is what this line only talks of\n"
+    "#==================================================================#\n"
+    "|\x1b[35m <MAIN>                                   |     PASSED |  12.404s \x1b[0m|\n"
+    "|\x1b[32m 0001_multiobj                            |     PASSED |   3.102s \x1b[0m|\n"
+    "|\x1b[31m 0002_unkpart                             |     FAILED |   0.000s \x1b[0m|\x1b[31m test_main():4\x1b[0m\n"
+    "|\x1b[36m 0098_consumer_txn                        |    SKIPPED |   0.000s \x1b[0m| needs Java\n"
+    "|\x1b[35m 0103_transactions                        |    RUNNING |  60.000s \x1b[0m|\n"
+)
+TABLE = """
+    {.name = "<MAIN>", .flags = TEST_F_LOCAL},
+    _TEST(0000_unittests,
+          TEST_F_LOCAL,
+          /* heavy (very) */
+          _THRES(.ucpu = 100.0, .scpu = 20.0)),
+    _TEST(0001_multiobj, 0),
+    _TEST(0044_partition_cnt,
+          0,
+          TEST_BRKVER(1, 0, 0, 0),
+          /* Produces a lot of messages */
+          _THRES(.ucpu = 30.0)),
+    _TEST(0107_topic_recreate,
+          0,
+          TEST_BRKVER_TOPIC_ADMINAPI,
+          .scenario = "noautocreate"),
+#if WITH_SOCKEM
+    _TEST(0049_consume_conn_close, TEST_F_SOCKEM, TEST_BRKVER(0, 9, 0, 0)),
+#endif
+    _TEST(0103_transactions,
+          0,
+          TEST_BRKVER(0, 11, 0, 0),
+          .scenario = "default,ak23"),
+
+    /* Manual tests */
+    _TEST(8000_idle, TEST_F_MANUAL),
+
+    {NULL}};
+"""
+
+
+def known(passes=(), explained=None):
+    return Known("1.0", list(passes), dict(explained or {}))
+
+
+def test_a_junit_report_tells_each_test_once_and_an_error_at_the_end_fails_it():
+    assert junit(JUNIT) == {
+        "test_admin::test_a": "passed",
+        "test_admin::test_b[gzip]": "failed",
+        "test_admin::test_c": "skipped",
+        "test_admin::test_d": "failed",
+    }
+
+
+def test_only_the_rows_of_the_summary_count_whatever_their_colour_and_who_never_ended_has_failed():
+    assert rows(SUMMARY) == {
+        "0001_multiobj": "passed",
+        "0002_unkpart": "failed",
+        "0098_consumer_txn": "skipped",
+        "0103_transactions": "failed",
+    }
+
+
+def test_the_tests_that_need_a_broker_are_read_off_the_runners_table():
+    assert list(broker_tests(TABLE)) == [
+        ("0001_multiobj", "default"),
+        ("0044_partition_cnt", "default"),
+        ("0107_topic_recreate", "noautocreate"),
+        ("0049_consume_conn_close", "default"),
+        ("0103_transactions", "default"),
+    ]
+
+
+def test_what_passed_before_must_pass_and_a_failure_must_be_explained():
+    results = {"a": "passed", "b": "failed", "c": "failed", "d": "failed", "e": "skipped"}
+
+    assert known(["a", "b", "gone"], {"c": "because"}).judge("suite", results) == [
+        "suite: b passed before and is failed",
+        "suite: gone passed before and is gone",
+        "suite: d failed, and suite.toml does not say why",
+    ]
+    assert known(["a"], {"b": "1", "c": "2", "d": "3"}).judge("suite", results) == []
+
+
+def test_a_list_only_grows_and_what_passes_needs_no_reason_any_more():
+    before = known(["a", "b"], {"c": "because", "d": "for"})
+
+    after = before.grown({"a": "passed", "b": "failed", "c": "passed", "d": "failed"})
+
+    assert after == known(["a", "b", "c"], {"d": "for"})
+
+
+def test_a_list_that_is_written_is_the_list_that_is_read():
+    given = known(["b::test[x]", "a"], {"c": "no authorizer: ACLs are not served"})
+
+    assert Known.parse(given.build()) == known(["a", "b::test[x]"], given.explained)
+
+
+def test_the_card_counts_every_suite_and_explains_what_does_not_pass():
+    told = card(
+        {
+            "first": (known(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed", "c": "skipped"}),
+            "second": (known(["a"]), {"a": "passed"}),
+        }
+    )
+
+    assert "| first | 1.0 | 3 | 1 | 1 | 1 |" in told
+    assert "| second | 1.0 | 1 | 1 | 0 | 0 |" in told
+    assert "| b | failed | for a reason |\n| c | skipped | skips itself |" in told
+    assert "## second" not in told
+
+
+@pytest.mark.parametrize("listed", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
+def test_the_lists_in_the_repository_say_nothing_twice(listed):
+    this = Known.parse(listed.read_text())
+
+    assert sorted(set(this.passes)) == sorted(this.passes)
+    assert not set(this.passes) & set(this.explained)
+    assert set(tomllib.loads(listed.read_text())) == {"version", "passes", "explained"}

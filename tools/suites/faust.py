@@ -1,0 +1,30 @@
+"""faust's broker tests (faust-streaming), from its source distribution: round trips by the two clients it builds on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from results import Results, junit
+from served import Served
+from sources import WORK, sdist, uv
+
+SUITE_S = 600
+TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "aiokafka", "confluent-kafka")
+TESTS = "tests/integration/broker"
+
+
+def faust(version: str) -> Results:
+    """The results. The tests import nothing of faust, and so neither it nor the rest of its tests' fixtures is made."""
+    folder = sdist("faust-streaming", version)
+    (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
+    report = WORK / "faust.xml"
+    tools = (word for tool in TOOLS[1:] for word in ("--with", tool))
+    pytest = [uv(), "tool", "run", *tools, TOOLS[0], "-q", "-p", "no:cacheprovider", f"--confcutdir={TESTS}"]
+    with Served() as served:
+        subprocess.run(
+            [*pytest, TESTS, "--import-mode=importlib", "--tb=short", f"--junitxml={report}"],
+            cwd=folder, env={**os.environ, "FAUST_TEST_BROKER": f"kafka://{served.bootstrap}"},
+            timeout=SUITE_S, check=False, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    return junit(report.read_text())

@@ -1,0 +1,63 @@
+"""kafka-python's integration tests, on a broker with the settings that its own fixture gives to Apache Kafka."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+from results import Results, junit
+from served import Served
+from sources import WORK, sdist
+
+SUITE_S = 1800
+TEST_S = 90
+PARTS = ("admin", "consumer", "producer")
+SETTINGS = {
+    "node.id": "0",
+    "num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+}
+SERVICE = '''"""A broker that somebody else started: what the source distribution leaves out."""
+
+
+class ExternalService:
+    def __init__(self, host, port):
+        self.host, self.port = host, port
+
+
+class SpawnedService:
+    """Never used: the broker is an external one."""
+'''
+
+
+def kafka_python(version: str) -> Results:
+    """The results of its integration tests."""
+    folder = sdist("kafka-python", version)
+    (folder / "test" / "__init__.py").touch()
+    (folder / "test" / "service.py").write_text(SERVICE)
+    (folder / "nothing").mkdir(exist_ok=True)
+    address = f"127.0.0.1:{free_port()}"
+    settings = {**SETTINGS, "advertised.listeners": f"PLAINTEXT://{address}"}
+    report = WORK / "kafka-python.xml"
+    options = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+    with Served("--listen", address, *options) as served:
+        told = {"KAFKA_URI": f"kafka://{served.bootstrap}", "KAFKA_VERSION": "4.2.0", "PYTHONPATH": str(folder)}
+        pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
+        tests = [f"test/integration/test_{part}_integration.py" for part in PARTS]
+        subprocess.run(
+            [*pytest, *tests, "--tb=native", f"--timeout={TEST_S}", f"--junitxml={report}"],
+            cwd=folder, env={**os.environ, **told, "KAFKA_ROOT": str(folder / "nothing")},
+            timeout=SUITE_S, check=False, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+    return junit(report.read_text())
+
+
+def free_port() -> int:
+    """A port that is free now, so that the broker can be told its own address before it starts."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port

@@ -1,0 +1,126 @@
+"""librdkafka's own test suite, from Debian's source package: built with gcc and make, every broker test run in full.
+
+A test is a process of its own and passes if its row in the runner's summary says PASSED; the exit code counts for
+nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone. Two
+brokers serve: topics are made on use in one, and not in the other ("noautocreate", a scenario of theirs). Some tests
+call Kafka's own command-line tools: they are given those of ``tools/kafka``, which need Java and Maven.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+
+from apache_kafka import kafka_tool
+from results import Results, rows
+from served import Served
+from sources import WORK, debian_source
+
+BUILD_S = 3600
+TEST_S = 900
+AT_ONCE = 4
+"""Most of them wait most of the time."""
+BROKER_VERSION = "4.0.0"
+SCENARIOS = ("default", "noautocreate")
+SETTINGS = {"num.partitions": "4"}
+NODES = {"default": "1", "noautocreate": "3"}
+"""Their tests of topics that are made again want three replicas."""
+DECLARED = re.compile(r"^ {4}_TEST\((?P<name>\w+),(?P<rest>.*?)\),?$(?=\n(?: {4}\S|#|\n))", re.MULTILINE | re.DOTALL)
+TOOLS = {"topics": "org.apache.kafka.tools.TopicCommand", "acls": "org.apache.kafka.tools.AclCommand"}
+NOT_BROKER_TESTS = ("TEST_F_LOCAL", "TEST_F_MANUAL")
+
+
+def librdkafka(version: str) -> Results:
+    """The results of every broker test."""
+    tests = build(version)
+    found: Results = {}
+    with ExitStack() as stack:
+        brokers = {}
+        for scenario in SCENARIOS:
+            settings = {**SETTINGS, "auto.create.topics.enable": str(scenario == "default").lower()}
+            options = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+            brokers[scenario] = stack.enter_context(Served("--brokers", NODES[scenario], *options)).bootstrap
+        pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
+        wanted = list(broker_tests((tests / "test.c").read_text()))
+        runs = [(name, pool.submit(run, tests, name, scenario, brokers[scenario])) for name, scenario in wanted]
+        for name, running in runs:
+            found[name] = running.result()
+            print(f"  {name}: {found[name]}", flush=True)
+        for name, scenario in wanted:
+            if found[name] == "failed":
+                found[name] = run(tests, name, scenario, brokers[scenario])
+                print(f"  {name}, alone: {found[name]}", flush=True)
+    return found
+
+
+def build(version: str) -> Path:
+    """The folder of the tests, built."""
+    folder = debian_source("librdkafka", version)
+    tests = folder / "tests"
+    if not (tests / "test-runner").exists():
+        for command in (["./configure", "--disable-lz4-ext", "--disable-zstd"], ["make", "libs"]):
+            _make(command, folder)
+        _make(["make", "test-runner"], tests)
+    return tests
+
+
+def _make(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_S, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} in {folder}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
+
+
+@cache
+def kafka_tools() -> Path:
+    """A folder like that of Kafka's distribution, with the tools that tests call."""
+    tool = kafka_tool()
+    tool.resolve()
+    folder = WORK / "kafka-tools"
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    for name, main in TOOLS.items():
+        script = folder / "bin" / f"kafka-{name}.sh"
+        java = f'exec java -Xmx256m -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -cp "{tool.LIBS}/*"'
+        script.write_text(f'#!/bin/sh\n{java} {main} "$@"\n')
+        script.chmod(0o755)
+    return folder
+
+
+def broker_tests(source: str) -> Iterator[tuple[str, str]]:
+    """The tests that need a broker, and the scenario of each, from the table in the runner's source."""
+    for test in DECLARED.finditer(source):
+        rest = test["rest"]
+        if not any(flag in rest for flag in NOT_BROKER_TESTS):
+            yield test["name"], "noautocreate" if '"noautocreate"' in rest else "default"
+
+
+def run(tests: Path, name: str, scenario: str, bootstrap: str) -> str:
+    """Run one test; passed, failed or skipped. What it printed is kept beside the others'."""
+    log = WORK / "librdkafka-logs"
+    log.mkdir(exist_ok=True)
+    conf = log / f"{scenario}.conf"
+    conf.write_text(f"metadata.broker.list={bootstrap}\ntest.timeout.multiplier=3\n")
+    told = {
+        "TESTS": name[:4],
+        "TEST_KAFKA_VERSION": BROKER_VERSION,
+        "RDKAFKA_TEST_CONF": str(conf),
+        "KAFKA_PATH": str(kafka_tools()),
+        "BROKERS": bootstrap,
+        "LD_LIBRARY_PATH": f"{tests.parent / 'src'}:{tests.parent / 'src-cpp'}",
+    }
+    command = ["./test-runner", "-p1", "-L", "-s", scenario]
+    said = log / f"{name}.log"
+    with said.open("w") as out:
+        try:
+            subprocess.run(
+                command, cwd=tests, env={**os.environ, **told}, stdout=out, stderr=subprocess.STDOUT,
+                timeout=TEST_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return "failed"
+    return rows(said.read_text(errors="replace")).get(name, "failed")
