@@ -100,10 +100,10 @@ class Peer:
 class House:
     """A broker, its storage, its peers, and the time."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, storage: MemoryStorage | None = None, **options: object) -> None:
         given = {"offsets_topic_num_partitions": 5, "group_initial_rebalance_delay_ms": 0, **options}
         self.config: BrokerConfig = parse_config(BrokerConfig, given)
-        self.storage = MemoryStorage()
+        self.storage = MemoryStorage() if storage is None else storage
         self.clock = ManualClock()
         self.rng = random.Random(7)
         self.peers: dict[int, Peer] = {}

@@ -56,6 +56,9 @@ class RealFile:
                 self._new = True
             self._size = os.fstat(self._fd).st_size
         self._flushed = 0
+        self._flushes_begun = 0
+        """Counted by who begins them; those ended are counted on the flusher's thread."""
+        self._flushes_ended = 0
 
     @property
     def size(self) -> int:
@@ -114,6 +117,11 @@ class RealFile:
     def start_flush(self) -> None:
         with _saying(f"flush {self._path}"):
             self._flusher.submit(self._flush_copy, os.dup(self._fd), self._size)
+        self._flushes_begun += 1
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
         """On the flusher's thread, with a handle of its own: the file may be closed meanwhile.
@@ -128,6 +136,7 @@ class RealFile:
             pass
         finally:
             os.close(fd)
+            self._flushes_ended += 1
 
     def close(self) -> None:
         if self._fd >= 0:

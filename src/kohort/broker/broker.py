@@ -35,6 +35,7 @@ from kohort.broker.io import (
 )
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
+from kohort.broker.release import release
 from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswered
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
@@ -132,6 +133,7 @@ class Broker:
             state.coordinator.wake_at_ms,
             state.topics.wake_at_ms,
             self._idle.wake_at_ms,
+            state.flushes.wake_at_ms,
         )
         return min((t for t in times if t is not None), default=None)
 
@@ -229,10 +231,10 @@ class Broker:
 
     def _tick(self, now_ms: int, out: list[Output]) -> None:
         state = self._state
-        state.released.extend(state.coordinator.tick(now_ms))
+        release(state, state.coordinator.tick(now_ms), now_ms)
         self._notes.extend(state.topics.tick(now_ms))
         if state.offsets_topic.is_loading:
-            state.released.extend(state.offsets_topic.load_some(now_ms))
+            release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
         idle_ms = state.config.connections_max_idle_ms
         for number in list(self._idle.pop_due(now_ms)):
@@ -253,10 +255,10 @@ class Broker:
             match one:
                 case LeadersMoved(partitions=partitions):
                     state.purgatory.changed(partitions)
-                    state.released.extend(state.offsets_topic.follow(now_ms))
+                    release(state, state.offsets_topic.follow(now_ms), now_ms)
                 case TopicsGone(names=names, partitions=partitions):
                     state.purgatory.changed(partitions)
-                    state.released.extend(state.offsets_topic.load_rest(now_ms))
+                    release(state, state.offsets_topic.load_rest(now_ms), now_ms)
                     state.coordinator.topics_deleted(names, now_ms)
                 case Appended(partition=partition, size=size):
                     state.purgatory.appended(partition, size)
@@ -280,6 +282,9 @@ class Broker:
             elif woken := state.purgatory.take_ready(now_ms):
                 for parked in woken:
                     self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
+            elif flushed := state.flushes.take_done(now_ms):
+                for reply_to, answer in flushed:
+                    self._answer(reply_to, answer, now_ms, out)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
             elif not (self._write_journal(now_ms) or self._read_news(now_ms)):

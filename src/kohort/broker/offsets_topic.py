@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.flush_waits import Needed
 from kohort.broker.purgatory import Purgatory
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
@@ -44,6 +45,7 @@ class OffsetsTopic:
         self._epochs: dict[int, int] = {}
         """The leader epoch in which each partition was taken up here: in a later one another may have written."""
         self._loading: dict[int, Iterator[list[KeyValue]]] = {}
+        self._unflushed: list[Needed] = []
         self._notes: list[str] = []
 
     @property
@@ -84,6 +86,11 @@ class OffsetsTopic:
         assert not replies, "it was not there, so nobody waits for a group in it"
         return topic
 
+    def take_unflushed(self) -> list[Needed]:
+        """What the appends since the last call still want on the disk before anything that rests on them is told."""
+        needs, self._unflushed = self._unflushed, []
+        return needs
+
     def leader_of(self, partition: int, now_ms: int) -> int:
         """The node that coordinates the groups of ``partition``, or NO_LEADER."""
         return self._cluster.leader_of(self.ensure(now_ms), partition)
@@ -96,7 +103,10 @@ class OffsetsTopic:
         if not self._is_mine(topic, partition):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{NAME}-{partition} is led by another node by now")
         batch = build_batch([NewRecord(key, value, (), now_ms) for key, value in records])
-        topic.partitions[partition].append(batch, now_ms, from_client=False)
+        log = topic.partitions[partition]
+        appended = log.append(batch, now_ms, from_client=False)
+        if appended.awaits_flush:
+            self._unflushed.append((log, appended.last_offset))
         self._purgatory.appended((topic.topic_id, partition), len(batch))
 
     def _is_mine(self, topic: Topic, partition: int) -> bool:

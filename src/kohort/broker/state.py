@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.flush_waits import FlushWaits
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
@@ -34,5 +35,6 @@ class BrokerState:
     """The broker's own topics by name, and what makes each at ``now_ms`` unless it is there."""
     sessions: FetchSessions
     purgatory: Purgatory
+    flushes: FlushWaits = field(default_factory=FlushWaits)
     released: list[Reply] = field(default_factory=list)
     intercept: Intercept | None = None

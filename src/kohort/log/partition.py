@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.epochs import EPOCHS_FILE
+from kohort.log.group_commit import GroupCommit
 from kohort.log.keyed import check_keys
 from kohort.log.producers import ProducedBatch
 from kohort.log.recoding import CODECS, recoded
@@ -43,6 +44,8 @@ class Appended(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
     duplicate: bool = False
+    awaits_flush: bool = False
+    """The answer may leave only when ``has_reached_disk(last_offset)``."""
 
 
 class PartitionLog:
@@ -79,6 +82,9 @@ class PartitionLog:
         """What recovery, or a later repair, did; ``take_notes`` empties it."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
+        self._commit = GroupCommit()
+        self._wanted_to = 0
+        """Up to which offset answers wait for a flush."""
         if found.new_epoch:
             self._save_epochs()
 
@@ -155,8 +161,7 @@ class PartitionLog:
         if header.producer_id >= 0:
             repeated = self.producers.check(header)
             if repeated is not None:
-                self._maybe_flush(now_ms)
-                return self._already(repeated)
+                return self._already(repeated, self._maybe_flush(now_ms, repeated.last_offset))
         base_offset = self._next_offset
         last_offset = base_offset + header.last_offset_delta
         max_timestamp = now_ms if self._log_append_time else header.max_timestamp
@@ -171,12 +176,12 @@ class PartitionLog:
         if header.producer_id >= 0:
             self.producers.record(header, base_offset, append_time_ms, now_ms)
         self._unflushed_records += header.record_count
-        self._maybe_flush(now_ms)
-        return Appended(base_offset, last_offset, append_time_ms, self._start_offset)
+        waits = self._maybe_flush(now_ms, last_offset)
+        return Appended(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)
 
-    def _already(self, batch: ProducedBatch) -> Appended:
+    def _already(self, batch: ProducedBatch, waits: bool) -> Appended:
         append_time_ms = batch.timestamp_ms if self._log_append_time else -1
-        return Appended(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, duplicate=True)
+        return Appended(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, True, waits)
 
     def _placed(self, batch: Buffer, header: BatchHeader, now_ms: int) -> list[Buffer]:
         if self._log_append_time:
@@ -199,17 +204,19 @@ class PartitionLog:
         self.epochs.assign(self.leader_epoch + 1, self._next_offset)
         self._guarded(self._save_epochs)
 
-    def _maybe_flush(self, now_ms: int) -> None:
-        """Flush before the answer where ``flush.messages`` says so; for a repeat too, as the first may have failed."""
+    def _maybe_flush(self, now_ms: int, last_offset: int) -> bool:
+        """Begin a flush where ``flush.messages`` says so; for a repeat too, as the first may have failed.
+
+        Returns whether the answer to the batch that ends with ``last_offset`` has to wait for the disk.
+        """
         if self._unflushed_records >= self._config.flush_messages:
-            try:
-                self.flush()
-            except StorageError as error:
-                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            self._wanted_to = self._next_offset
+            self._guarded(self._begin_flush)
         elif self._unflushed_records and self._config.flush_ms < LONG_MAX and self._flush_due_ms is None:
             self._flush_due_ms = now_ms + self._config.flush_ms
             if self._on_flush_due is not None:
                 self._on_flush_due(self.tp, self._flush_due_ms)
+        return last_offset < self._wanted_to and not self._guarded(lambda: self.has_reached_disk(last_offset))
 
     def roll(self, now_ms: int) -> None:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
@@ -363,17 +370,43 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Return when all that was appended is on the disk."""
-        for segment in self._segments[self._index_of(self.recovery_point) :]:
+        for segment in self._unflushed_segments():
             segment.flush()
         self.recovery_point = self._next_offset
         self._unflushed_records = 0
         self._flush_due_ms = None
 
+    def _unflushed_segments(self) -> list[Segment]:
+        return self._segments[self._index_of(self.recovery_point) :]
+
+    def _begin_flush(self) -> None:
+        """Unless one is under way: then all that comes meanwhile shares the next."""
+        if not self._commit.is_under_way:
+            self._commit.begin(self._unflushed_segments(), self._next_offset)
+            self._unflushed_records = 0
+            self._flush_due_ms = None
+
+    def has_reached_disk(self, offset: int) -> bool:
+        """Whether the record at ``offset`` is on the disk; if not, a flush that takes it there is begun or under way.
+
+        Raises StorageError if that flush failed; the next append begins another.
+        """
+        self.recovery_point = max(self.recovery_point, self._commit.through() or 0)
+        if offset < self.recovery_point:
+            return True
+        try:
+            self._commit.check(offset)
+        except StorageError:
+            self._unflushed_records = self._next_offset - self.recovery_point
+            raise
+        self._begin_flush()
+        return False
+
     def flush_if_due(self, now_ms: int) -> None:
         """Start a flush if ``flush.ms`` have passed since the first unflushed append."""
         if self._flush_due_ms is not None and now_ms >= self._flush_due_ms:
             self._flush_due_ms = None
-            for segment in self._segments[self._index_of(self.recovery_point) :]:
+            for segment in self._unflushed_segments():
                 segment.start_flush()
 
     def settle(self) -> None:

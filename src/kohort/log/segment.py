@@ -118,6 +118,14 @@ class Segment:
             self._flushed = max(self._flushed, self._file.flushed)
         return self._flushed >= self.size
 
+    def is_flushed_to(self, size: int) -> bool:
+        """Whether its first ``size`` bytes are known to be on the disk."""
+        return self.is_flushed or self._flushed >= size
+
+    @property
+    def is_flushing(self) -> bool:
+        return self._file is not None and self._file.is_flushing
+
     # ---------------------------------------------------------------- writing
 
     def make(self) -> None:
@@ -419,7 +427,7 @@ class Segment:
     def release(self) -> bool:
         """Close files and drop indexes if nobody used them since the last call; whether it did."""
         used, self._used = self._used, False
-        if used or not self.is_open:
+        if used or not self.is_open or self.is_flushing:
             return False
         self.close()
         return True

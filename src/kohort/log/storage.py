@@ -49,6 +49,11 @@ class StorageFile(Protocol):
         """Have it flushed soon without waiting, files in the order asked; ``flushed`` tells when it was."""
         ...
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush that was started is still under way; one that is not, and did not flush, has failed."""
+        ...
+
     def close(self) -> None:
         """Give the handle back; nothing is lost and nothing is flushed."""
         ...
@@ -138,6 +143,10 @@ class MemoryFile:
 
     def start_flush(self) -> None:
         """Memory is as durable as it gets."""
+
+    @property
+    def is_flushing(self) -> bool:
+        return False
 
     def close(self) -> None:
         """The content stays with the storage."""

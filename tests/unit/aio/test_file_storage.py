@@ -80,6 +80,33 @@ def test_what_was_flushed_is_known(storage):
     assert file.flushed == 8
 
 
+def test_a_flush_that_was_started_ends_and_says_how_far_it_came(storage):
+    file = storage.open("x")
+    file.append([b"12345"])
+    assert not file.is_flushing
+
+    file.start_flush()
+    storage.close()  # waits for it
+
+    assert (file.is_flushing, file.flushed) == (False, 5)
+    file.close()
+
+
+def test_a_flush_that_fails_ends_and_has_flushed_nothing(storage, monkeypatch):
+    def refuse(_fd):
+        raise OSError(5, "the disk is broken")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    file = storage.open("x")
+    file.append([b"12345"])
+
+    file.start_flush()
+    storage.close()
+
+    assert (file.is_flushing, file.flushed) == (False, 0)
+    file.close()
+
+
 def test_many_buffers_are_written_in_order(storage):
     file = storage.open("x")
     parts = [str(i).encode() for i in range(3000)]

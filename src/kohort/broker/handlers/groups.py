@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.release import release
 from kohort.broker.request import Answer, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import GroupRequest
@@ -31,5 +32,5 @@ def group_request(state: BrokerState, request: Request) -> Answer:
         reply_to=reply_to,
         connection=reply_to.connection,
     )
-    state.released.extend(state.coordinator.handle(asked, request.now_ms))
+    release(state, state.coordinator.handle(asked, request.now_ms), request.now_ms)
     return Unanswered.LATER

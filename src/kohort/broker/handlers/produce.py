@@ -2,18 +2,23 @@
 
 The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
 response, and any failure closes the connection (facts 6.3). One broker is its own whole ISR, so ``acks`` 1 and -1 wait
-for the same thing. Deviation: transactions are not served; a transactional batch is refused.
+for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits for that flush (ADR 6).
+Deviation: transactions are not served; a transactional batch is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
+from kohort.broker.flush_waits import Held, Needed
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
-from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, StorageError
+from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
@@ -38,13 +43,17 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 def produce(state: BrokerState, request: Request) -> Answer:
     message: ProduceRequest = request.message
-    responses = []
+    responses: list[TopicProduceResponse] = []
     failures = []
+    unflushed: dict[tuple[int, int], Needed] = {}
     for asked in message.topic_data:
-        partitions = []
+        partitions: list[PartitionProduceResponse] = []
         for data in asked.partition_data:
             try:
-                partitions.append(_append(state, request, asked, data))
+                response, needed = _append(state, request, asked, data)
+                if needed is not None:
+                    unflushed[len(responses), len(partitions)] = needed
+                partitions.append(response)
             except KohortError as error:
                 refusal = refusal_of(error)
                 failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
@@ -55,7 +64,30 @@ def produce(state: BrokerState, request: Request) -> Answer:
             raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}")
         return Unanswered.NEVER
     leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
-    return ProduceResponse(responses=responses, node_endpoints=_endpoints(state, leaders))
+    answer = ProduceResponse(responses=responses, node_endpoints=_endpoints(state, leaders))
+    if not unflushed:
+        return answer
+    finish = partial(_after_flush, answer, unflushed)
+    state.flushes.hold(Held(request.reply_to, list(unflushed.values()), finish), request.now_ms)
+    return Unanswered.LATER
+
+
+def _after_flush(
+    answer: ProduceResponse,
+    unflushed: Mapping[tuple[int, int], Needed],
+    failed: Mapping[PartitionLog, StorageError],
+) -> ProduceResponse:
+    """``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
+    for (topic, place), (log, _) in unflushed.items():
+        if log in failed:
+            partitions = answer.responses[topic].partition_responses
+            partitions[place] = PartitionProduceResponse(
+                index=partitions[place].index,
+                error_code=ErrorCode.KAFKA_STORAGE_ERROR,
+                base_offset=-1,
+                error_message=f"{log.tp}: {failed[log]}",
+            )
+    return answer
 
 
 def _refused(
@@ -84,7 +116,8 @@ def _endpoints(state: BrokerState, leaders: set[int]) -> list[NodeEndpoint]:
 
 def _append(
     state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
-) -> PartitionProduceResponse:
+) -> tuple[PartitionProduceResponse, Needed | None]:
+    """The answer for one partition, and what has to be on the disk before it may leave."""
     message: ProduceRequest = request.message
     topic = _topic(state, request, asked)
     if not 0 <= data.index < len(topic.partitions):
@@ -100,15 +133,17 @@ def _append(
     assert not isinstance(batch, list), "what is read off the wire is one view"
     if request.version < FIRST_VERSION_WITH_ZSTD:
         _check_codec(batch)
-    appended = topic.partitions[data.index].append(batch, request.now_ms)
+    log = topic.partitions[data.index]
+    appended = log.append(batch, request.now_ms)
     if not appended.duplicate:
         state.purgatory.appended((topic.topic_id, data.index), len(batch))
-    return PartitionProduceResponse(
+    response = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
         log_append_time_ms=appended.log_append_time_ms,
         log_start_offset=appended.log_start_offset,
     )
+    return response, (log, appended.last_offset) if appended.awaits_flush else None
 
 
 def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Topic:

@@ -1,0 +1,34 @@
+"""What the coordinator answers leaves when the records that it rests on are on the log: on the disk, where
+``flush.messages`` of ``__consumer_offsets`` says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from kohort.broker.flush_waits import Held
+from kohort.broker.request import ReplyTo
+from kohort.broker.state import BrokerState
+from kohort.coordinator.outcome import Reply
+from kohort.coordinator.refusals import code_of, refused
+from kohort.errors import StorageError
+from kohort.log.partition import PartitionLog
+from kohort.wire.schema import Message
+
+
+def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
+    """Let ``replies`` go, at once or as soon as what was appended for them is on the disk."""
+    needs = state.offsets_topic.take_unflushed()
+    if not needs:
+        state.released.extend(replies)
+        return
+    for reply in replies:
+        assert isinstance(reply.to, ReplyTo)
+        state.flushes.hold(Held(reply.to, needs, partial(_finish, reply)), now_ms)
+
+
+def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Message:
+    """As after a write that timed out: what is refused may have happened, and whoever asks again finds out."""
+    for error in failed.values():
+        return refused(reply, code_of(error)).message
+    return reply.message

@@ -1,0 +1,192 @@
+"""``flush.messages``: an answer leaves when its batch is on the disk; who comes meanwhile shares the next flush."""
+
+import pytest
+from broker_house import House, produce_request
+
+from kohort.log.storage import MemoryFile, MemoryStorage
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kohort.wire.record_batch import NewRecord, build_batch
+
+KAFKA_STORAGE_ERROR = 56
+NOT_COORDINATOR = 16
+"""What members are told of a storage error, so that they look for another."""
+
+
+class SlowFile(MemoryFile):
+    """Bytes are on the disk when the disk says so."""
+
+    def __init__(self, data, disk):
+        super().__init__(data)
+        self._disk = disk
+        self._on_disk = 0
+        self._going = None
+
+    @property
+    def flushed(self):
+        return self._on_disk
+
+    @property
+    def is_flushing(self):
+        return self._going is not None
+
+    def start_flush(self):
+        self._going = self.size
+        self._disk.under_way.append(self)
+
+    def end(self, *, well):
+        if well:
+            self._on_disk = max(self._on_disk, self._going)
+        self._going = None
+
+
+class SlowDisk(MemoryStorage):
+    def __init__(self):
+        super().__init__()
+        self.under_way = []
+        self.flushes = 0
+
+    def open(self, name):
+        folder, file = self._place(name)
+        return SlowFile(folder.setdefault(file, bytearray()), self)
+
+    def end_flushes(self, *, well=True):
+        """All that are under way end."""
+        ended, self.under_way = self.under_way, []
+        for file in ended:
+            file.end(well=well)
+        self.flushes += len(ended)
+
+
+@pytest.fixture
+def disk():
+    return SlowDisk()
+
+
+@pytest.fixture
+def house(disk):
+    house = House(disk)
+    house.connect().create("orders", 2, **{"flush.messages": "1"})
+    return house
+
+
+def send(peer, value, *, partition=0, producer=None):
+    record = NewRecord(None, value, (), peer.house.now_ms)
+    ids = {} if producer is None else {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
+    peer.send(produce_request("orders", build_batch([record], **ids), partition=partition), 9)
+
+
+def told(peer):
+    """Base offset and error that the peer was told, or None while it waits."""
+    answer = peer.take()
+    if answer is None:
+        return None
+    (partition,) = answer.responses[0].partition_responses
+    return partition.base_offset, partition.error_code
+
+
+def test_an_answer_waits_for_its_flush(house, disk):
+    ann = house.connect()
+
+    send(ann, b"a")
+    house.advance(50)
+    assert told(ann) is None
+
+    disk.end_flushes()
+    house.advance(1)
+    assert told(ann) == (0, 0)
+    assert house.broker.state.flushes.wake_at_ms is None
+
+
+def test_appends_that_come_during_a_flush_share_the_next(house, disk):
+    peers = [house.connect() for _ in range(5)]
+
+    for n, peer in enumerate(peers):
+        send(peer, b"%d" % n)
+    disk.end_flushes()
+    house.advance(1)
+    assert [told(peer) for peer in peers] == [(0, 0), None, None, None, None]
+
+    disk.end_flushes()
+    house.advance(1)
+    assert [told(peer) for peer in peers[1:]] == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    assert disk.flushes == 2
+
+
+def test_requests_of_one_connection_keep_their_order(house, disk):
+    ann = house.connect()
+
+    for n in range(3):
+        send(ann, b"%d" % n)
+    for expected in range(3):
+        assert told(ann) is None
+        disk.end_flushes()
+        house.advance(1)
+        assert told(ann) == (expected, 0)
+
+
+def test_partitions_do_not_wait_for_each_other(house, disk):
+    ann, ben = house.connect(), house.connect()
+
+    send(ann, b"a", partition=0)
+    (slow,) = disk.under_way
+    send(ben, b"b", partition=1)
+    disk.under_way.remove(slow)
+    disk.end_flushes()
+    house.advance(1)
+
+    assert (told(ann), told(ben)) == (None, (0, 0))
+
+
+def test_a_flush_that_fails_is_told_to_all_that_waited_for_it(house, disk):
+    ann, ben = house.connect(), house.connect()
+
+    send(ann, b"a", producer=7)
+    disk.end_flushes(well=False)
+    house.advance(1)
+    assert told(ann) == (-1, KAFKA_STORAGE_ERROR)
+
+    send(ann, b"a", producer=7)
+    send(ben, b"b")
+    disk.end_flushes()
+    house.advance(1)
+    disk.end_flushes()
+    house.advance(1)
+    assert (told(ann), told(ben)) == ((0, 0), (1, 0))
+
+
+def test_without_acknowledgement_nobody_waits(house, disk):
+    ann = house.connect()
+
+    batch = build_batch([NewRecord(None, b"a", (), house.now_ms)])
+    ann.send(produce_request("orders", batch, acks=0), 9, answered=False)
+
+    assert len(house.broker.state.flushes) == 0
+    assert len(disk.under_way) == 1
+
+
+@pytest.mark.parametrize(("well", "code"), [(True, 0), (False, NOT_COORDINATOR)])
+def test_a_commit_waits_too_where_the_offsets_topic_is_flushed(disk, well, code):
+    house = House(disk, log_flush_interval_messages=1)
+    ann = house.connect()
+    ann.create("orders", 1)
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+
+    topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
+    ann.send(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
+    house.advance(50)
+    assert ann.take() is None
+
+    disk.end_flushes(well=well)
+    house.advance(1)
+    assert ann.take().topics[0].partitions[0].error_code == code
+
+
+def test_a_connection_that_ends_meanwhile_is_answered_no_more(house, disk):
+    ann = house.connect()
+
+    send(ann, b"a")
+    ann.leave()
+    disk.end_flushes()
+    house.advance(1)
+
+    assert len(house.broker.state.flushes) == 0
