@@ -209,6 +209,32 @@ def test_arrow_and_records_read_the_same(arrow, producer, consumer, topic):
     assert read(reader, 500) == list(range(500))
 
 
+@pytest.mark.parametrize("compression", ["none", "lz4"])
+def test_megabytes_at_once_are_read_as_they_were_sent(arrow, bootstrap, consumer, topic, compression):
+    sent = {b"%d" % n: bytes([n % 251]) * 60_000 for n in range(150)}
+    with kohort.Producer(bootstrap_servers=bootstrap, compression_type=compression) as producer:
+        for key, value in sent.items():
+            producer.send(topic, value, key=key)
+    reader = consumer()
+    reader.assign([TopicPartition(topic, n) for n in range(PARTITIONS)])
+    as_records: list[kohort.Record] = []
+    tables: list[object] = []
+
+    def rows() -> int:
+        return sum(table.num_rows for table in tables)
+
+    until(lambda: as_records.extend(reader.poll(200, max_records=7)) or len(as_records) == 150)
+    reader.seek_to_beginning()
+    until(lambda: tables.append(reader.poll_arrow(200, columns=["key", "value"])) or rows() == 150)
+    reader.seek_to_beginning()
+    until(lambda: tables.append(reader.poll_arrow(200, columns=["key", "value"])) or rows() == 300)
+
+    assert {record.key: record.value for record in as_records} == sent
+    found = arrow.concat_tables(tables).to_pylist()
+    assert all(sent[row["key"]] == row["value"] for row in found)
+    assert {row["key"] for row in found[:150]} == {row["key"] for row in found[150:]} == set(sent)
+
+
 def test_switching_from_records_to_arrow_loses_nothing(arrow, producer, consumer, topic):
     send(producer, topic, 100)
     reader = consumer()

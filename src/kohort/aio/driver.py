@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 from kohort.aio.system import SystemClock
 from kohort.client.engine import Engine
-from kohort.client.io import Close, Closed, ConnectionId, Input, Open, Opened, Output, Received, Send, Tick
+from kohort.client.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Send, Tick
 from kohort.clock import Clock
 from kohort.errors import KohortError
 
@@ -22,8 +22,8 @@ T = TypeVar("T")
 CLOSE_GRACE_S: Final = 1.0
 
 
-class _Link(asyncio.Protocol):
-    """One socket of one engine."""
+class _Link(asyncio.BufferedProtocol):
+    """One socket of one engine, read straight into the engine's buffers."""
 
     def __init__(self, driver: Driver, connection: ConnectionId) -> None:
         self._driver = driver
@@ -34,8 +34,12 @@ class _Link(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but name
         self._driver.linked(self._connection, self)
 
-    def data_received(self, data: bytes) -> None:
-        self._driver.handle(Received(self._connection, data))
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002  # the protocol's signature
+        return self._driver.engine.room(self._connection)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._driver.engine.arrived(self._connection, nbytes):
+            self._driver.handle(Landed(self._connection))
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f"the connection broke: {exc}" if exc else "the broker closed the connection"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from kohort.client.landing import Landing
 from kohort.client.source import Unsent
 from kohort.errors import ErrorCode, KohortError, ProtocolError, UnsupportedVersion
 from kohort.version import VERSION
@@ -21,6 +22,7 @@ from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import FrameReader
 from kohort.wire.headers import RequestHeader, build_request, correlation_of, parse_response
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.schema import Message
 
 API_VERSIONS: Final = 18
@@ -74,6 +76,8 @@ class Connection:
         self.in_flight: deque[Pending] = deque()
         self._client_id = client_id
         self._frames = FrameReader(max_bytes)
+        self._landing = Landing(max_bytes)
+        self._landed: list[Buffer] = []
         self._correlation_id = 0
         self._handshake_version = APIS[API_VERSIONS].high
         self._handshakes = 0
@@ -98,13 +102,34 @@ class Connection:
 
         ``broken`` is set if the bytes are not responses to what was asked: the connection is then of no use.
         """
+        try:
+            self._landed += self._frames.feed(data)
+        except ProtocolError as error:
+            self.broken = error
+        return self.take_landed(now_ms)
+
+    def room(self) -> memoryview:
+        """Where the next bytes are to be written. Who reads a socket in place never calls ``received``."""
+        return self._landing.room()
+
+    def arrived(self, count: int) -> bool:
+        """So many bytes were written there; whether ``take_landed`` has anything to do now."""
+        try:
+            self._landed += self._landing.arrived(count)
+        except ProtocolError as error:
+            self.broken = error
+        return bool(self._landed) or self.broken is not None
+
+    def take_landed(self, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+        """As ``received``, of the frames that are whole."""
         self.last_used_ms = now_ms
         out: list[Buffer] = []
         answers: list[Answer] = []
+        landed, self._landed = self._landed, []
         try:
-            for frame in self._frames.feed(data):
+            for frame in landed:
                 if self.state is State.HANDSHAKE:
-                    out += self._shake(frame)
+                    out += self._shake(bytes(frame))
                 else:
                     answers.append(self._pair(frame, now_ms))
         except ProtocolError as error:
@@ -176,10 +201,12 @@ class Connection:
         self._handshake_version = max(0, min(highest, self._handshake_version - 1))
         return self._ask_versions()
 
-    def _pair(self, frame: bytes, now_ms: int) -> Answer:
+    def _pair(self, frame: Buffer, now_ms: int) -> Answer:
         if not self.in_flight:
             raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
         pending = self.in_flight[0]
+        if type(pending.unsent.request) is not FetchRequest:
+            frame = bytes(frame)  # only a Fetch's records are looked at in place; others' bytes are kept
         api = api_of(pending.unsent.request)
         where = f"{api.name} v{pending.unsent.version} response from {self.address}"
         if correlation_of(frame) != pending.correlation_id:

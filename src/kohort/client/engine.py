@@ -13,7 +13,7 @@ from typing import Final
 
 from kohort.client.backoff import Backoff
 from kohort.client.connections import Answer, Connection, Pending, State
-from kohort.client.io import Close, Closed, ConnectionId, Input, Open, Opened, Output, Received, Send
+from kohort.client.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Received, Send
 from kohort.client.metadata import Metadata
 from kohort.client.source import ANY_NODE, RequestSource
 from kohort.clock import Rng
@@ -22,6 +22,8 @@ from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolErr
 from kohort.wire.apis import api_of
 
 DATA: Final = "data"
+NOWHERE_BYTES: Final = 4096
+"""Room for what still comes on a connection that was given up."""
 _BOOTSTRAP: Final = -2
 """Bootstrap addresses stand for nodes -2, -3, ... until metadata names the real ones."""
 
@@ -72,6 +74,8 @@ class Engine:
                 self._opened(connection, now_ms)
             case Received(connection, data):
                 self._received(connection, data, now_ms)
+            case Landed(connection):
+                self._received(connection, None, now_ms)
             case Closed(connection, reason):
                 lane = self._by_connection.get(connection)
                 if lane is not None:
@@ -105,12 +109,26 @@ class Engine:
         if lane is not None and lane.connection is not None:
             self._write(lane.connection, lane.connection.opened(now_ms))
 
-    def _received(self, connection_id: ConnectionId, data: bytes, now_ms: int) -> None:
+    def room(self, connection_id: ConnectionId) -> memoryview:
+        """Where a socket's next bytes may be written, instead of handing them over in ``Received``."""
+        connection = self._connection(connection_id)
+        return memoryview(bytearray(NOWHERE_BYTES)) if connection is None else connection.room()
+
+    def arrived(self, connection_id: ConnectionId, count: int) -> bool:
+        """So many bytes were written there; whether it is worth a ``Landed``."""
+        connection = self._connection(connection_id)
+        return connection is not None and connection.arrived(count)
+
+    def _connection(self, connection_id: ConnectionId) -> Connection | None:
+        lane = self._by_connection.get(connection_id)
+        return None if lane is None else lane.connection
+
+    def _received(self, connection_id: ConnectionId, data: bytes | None, now_ms: int) -> None:
         lane = self._by_connection.get(connection_id)
         connection = lane.connection if lane is not None else None
         if lane is None or connection is None:
             return
-        out, answers = connection.received(data, now_ms)
+        out, answers = connection.take_landed(now_ms) if data is None else connection.received(data, now_ms)
         self._write(connection, out)
         if connection.state is State.READY:
             self.ever_connected = True

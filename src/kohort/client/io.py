@@ -26,6 +26,13 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
+class Landed:
+    """Bytes were written where ``Engine.room`` said, and ``Engine.arrived`` found something whole among them."""
+
+    connection: ConnectionId
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The connection ended, or could not be made; ``reason`` says why in words."""
 
@@ -62,5 +69,5 @@ class Close:
     connection: ConnectionId
 
 
-Input = Opened | Received | Closed | Tick
+Input = Opened | Received | Landed | Closed | Tick
 Output = Open | Send | Close

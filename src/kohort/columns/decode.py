@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +28,11 @@ from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 INT32_MAX: Final = (1 << 31) - 1
+CONSTANT_LEAST: Final = 4096
+CONSTANT_MOST: Final = 1 << 16
+SCRATCH_MOST: Final = 16 << 20
+CONSTANTS: Final = 16
+"""Columns of one value up to so many rows are remembered, and so many of them."""
 
 
 def decode_batches(
@@ -119,21 +126,47 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
 def record_batch(table: SectionTable, schema: pa.Schema) -> pa.RecordBatch:
     """Walk the table, and build each column from what the walk noted."""
     fields = [(column_of(field.name), field) for field in schema]
-    columns = Columns(table, {array for name, _ in fields for array in NOTED[name]})
-    if columns.rows == 0:
-        return empty(schema)
-    arrays = [BUILDERS[name](columns, field) for name, field in fields]
+    wanted = {array for name, _ in fields for array in NOTED[name]}
+    places = wanted - COLUMN_ARRAYS
+    with scratch(8 * table.room * len(places)) as address:
+        at = {array: address + 8 * table.room * i for i, array in enumerate(sorted(places))}
+        columns = Columns(table, wanted & COLUMN_ARRAYS, at)
+        if columns.rows == 0:
+            return empty(schema)
+        arrays = [BUILDERS[name](columns, field) for name, field in fields]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@contextmanager
+def scratch(size: int) -> Iterator[int]:
+    """The address of room that is needed for a moment only. The next who needs some gets the same: to touch memory that
+    is new costs more than to write it."""
+    try:
+        room = _spare.pop()
+    except IndexError:
+        room = None
+    if room is None or room.size < size:
+        room = pa.allocate_buffer(size)
+    try:
+        yield room.address
+    finally:
+        if room.size <= SCRATCH_MOST:
+            _spare.append(room)
+
+
+_spare: Final[deque[Any]] = deque(maxlen=2)
 
 
 class Columns:
     """The columns of one RecordBatch under construction, from the places that ``walk`` noted."""
 
-    def __init__(self, table: SectionTable, arrays: set[int]) -> None:
+    def __init__(self, table: SectionTable, arrays: set[int], places: dict[int, int]) -> None:
+        """``arrays`` become columns as they are noted; ``places`` (array to address) are noted for the others."""
         self.table = table
         self.place = table.place
         self.noted = {array: pa.allocate_buffer(8 * table.room) for array in arrays}
-        self.found = table.walked({array: buffer.address for array, buffer in self.noted.items()})
+        self.places = places
+        self.found = table.walked({array: buffer.address for array, buffer in self.noted.items()} | places)
         self.rows = self.found[kernels.ROOM]
 
     def offset(self, field: pa.Field) -> pa.Array:
@@ -155,12 +188,12 @@ class Columns:
             raise self.table.corrupt_row(f"a timestamp does not fit {field.type}: {error}", 0) from None
 
     def key(self, field: pa.Field) -> pa.Array:
-        places, lengths = self.noted[kernels.KEY_AT].address, self.noted[kernels.KEY_LENGTH].address
+        places, lengths = self.places[kernels.KEY_AT], self.places[kernels.KEY_LENGTH]
         array = blobs(field, places, lengths, self.rows, self.found[kernels.KEY_BYTES], self.found[kernels.KEY_NULLS])
         return self.checked_text(array, field)
 
     def value(self, field: pa.Field) -> pa.Array:
-        places, lengths = self.noted[kernels.VALUE_AT].address, self.noted[kernels.VALUE_LENGTH].address
+        places, lengths = self.places[kernels.VALUE_AT], self.places[kernels.VALUE_LENGTH]
         size, nulls = self.found[kernels.VALUE_BYTES], self.found[kernels.VALUE_NULLS]
         return self.checked_text(blobs(field, places, lengths, self.rows, size, nulls), field)
 
@@ -179,7 +212,7 @@ class Columns:
         starts, items = pa.allocate_buffer(4 * (self.rows + 1)), np.empty((4, room), np.int64)
         plan = np.zeros(kernels.PLAN_FIELDS, np.int64)
         for array in NOTED["headers"]:
-            plan[array] = self.noted[array].address
+            plan[array] = self.places[array]
         if kernels.walk_headers(plan.ctypes.data, self.rows, starts.address, items.ctypes.data, room) != room:
             raise self.table.corrupt_row(PROBLEMS[Problem.CHANGED], 0)
         key, value = field.type.value_type.field(0), field.type.value_type.field(1)
@@ -190,14 +223,31 @@ class Columns:
     def timestamp_type(self, field: pa.Field) -> pa.Array:
         kinds = self.table.rows[:, scan.TIME_TYPE]
         if (kinds == kinds[0]).all():
-            return pa.repeat(pa.scalar(int(kinds[0]), field.type), self.rows)
+            return constant(int(kinds[0]), field.type, self.rows)
         return pa.array(np.repeat(kinds, self.table.rows[:, scan.ROWS])).cast(field.type)
 
     def topic(self, field: pa.Field) -> pa.Array:
-        return pa.repeat(pa.scalar(self.place.topic), self.rows).cast(field.type)
+        return constant(self.place.topic, field.type, self.rows)
 
     def partition(self, field: pa.Field) -> pa.Array:
-        return pa.repeat(pa.scalar(self.place.partition, field.type), self.rows)
+        return constant(self.place.partition, field.type, self.rows)
+
+
+def constant(value: int | str, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column of one value. Most are slices of one array that is made once: the next batch of the same partition has
+    the same columns."""
+    if rows > CONSTANT_MOST:
+        return repeated(value, kind, rows)
+    return remembered(value, kind, max(CONSTANT_LEAST, 1 << (rows - 1).bit_length())).slice(0, rows)
+
+
+def repeated(value: int | str, kind: pa.DataType, rows: int) -> pa.Array:
+    if isinstance(value, int):
+        return pa.repeat(pa.scalar(value, kind), rows)
+    return pa.repeat(pa.scalar(value), rows).cast(kind)
+
+
+remembered: Final = lru_cache(maxsize=CONSTANTS)(repeated)
 
 
 def blobs(field: pa.Field, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
@@ -260,6 +310,8 @@ NOTED: Final[dict[str, tuple[int, ...]]] = {
     "headers": (kernels.HEADERS_AT, kernels.HEADERS_END),
 }
 """What a walk has to note for each column."""
+COLUMN_ARRAYS: Final = frozenset({kernels.OFFSETS, kernels.TIMES})
+"""What is noted in the layout of a column already."""
 BUILDERS: Final = {
     "topic": Columns.topic,
     "partition": Columns.partition,

@@ -28,8 +28,10 @@ JOIN_LIMIT = 4096
 """Buffers up to this many bytes are joined with their neighbours; larger ones are sent as they are."""
 
 
-def decode(message: type[M], version: int, body: bytes, start: int = 0) -> tuple[M, int]:
-    """Read one message from ``body[start:]``; returns it and where it ended.
+def decode(
+    message: type[M], version: int, body: bytes | bytearray, start: int = 0, stop: int | None = None
+) -> tuple[M, int]:
+    """Read one message from ``body[start:stop]``; returns it and where it ended, beyond ``stop`` if it does not fit.
 
     Raises ProtocolError, with the path of the field, for anything that is not such a message; UnsupportedVersion for
     a version that the message does not have.
@@ -39,7 +41,7 @@ def decode(message: type[M], version: int, body: bytes, start: int = 0) -> tuple
         check_version(message, version)
         read = _readers[message, version] = compile_reader(message, version)
     try:
-        value: tuple[M, int] = read(body, start, len(body))
+        value: tuple[M, int] = read(body, start, len(body) if stop is None else stop)
     except (struct.error, IndexError) as error:
         raise field_error(message, error, "the bytes end before the field does") from None
     except (Malformed, UnicodeDecodeError) as error:

@@ -63,6 +63,18 @@ class FrameReader:
         self.pending_bytes = len(self._head) + sum(map(len, self._pieces))
         return frames
 
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes the frame under way still lacks; 0 if none is, or its length has not come."""
+        return self._left
+
+    def take_begun(self) -> bytes:
+        """What has come of the frame under way. The reader forgets it: the caller reads the rest."""
+        begun = b"".join(self._pieces)
+        self._pieces.clear()
+        self._left = self.pending_bytes = 0
+        return begun
+
     def _check(self, size: int) -> int:
         if size < 0:
             raise ProtocolError(f"a frame of {size} bytes: not a Kafka client, or the stream is out of step")

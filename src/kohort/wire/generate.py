@@ -97,7 +97,7 @@ def join(path: str, name: str) -> str:
 # ---------------------------------------------------------------- unsigned varints
 
 
-def uvarint(body: bytes, at: int) -> tuple[int, int]:
+def uvarint(body: bytes | bytearray, at: int) -> tuple[int, int]:
     """The unsigned varint at ``at``, of at most 32 bits, and where it ends."""
     value = 0
     for shift in (0, 7, 14, 21, 28):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from kohort.errors import ProtocolError, UnsupportedVersion
 from kohort.wire.apis import API_VERSIONS, APIS
@@ -88,19 +88,26 @@ def build_response(correlation_id: int, message: Message, version: int) -> list[
     return coalesce(frame([head, *encode(message, version)]))
 
 
-def parse_response(response: bytes, message: type[M], version: int) -> tuple[int, M]:
-    """The correlation id and the body of a response. Bytes beyond the message are an error: the two sides disagree."""
+def parse_response(response: Buffer, message: type[M], version: int) -> tuple[int, M]:
+    """The correlation id and the body of a response. Bytes beyond the message are an error: the two sides disagree.
+
+    A view must begin where its buffer does. Of a view or a bytearray, the message's fields of kind bytes are
+    bytearrays: give ``bytes`` where they are kept.
+    """
     correlation_id = correlation_of(response)
+    size = len(response)
+    # Slices of views are no text, so the buffer below is read; it may be longer than the response.
+    buffer = cast("bytes | bytearray", response.obj if isinstance(response, memoryview) else response)
     at = _correlation.size
     if _long_response_header(message, version):
-        at = skip_tags(response, at, "ResponseHeader")
-    body, end = decode(message, version, response, at)
-    if end != len(response):
-        raise ProtocolError(f"{len(response) - end} bytes beyond the end of version {version}", message.__name__)
+        at = skip_tags(buffer, at, "ResponseHeader")
+    body, end = decode(message, version, buffer, at, size)
+    if end != size:
+        raise ProtocolError(f"{size - end} bytes beyond the end of version {version}", message.__name__)
     return correlation_id, body
 
 
-def correlation_of(response: bytes) -> int:
+def correlation_of(response: Buffer) -> int:
     """Which request a response answers."""
     try:
         return int(_correlation.unpack_from(response)[0])
@@ -110,7 +117,7 @@ def correlation_of(response: bytes) -> int:
         ) from None
 
 
-def skip_tags(body: bytes, at: int, what: str) -> int:
+def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
     """Where a section of tagged fields ends; none are known in headers, and unknown ones are to be ignored."""
     try:
         count, at = uvarint(body, at)

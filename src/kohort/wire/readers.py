@@ -23,7 +23,7 @@ from kohort.wire.generate import (
 )
 from kohort.wire.schema import NEW_LIST, FieldSpec, Message
 
-Reader = Callable[[bytes, int, int], tuple[Any, int]]
+Reader = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from kohort.aio.driver import Driver
-from kohort.client.io import Closed, Open, Opened, Received, Send, Tick
+from kohort.client.io import Closed, Landed, Open, Opened, Send, Tick
 from kohort.errors import KohortError
 
 
@@ -18,7 +18,15 @@ class Engine:
     def __init__(self, script=lambda _given: ()) -> None:
         self.script = script
         self.told = []
+        self.landed = bytearray(100)
         self.wake_at_ms = None
+
+    def room(self, connection):
+        return memoryview(self.landed)
+
+    def arrived(self, connection, count):
+        self.told.append(bytes(self.landed[:count]))
+        return True
 
     def handle(self, given, now_ms):
         self.told.append(given)
@@ -61,7 +69,8 @@ def test_bytes_go_out_and_come_back():
     assert run(story()) == [
         Tick(),
         Opened(7),
-        Received(7, b"HELLO THERE"),
+        b"HELLO THERE",
+        Landed(7),
         Closed(7, "the broker closed the connection"),
     ]
 

@@ -1,0 +1,98 @@
+"""Where the bytes of one connection land: a large frame straight in a buffer of its own, which is used again.
+
+A Fetch brings megabytes. Gathered in pieces and joined they would be copied three times, and each time into memory that
+the system has to clear first, which costs more than the copies. So once the length of a large frame is known, the
+socket is read into the frame's own place; small frames are cut from a scratch buffer. A buffer is free for the next
+frame as soon as nobody looks into it any more.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.wire.codec import Buffer
+from kohort.wire.frames import FrameReader
+
+SCRATCH_BYTES: Final = 64 << 10
+IN_PLACE_FROM: Final = 128 << 10
+"""Frames from this size on get a buffer of their own."""
+IN_PLACE_MOST: Final = 64 << 20
+"""Larger frames are gathered as they come: nothing of this size is set aside for what a length merely promises."""
+KEPT_BYTES: Final = 48 << 20
+"""How much one connection keeps for frames to come."""
+STEP_BYTES: Final = 1 << 20
+
+
+class Buffers:
+    """Buffers for large frames. They are used again, and no more of them is kept than ``KEPT_BYTES``."""
+
+    def __init__(self) -> None:
+        self._kept: list[bytearray] = []
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(map(len, self._kept))
+
+    def take(self, size: int) -> memoryview:
+        """Room for ``size`` bytes, at the beginning of a buffer that nobody looks into."""
+        fitting = [b for b in self._kept if len(b) >= size]
+        for buffer in sorted(fitting, key=len):
+            if is_free(buffer):
+                return memoryview(buffer)[:size]
+        buffer = bytearray(-(-size // STEP_BYTES) * STEP_BYTES)
+        if len(buffer) <= KEPT_BYTES:
+            self._make_room(len(buffer))
+            self._kept.append(buffer)
+        return memoryview(buffer)[:size]
+
+    def _make_room(self, size: int) -> None:
+        """Let go of the oldest, free or not: those in use live on with who uses them."""
+        while self._kept and self.kept_bytes + size > KEPT_BYTES:
+            self._kept.pop(0)
+
+
+def is_free(buffer: bytearray) -> bool:
+    """Whether no view looks into ``buffer``: only then may its size change, and it is changed back at once."""
+    try:
+        last = buffer.pop()
+    except BufferError:
+        return False
+    buffer.append(last)
+    return True
+
+
+class Landing:
+    """Asked for room, told how many bytes came, gives whole frames. A frame in place is a view from the beginning of
+    its buffer."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._reader = FrameReader(max_bytes)
+        self._buffers = Buffers()
+        self._scratch = bytearray(SCRATCH_BYTES)
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def room(self) -> memoryview:
+        """Where the next bytes are to be written, from its beginning."""
+        return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
+
+    def arrived(self, count: int) -> list[Buffer]:
+        """The frames that are whole now that ``count`` bytes were written. Raises ProtocolError for a length below
+        zero or above the limit."""
+        if self._frame is None:
+            frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
+            self._reserve()
+            return frames
+        self._filled += count
+        if self._filled < len(self._frame):
+            return []
+        frame, self._frame = self._frame, None
+        return [frame]
+
+    def _reserve(self) -> None:
+        """Give the frame under way a place of its own, if it is large."""
+        size = self._reader.pending_bytes + self._reader.missing_bytes
+        if self._reader.missing_bytes and IN_PLACE_FROM <= size <= IN_PLACE_MOST:
+            begun = self._reader.take_begun()
+            self._frame, self._filled = self._buffers.take(size), len(begun)
+            self._frame[: self._filled] = begun
