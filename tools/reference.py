@@ -13,8 +13,8 @@ from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.errors import KohortError
+from kohort.spark.option_table import REFUSED, TABLE
 from kohort.spark.option_text import SparkOption
-from kohort.spark.options import REFUSED, TABLE
 from kohort.spark.sink_options import SINK_REFUSED, SINK_TABLE
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference"

@@ -20,13 +20,17 @@ TYPES: Final = {
     "timestamp": "timestamp",
     "timestampType": "int",
     "headers": "array<struct<key:string,value:binary>>",
+    "redelivered": "boolean",
 }
+REDELIVERED: Final = "redelivered"
+"""Whether the row may have been delivered before; made here, not the record's, and only for a schema that names it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
 def ddl(*, include_headers: bool) -> str:
     """The schema of a read for which the user gave none."""
-    return ", ".join(f"{n} {t}" for n, t in TYPES.items() if n != "headers" or include_headers)
+    left_out = {REDELIVERED} | (set() if include_headers else {"headers"})
+    return ", ".join(f"{n} {t}" for n, t in TYPES.items() if n not in left_out)
 
 
 def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -52,13 +56,14 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
         "timestamp": pa.timestamp("us", tz="UTC"),
         "timestampType": pa.int32(),
         "headers": pa.list_(pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        REDELIVERED: pa.bool_(),
     }
     return pa.schema([pa.field(name, types[name]) for name in names])
 
 
 def client_columns(names: Sequence[str]) -> list[str]:
     """What to ask of the client for these columns: the offset always, for it says where a range ends."""
-    return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(name, name) for name in names)]))
+    return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(n, n) for n in names if n != REDELIVERED)]))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

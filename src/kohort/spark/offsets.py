@@ -15,12 +15,18 @@ Offsets = dict[str, dict[int, int]]
 
 
 class Range(NamedTuple):
-    """Records ``start`` to ``end`` (not included) of one partition."""
+    """Records ``start`` to ``end`` (not included) of one partition. Those below ``again_below`` may have been delivered
+    before: by an earlier attempt at this micro-batch, or by the query that had the partition before this one."""
 
     topic: str
     partition: int
     start: int
     end: int
+    again_below: int = 0
+
+    @property
+    def tp(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def rows(self) -> int:

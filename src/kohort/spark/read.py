@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.spark.cluster import Cluster, RangeGone
+from kohort.spark.columns import REDELIVERED
 from kohort.spark.offsets import Loss, Range
 from kohort.spark.shape import Shape
 
@@ -41,7 +42,14 @@ def read_ranges(
     """The records of ``ranges`` in this shape."""
     for wanted in ranges:
         for batch in _read_range(cluster, wanted, shape.client_columns, fail_on_data_loss=fail_on_data_loss):
-            yield shape.build(batch)
+            yield shape.build(_marked(batch, wanted.again_below) if shape.marks_redelivered else batch)
+
+
+def _marked(batch: pa.RecordBatch, again_below: int) -> pa.RecordBatch:
+    """The batch with a column that says which rows may have been delivered before."""
+    import pyarrow.compute as pc
+
+    return batch.append_column(REDELIVERED, pc.less(batch.column("offset"), again_below))
 
 
 def _read_range(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from kohort.errors import ConfigError
 from kohort.spark.bad_records import BadRecords
-from kohort.spark.columns import TYPES, arrow_schema, check_schema, client_columns, conform
+from kohort.spark.columns import REDELIVERED, TYPES, arrow_schema, check_schema, client_columns, conform
 from kohort.spark.options import SourceOptions
 from kohort.spark.value_format import ValueFormat
 
@@ -30,6 +30,10 @@ class Shape(Protocol):
     def client_columns(self) -> Sequence[str]:
         """What to ask of the client."""
 
+    @property
+    def marks_redelivered(self) -> bool:
+        """Whether ``build`` is to be given the column ``redelivered`` too."""
+
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
 
@@ -39,6 +43,7 @@ class RecordShape:
     def __init__(self, names: Sequence[str]) -> None:
         self._schema = arrow_schema(names)
         self.client_columns = client_columns(names)
+        self.marks_redelivered = REDELIVERED in names
 
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         return conform(batch, self._schema)
@@ -54,6 +59,7 @@ class DecodedShape:
         own = [RECORD_COLUMNS[n] for n in schema.names if n in RECORD_COLUMNS]
         needed = ["value", "topic", "partition", *own, *(("key", "headers") if bad.sends else ())]
         self.client_columns = client_columns(list(dict.fromkeys(needed)))
+        self.marks_redelivered = REDELIVERED in own
 
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa

@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource
 from kohort.errors import ConfigError
 from kohort.spark.batch import KohortBatchReader
 from kohort.spark.columns import ddl
+from kohort.spark.member_stream import MemberStreamReader
 from kohort.spark.options import parse_source_options
 from kohort.spark.shape import shape_of
 from kohort.spark.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
@@ -41,7 +42,8 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
 
     def streamReader(self, schema: Any) -> KohortStreamReader:  # noqa: N802 - Spark's name
         options = parse_source_options(dict(self.options), streaming=True)
-        return KohortStreamReader(options, shape_of(schema, options))
+        reader = MemberStreamReader if options.group_mode == "member" else KohortStreamReader
+        return reader(options, shape_of(schema, options))
 
     def writer(self, schema: Any, overwrite: bool) -> KohortBatchWriter:
         if overwrite:

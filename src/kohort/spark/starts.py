@@ -8,8 +8,9 @@ from kohort.errors import ConfigError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.cluster import Cluster
 from kohort.spark.offsets import by_partition
+from kohort.spark.option_table import EARLIEST, LATEST
 from kohort.spark.option_text import Start
-from kohort.spark.options import EARLIEST, LATEST, ByTime
+from kohort.spark.options import ByTime
 
 Held = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
+from kohort.spark.claims import query_of
 from kohort.spark.cluster import Cluster, Connect, connect, wanted_partitions
 from kohort.spark.group_commits import GroupCommits, query_mark
 from kohort.spark.limits import Limits
@@ -65,6 +66,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._available_now = False
         self._target: Flat | None = None
         self._planned = False
+        self._planned_end: Mapping[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers only read: what the driver keeps stays with it."""
@@ -110,7 +112,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        begin = by_partition(start)
+        begin = self._own(start)
         self._group.completed(begin, planned=self._planned)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
@@ -120,7 +122,15 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
         # A partition that is gone stays where it is.
-        return as_json({tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()})
+        self._planned_end = as_json({tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()})
+        return self._planned_end
+
+    @staticmethod
+    def _own(offsets: Mapping[str, Any]) -> Flat:
+        """The checkpoint's offsets, which must not be those of a member: it holds some of the partitions only."""
+        if query_of(offsets) is not None:
+            raise KohortError("this checkpoint was made with group.mode=member: go on in that mode, or begin anew")
+        return by_partition(offsets)
 
     def _end_of_log(self, begin: Flat) -> Flat:
         if self._target is not None:
@@ -149,9 +159,14 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return as_json(self._heads) if self._heads else None
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
-        options = self._options
-        begin, upto = by_partition(start), by_partition(end)
+        begin, upto = self._own(start), by_partition(end)
         begin |= self._starts_of_new(begin, upto)
+        # Asked before this process has planned it: a micro-batch that an earlier one began and did not complete.
+        return self._plan(begin, upto, again={} if end == self._planned_end else upto)
+
+    def _plan(self, begin: Flat, upto: Flat, again: Flat) -> list[Task]:
+        """The tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered before."""
+        options = self._options
         begin |= self._changes.begun_anew(begin)
         if not options.fail_on_data_loss:
             anew = [tp for tp in upto if begin[tp] > upto[tp]]
@@ -163,7 +178,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
                 "this checkpoint was planned from other offsets; give the query a group.id, which keeps them"
             )
         self._planned = True
-        ranges = ranges_between(begin, upto)
+        ranges = [r._replace(again_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]
         return [Task(r) for r in plan_tasks(ranges, options.task_rows, options.min_partitions)]
 
     def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
