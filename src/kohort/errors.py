@@ -8,6 +8,7 @@ KohortError
 ├── StorageError             the disk refused, or what it holds cannot be used
 │   ├── DataDirInUse         another broker owns the folder
 │   └── CorruptLog           a segment that recovery cannot mend by cutting its tail
+├── NotARecording            a file that is no recording of a broker, or a damaged one
 ├── ConfigError              the user's option: its name, its value, what is allowed
 ├── UsageError               a call that the state of the object forbids (mixed subscriptions, two threads)
 ├── MissingExtra             a package is not installed; ``kohort[...]`` brings it (an ImportError too)
@@ -213,10 +214,10 @@ RETRIABLE: Final = frozenset(
 
 def error_code(value: int) -> ErrorCode:
     """The code of a number off the wire; one that this table lacks is UNKNOWN_SERVER_ERROR."""
-    try:
-        return ErrorCode(value)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return _CODES.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+_CODES: Final = {code.value: code for code in ErrorCode}
 
 
 class KohortError(Exception):
@@ -274,6 +275,10 @@ class DataDirInUse(StorageError):
 
 class CorruptLog(StorageError):
     """A segment that cannot be mended by cutting its tail."""
+
+
+class NotARecording(KohortError):
+    """The file is no recording, or one of another version, or damaged. The text says where."""
 
 
 class ConfigError(KohortError):

@@ -215,13 +215,30 @@ async def start_brokers(
     return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
 
 
-async def run(config: BrokerConfig, count: int, data_dir: Path | None, ready: Callable[[str, str], None]) -> None:
+async def _start(
+    config: BrokerConfig, count: int, data_dir: Path | None, recording: Path | None
+) -> Server | ClusterServer:
+    """Start what is to be served. Raises ConfigError for a recording of what does not begin with nothing."""
+    if recording is None:
+        return await start_brokers(config, count, data_dir)
+    if count > 1 or data_dir is not None:
+        raise ConfigError("--record needs one broker that begins with nothing: leave out --data and --brokers")
+    return await Server.start_recorded(config, recording)
+
+
+async def run(
+    config: BrokerConfig,
+    count: int,
+    data_dir: Path | None,
+    ready: Callable[[str, str], None],
+    recording: Path | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT; ``ready`` is told the address and the cluster's id."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    server = await start_brokers(config, count, data_dir)
+    server = await _start(config, count, data_dir, recording)
     try:
         ready(server.bootstrap, server.cluster_id)
         await stopping.wait()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import random
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kohort.aio.file_storage import FileStorage
+from kohort.aio.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
 from kohort.broker.io import (
@@ -36,6 +38,8 @@ from kohort.broker.io import (
     Send,
     Tick,
 )
+from kohort.broker.recorded import RecordedBroker
+from kohort.broker.recording import Head
 from kohort.broker.request import Intercept, Request
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
@@ -86,6 +90,23 @@ class Server:
             storage = resources.enter_context(open_storage())
             config = replace(config, listen_port=listening.getsockname()[1])
             broker = Broker(config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
+            server = cls(broker, clock)
+            await server.listen(listening)
+            server._resources = resources.pop_all()
+        return server
+
+    @classmethod
+    async def start_recorded(cls, config: BrokerConfig, recording: Path) -> Server:
+        """Bind and serve in memory, and write all that goes into the broker to a new file (broker/recording.py).
+
+        Raises ConfigError for an address that cannot be listened on, and for a file that is there or cannot be made.
+        """
+        clock, seed = SystemClock(), system_rng().getrandbits(63)
+        with ExitStack() as resources:
+            listening = resources.enter_context(bind(config))
+            file = resources.enter_context(new_recording(recording))
+            config = replace(config, listen_port=listening.getsockname()[1])
+            broker = RecordedBroker(Head(config, seed, clock.now_ms()), random.Random(seed), file.write)
             server = cls(broker, clock)
             await server.listen(listening)
             server._resources = resources.pop_all()

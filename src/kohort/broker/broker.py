@@ -141,6 +141,10 @@ class Broker:
     def connection_count(self) -> int:
         return len(self._connections)
 
+    def in_flight(self) -> list[ReplyTo]:
+        """The requests on standing connections that wait for their answers."""
+        return [c.in_flight for c in self._connections.values() if c.in_flight is not None]
+
     def take_notes(self) -> list[str]:
         """Lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []

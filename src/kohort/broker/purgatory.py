@@ -5,7 +5,7 @@ Waiting requests are indexed by partition, so an append costs only what waits on
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,10 @@ class Purgatory:
 
     def __len__(self) -> int:
         return len(self._parked)
+
+    def __iter__(self) -> Iterator[Parked]:
+        """Who waits, for whoever looks from inside the process."""
+        return iter(self._parked.values())
 
     @property
     def wake_at_ms(self) -> int | None:

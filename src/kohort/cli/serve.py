@@ -51,6 +51,11 @@ Examples:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Read options from a server.properties.",
 )
+@click.option(
+    "--record",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write all that goes into the broker to FILE, for kohort sim replay-recording; in memory, one broker only.",
+)
 @click.option("--port-file", type=click.Path(dir_okay=False, path_type=Path), help="Write the port to FILE when ready.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", help="How to say that it is ready.")
 @click.option("--quiet", is_flag=True, help="Log warnings and errors only.")
@@ -61,6 +66,7 @@ def serve(
     brokers: int,
     settings: tuple[str, ...],
     config_file: Path | None,
+    record: Path | None,
     port_file: Path | None,
     output: str,
     quiet: bool,
@@ -68,7 +74,7 @@ def serve(
     start_logging(quiet=quiet)
     try:
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
-        _run(config, brokers, folder, port_file, output)
+        _run(config, brokers, folder, record, port_file, output)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(1)
@@ -128,7 +134,9 @@ def start_logging(*, quiet: bool) -> None:
     )
 
 
-def _run(config: BrokerConfig, brokers: int, folder: Path | None, port_file: Path | None, output: str) -> None:
+def _run(
+    config: BrokerConfig, brokers: int, folder: Path | None, record: Path | None, port_file: Path | None, output: str
+) -> None:
     from kohort.aio.cluster_server import run
     from kohort.aio.io_thread import new_loop
 
@@ -145,7 +153,7 @@ def _run(config: BrokerConfig, brokers: int, folder: Path | None, port_file: Pat
 
     loop = new_loop()
     try:
-        loop.run_until_complete(run(config, brokers, folder, ready))
+        loop.run_until_complete(run(config, brokers, folder, ready, record))
     finally:
         loop.close()
 

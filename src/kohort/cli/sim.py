@@ -154,6 +154,54 @@ def controls(names: tuple[str, ...], jobs: int, seeds: int, output: str) -> None
     sys.exit(1 if missed else 0)
 
 
+@sim.command()
+@click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
+@click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def reach(seeds: str, output: str) -> None:
+    """Say which state transitions, decisions and error answers no seed reaches.
+
+    \b
+    kohort sim reach --seeds 0..200
+    """
+    from kohort.sim.reach import reachable, reached_by
+
+    reached: set[str] = set()
+    for seed in parse_seeds(seeds):
+        reached |= reached_by(seed)
+    missed = [what for what in reachable() if what not in reached]
+    if output == "json":
+        click.echo(json.dumps({"reached": len(reached), "unreached": missed}))
+    else:
+        click.echo("\n".join([*missed, f"{len(reached)} reached, {len(missed)} not"]))
+
+
+@sim.command("replay-recording")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def replay_recording_(file: Path) -> None:
+    """Play again what `kohort serve --record FILE` wrote down: event for event, and compare the decisions.
+
+    \b
+    kohort serve --record broker.rec
+    kohort sim replay-recording broker.rec
+    """
+    from kohort.errors import NotARecording
+    from kohort.sim.recordings import replay_recording
+
+    try:
+        with file.open("rb") as opened:
+            replayed = replay_recording(opened)
+    except (NotARecording, OSError) as error:
+        click.echo(f"kohort sim replay-recording: {file}: {error}", err=True)
+        sys.exit(1)
+    if replayed.ended is not None:
+        click.echo(f"{file}: {replayed.ended}; what comes before is played", err=True)
+    click.echo(f"{replayed.events} events, {replayed.lasted_ms / 1000:.1f} s recorded")
+    if replayed.difference is not None:
+        click.echo(f"it differs: {replayed.difference}", err=True)
+        sys.exit(1)
+    click.echo("every decision is the same")
+
+
 def _verdicts(seeds: range, jobs: int) -> list[Verdict]:
     from kohort.sim.run import run_seed
 

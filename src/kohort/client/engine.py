@@ -171,10 +171,12 @@ class Engine:
     def _expire(self, now_ms: int) -> None:
         for lane in list(self._lanes.values()):
             connection = lane.connection
-            self._expire_waiting(lane.waiting, f"a connection to node {lane.node_id}", now_ms)
+            if lane.waiting:
+                self._expire_waiting(lane.waiting, f"a connection to node {lane.node_id}", now_ms)
             if connection is None:
                 continue
-            self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
+            if connection.queue:
+                self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
             if connection.state is not State.READY and connection.deadline_ms <= now_ms:
                 self._end(lane, keep=True)
                 self._lost(lane, "the connection did not stand in time", now_ms)

@@ -77,7 +77,8 @@ def check_state(group: ClassicGroup) -> None:
         require(bool(this.members), "no members", group)
     if this.members:
         require(this.leader in this.members, "the leader is no member", group)
-        require(this.vote() is not None, "no protocol that all members speak", group)
+        spoken_by_all = any(count == len(this.members) for count in this.supporters.values())
+        require(spoken_by_all, "no protocol that all members speak", group)
     if this.state is not State.PREPARING_REBALANCE:
         require(not this.awaiting_join, "a JoinGroup is parked", group)
         require(not any(m.is_new for m in members), "a new member without a round", group)

@@ -156,6 +156,13 @@ class Coordinator:
         waiting = self._timers.keys()
         return [key for where, key in waiting if where == partition and key.group_id == group_id]
 
+    def parked(self) -> Iterator[GroupRequest]:
+        """Every JoinGroup and SyncGroup that waits, for whoever looks from inside the process."""
+        for shard in self._shards.values():
+            for group in shard.groups.by_id.values():
+                for member in group.round.members.values():
+                    yield from (asked for asked in (member.join, member.sync) if asked is not None)
+
     # Which groups are here.
 
     def partition_of(self, group_id: str) -> int:

@@ -243,11 +243,15 @@ class Topics:
             TopicEntry(e.name, e.topic_id, total if e.name == name else e.partitions, e.overrides, e.internal)
             for e in self._catalogue.topics
         ]
-        self._save(changed, self._catalogue.deleted)
         try:
             for partition in range(present, total):
                 self._make_partition(topic, TopicPartition(name, partition), now_ms)
-        except StorageError as error:
+            self._save(changed, self._catalogue.deleted)  # last: what was refused must not be there after a restart
+        except (StorageError, ApiError) as error:
+            for log in topic.partitions[present:]:
+                self._upkeep.forget(log.tp)
+                log.drop()
+            del topic.partitions[present:]
             raise _refused(name, error) from error
         return topic
 
@@ -362,7 +366,7 @@ class Topics:
         return problems
 
 
-def _refused(name: str, error: StorageError) -> ApiError:
+def _refused(name: str, error: StorageError | ApiError) -> ApiError:
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
 

@@ -168,6 +168,12 @@ class ProducerActor(EngineActor):
         self.run_engine(self._machine.engine)
         self._later(every_ms, lambda: self._send(topics, every_ms))
 
+    def go_on(self, topics: list[str], records: int, every_ms: int) -> None:
+        """Send some more after everything was sent."""
+        assert self._sent >= self.wanted, "it is still sending"
+        self.wanted = self._sent + records
+        self._later(every_ms, lambda: self._send(topics, every_ms))
+
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
         self.world.after(delay_ms, action)
 

@@ -30,6 +30,7 @@ class Pace:
     slow: float = 0.0
     slow_ms: tuple[int, int] = (1000, 4000)
     commit_each_poll: float = 0.2
+    most_records: int = 500
     commits: list[Promise[Offsets]] = field(default_factory=list)
 
 
@@ -123,6 +124,10 @@ class ConsumerActor(EngineActor):
         return self._config.group_instance_id or self.member_id
 
     @property
+    def instance_id(self) -> str | None:
+        return self._config.group_instance_id
+
+    @property
     def assigned(self) -> set[TopicPartition]:
         return set(self.machine.subscription.assigned) if self.machine is not None else set()
 
@@ -189,7 +194,7 @@ class ConsumerActor(EngineActor):
             records = []
             if fetched is not None:
                 fetched.decode_records(check_crcs=True)
-                records = machine.hand_out(fetched, 500)
+                records = machine.hand_out(fetched, self.pace.most_records)
         except KohortError as error:
             self.history.add(self.name, "gives up", str(error))
             self.kill(f"its application ends: {error}")

@@ -25,6 +25,7 @@ class Faults:
         broker: BrokerActor,
         consumers: list[ConsumerActor],
         double: ConsumerActor,
+        strangers: dict[str, Callable[[ConsumerActor], None]],
         admin_acts: Callable[[], None],
     ) -> None:
         self.on = True
@@ -52,6 +53,8 @@ class Faults:
             "double": self._start_double,
             "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
             "admin": admin_acts,
+            "impostor": lambda: self._meddle(strangers["impostor"]),
+            "kick": lambda: self._meddle(strangers["kick"]),
         }
         self._enabled = sorted(plan.faults)
         self._next()
@@ -149,6 +152,11 @@ class Faults:
             victim.leave()
         else:
             victim.start()
+
+    def _meddle(self, act: Callable[[ConsumerActor], None]) -> None:
+        victim = self._victim()
+        if victim.member_id:
+            act(victim)
 
     def _slow_handler(self) -> None:
         pace = self._victim().pace

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from kohort.broker.broker import Broker
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.coordinator.outcome import TimerKey
 from kohort.model import TopicPartition
-from kohort.sim.admins import AdminActor
+from kohort.sim.admins import AdminActor, Make
 from kohort.sim.brokers import BrokerActor
 from kohort.sim.checks.balance import check_balance
 from kohort.sim.checks.broken import CheckFailed, caught_by
@@ -18,11 +21,18 @@ from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_s
 from kohort.sim.checks.durability import Durability
 from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.handed_out import HandedOut
+from kohort.sim.checks.joiners import Joiners
 from kohort.sim.checks.leaving import Leaving
 from kohort.sim.checks.memory import check_nothing_left
+from kohort.sim.checks.obedience import Obedience
 from kohort.sim.checks.ownership import Ownership
+from kohort.sim.checks.parked import check_parked
 from kohort.sim.checks.polls import Polls
+from kohort.sim.checks.silence import Silence
+from kohort.sim.checks.strangers import Strangers
 from kohort.sim.checks.unanswered import check_answered
+from kohort.sim.checks.watcher import Watcher
+from kohort.sim.clearing_up import clear_up
 from kohort.sim.clients import ProducerActor
 from kohort.sim.consumers import ConsumerActor
 from kohort.sim.faults import Faults
@@ -36,8 +46,11 @@ from kohort.sim.world import START_MS, Storm, World
 GROUP = "g"
 BROKER = ("10.1.0.1", 9092)
 QUIET_MS = 20_000
+MORE_RECORDS = 5
 CHECK_EVERY = 64
+PARKED_EVERY = 16
 LOOK_EVERY = 32
+CLEARING_UP_MS = 30_000
 SETTLED_MS = 5_000
 FAREWELL_MS = 10_000
 
@@ -66,30 +79,41 @@ class Verdict:
 
 
 class Run:
-    """The actors of one seed, and the checks that watch them."""
+    """The actors of one seed, and the checks that watch them.
 
-    def __init__(self, plan: Plan) -> None:
+    Whoever watches ``also`` is told of every API, decoded; checks look at a few of them only.
+    """
+
+    def __init__(self, plan: Plan, also: Sequence[Watcher] = ()) -> None:
         self.plan = plan
         self.world = World(plan.seed)
         self.history = History(self.world)
         self.panel = Panel()
-        self.tap = Tap(self.world, self.panel)
+        self.tap = Tap(self.world, self.panel, everything=bool(also))
         self.network = Network(self.world, self.tap, plan.delay_ms)
         self.broker = BrokerActor(self.world, self.network, self.history, self._broker_config(), self.panel)
         self.producer = ProducerActor("producer", self.world, self.network, self.history, self._producer_config())
         self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
         self.double = self._consumer("double", "i0")
         admin_config = AdminConfig(bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"])
-        self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP)
+        # As in Kafka, a static leader that was away does not learn of partitions that came meanwhile (KIP-814).
+        widens = not plan.static
+        self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP, widens=widens)
         self.durability = Durability()
-        self.handed_out = HandedOut(self._topic_name, once=not plan.faults)
+        self.handed_out = HandedOut(GROUP, self._topic_name, once=not plan.faults, forgets=plan.forgets)
+        self.silence = Silence()
         for check in (
-            Ownership(),
-            Fencing(lambda: self.broker.disk.refusals),
+            Ownership(forgets=plan.forgets),
+            Fencing(lambda: self.broker.disk.refusals, forgets=plan.forgets),
             Leaving(self._timers_of),
             self.handed_out,
             self.durability,
+            self.silence,
+            Obedience(),
+            Joiners(),
+            Strangers(self._timers_of),
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
+            *also,
         ):
             self.panel.add(check)
         self._settled_since_ms: int | None = None
@@ -105,6 +129,9 @@ class Run:
             offsets_topic_num_partitions=plan.offsets_partitions,
             offsets_topic_segment_bytes=plan.segment_bytes,
             log_segment_bytes=plan.segment_bytes,
+            log_index_interval_bytes=plan.index_interval_bytes,
+            offsets_retention_minutes=1 if plan.forgets else 10_080,
+            offsets_retention_check_interval_ms=5_000 if plan.forgets else 600_000,
             auto_create_topics_enable=False,
         )
 
@@ -130,7 +157,9 @@ class Run:
             auto_commit_interval_ms=plan.auto_commit_interval_ms,
             metadata_max_age_ms=10_000,
         )
-        return ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
+        consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
+        consumer.pace.most_records = plan.poll_records
+        return consumer
 
     def _timers_of(self, group_id: str) -> list[TimerKey]:
         broker = self.broker.broker
@@ -152,7 +181,14 @@ class Run:
         for consumer in self.consumers:
             world.after(world.rng.randrange(0, 2_000), consumer.start)
         faults = Faults(
-            world, plan, self.network, self.broker, self.consumers, self.double, lambda: self.admin.act(self._topics)
+            world,
+            plan,
+            self.network,
+            self.broker,
+            self.consumers,
+            self.double,
+            {"impostor": lambda c: self.admin.pretend(c, min(plan.topics)), "kick": self.admin.kick},
+            lambda: self.admin.act(self._topics),
         )
         world.run(START_MS + plan.faults_ms, after_each=self._check)
         faults.calm()
@@ -164,6 +200,8 @@ class Run:
         self._check_balance()
         self._quiet_failover()
         self._farewell()
+        clear_up(self._administer, GROUP, min(plan.topics), self._restart)
+        self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
 
     def _make_topics(self) -> None:
         assert self.broker.broker is not None
@@ -173,6 +211,8 @@ class Run:
     def _check(self) -> None:
         """Now and then all of the coordinator's invariants; those of the group at hand hold after every event."""
         broker = self.broker.broker
+        if broker is not None and not self.world.events % PARKED_EVERY and not self.broker.is_frozen:
+            check_parked(broker)
         if self.world.events % CHECK_EVERY or broker is None:
             return
         now_ms = self.broker.now_ms
@@ -219,10 +259,15 @@ class Run:
         ends = {p: log.log_end_offset for p, log in logs.items() if log is not None}
         return why_not_settled(self.consumers, self._partitions, ends, self.broker.committed(GROUP))
 
+    def _standing_broker(self) -> Broker:
+        assert self.broker.broker is not None, "nothing strikes it any more"
+        return self.broker.broker
+
     def _check_end(self) -> None:
-        assert self.broker.broker is not None
-        self.durability.check_end(self.broker.broker, self.producer.acknowledged)
+        self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
         check_delivered(self.producer.acknowledged, self.handed_out.values)
+        names = [consumer.name for consumer in self.consumers]
+        self.silence.check_heard(names, self.plan.heartbeat_interval_ms + 2 * self.plan.delay_ms[1], self.world.now_ms)
         check_answered(self.tap.unanswered(), self.world.now_ms, self._slack_ms())
 
     def _slack_ms(self) -> int:
@@ -236,9 +281,10 @@ class Run:
         check_balance({c.name: sorted(c.assigned) for c in self.consumers}, assignor, len(self.plan.topics))
 
     def _quiet_failover(self) -> None:
-        """Restart the broker while nothing happens: no member may notice more than a reconnect."""
+        """Restart the broker while nothing happens: no member may notice more than a reconnect, and all go on."""
         before = standing(self.consumers)
         self.broker.kill("a quiet failover", restart_in_ms=200)
+        self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
         self.world.run(self.world.now_ms + QUIET_MS, after_each=self._check)
         check_nothing_moved(before, standing(self.consumers))
         self._check_end()
@@ -251,10 +297,20 @@ class Run:
         self.admin.kill("done")
         forgotten_ms = FAREWELL_MS + self.plan.session_timeout_ms  # static members and the dead do not say goodbye
         self.world.run(self.world.now_ms + forgotten_ms, after_each=self._check)
-        broker = self.broker.broker
-        assert broker is not None
+        broker = self._standing_broker()
         check_nothing_left(broker, GROUP, len(self.consumers))
-        self.durability.check_end(broker, self.producer.acknowledged)
+
+    def _administer(self, what: str, make: Make) -> Any:
+        """Have the administrator do one thing in fair weather, and wait for what comes of it."""
+        promise = self.admin.do(what, make)
+        self.world.run(self.world.now_ms + CLEARING_UP_MS, after_each=self._check, stop=lambda: promise.done)
+        if not promise.done or promise.error is not None:
+            raise CheckFailed(f"the administrator {what}: {promise.error or 'no answer'}")
+        return promise.result()
+
+    def _restart(self) -> None:
+        self.broker.kill("when all is done", restart_in_ms=200)
+        self.world.run(self.world.now_ms + 500, after_each=self._check)
 
 
 def run_seed(seed: int) -> Verdict:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker", "refuse writes", "torn write",
           "clog", "scale", "slow handler", "leave", "one-way cut", "deploy", "double", "clock jump",
           "admin")  # fmt: skip
+FAULTS_OF_STRANGERS = ("impostor", "kick")
 BOTH = (["range", "cooperative-sticky"], ["cooperative-sticky"], ["range"], ["roundrobin"], ["sticky"])
 
 
@@ -41,6 +42,11 @@ class Plan:
     faults_ms: int
     faults: frozenset[str]
     fault_every_ms: int
+    poll_records: int
+    """Most records that a user takes at once."""
+    index_interval_bytes: int
+    forgets: bool
+    """Whether offsets of an empty group expire within a minute."""
 
     @property
     def calm_bound_ms(self) -> int:
@@ -63,12 +69,14 @@ class Plan:
 
 
 def plan_of(seed: int) -> Plan:
-    """The run of a seed."""
+    """The run of a seed. What was thought of later has chance of its own: the rest of a seed stays what it was."""
+    later = random.Random(f"later {seed}")
     rng = random.Random(f"plan {seed}")
     session_ms = rng.choice([6_000, 6_000, 10_000, 20_000, 45_000])
     max_poll_ms = rng.choice([5_000, 10_000, 30_000, 60_000])
     share = rng.choice([0.0, 0.2, 0.45, 0.45, 0.45, 0.7])
     topics = {f"t{i}": rng.choice([1, 2, 3, 6]) for i in range(rng.choice([1, 1, 2]))}
+    faults_of_strangers = {f for f in FAULTS_OF_STRANGERS if later.random() < (0.3 if share else 0.0)}
     return Plan(
         seed=seed,
         consumers=rng.choice([1, 2, 3, 3, 4, 5]),
@@ -89,6 +97,9 @@ def plan_of(seed: int) -> Plan:
         delay_ms=rng.choice([(0, 3), (0, 3), (1, 30), (20, 250)]),
         static=rng.random() < 0.3,
         faults_ms=rng.choice([20_000, 40_000, 80_000]),
-        faults=frozenset(f for f in FAULTS if rng.random() < share),
+        faults=frozenset(f for f in FAULTS if rng.random() < share) | faults_of_strangers,
         fault_every_ms=rng.choice([1_000, 3_000, 8_000]),
+        poll_records=later.choice([500, 500, 500, 1, 5]),
+        index_interval_bytes=later.choice([4_096, 4_096, 4_096, 128]),
+        forgets=later.random() < 0.3,
     )

@@ -20,7 +20,9 @@ from kohort.wire.headers import correlation_of, parse_request_header, parse_resp
 
 WATCHED: Final = frozenset({8, 11, 12, 13, 14})
 """OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup: decoded for every run."""
-SILENT_PRODUCE: Final = 0
+FETCH: Final = 1
+ONLY_AN_ERROR_BYTES: Final = 32
+"""A Fetch response no longer than this holds no record; longer ones are not decoded."""
 
 _STAMP: Final = struct.Struct(">qq")
 _SIZE: Final = struct.Struct(">i")
@@ -60,7 +62,8 @@ class Tap:
                     break
             else:
                 return
-            if exchange.api.key in self._watched:
+            only_error = exchange.api.key == FETCH and len(frame) <= ONLY_AN_ERROR_BYTES
+            if exchange.api.key in self._watched or only_error:
                 exchange.answer = parse_response(frame, exchange.api.response, exchange.version)[1]
             exchange.answered_ms = self._world.now_ms
             self._watcher.answered(exchange)

@@ -267,6 +267,22 @@ def test_a_topic_that_the_disk_refuses_is_not_made_and_can_be_made_later(refused
     assert [t.name for t in opened(storage)] == ["orders"]
 
 
+@pytest.mark.parametrize("refused", ["kohort-topics.json", "partition.metadata"])
+def test_partitions_that_the_disk_refuses_are_not_there_after_a_restart_either(refused):
+    storage = RefusingStorage()
+    topics = opened(storage)
+    topics.create("orders", 2, {}, NOW)
+    storage.refused = (refused,)
+
+    assert code_of(topics.add_partitions, "orders", 4) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(topics.get("orders").partitions) == 2
+
+    storage.refused = ()
+    again = opened(storage)
+    assert len(again.get("orders").partitions) == 2
+    assert len(again.add_partitions("orders", 4).partitions) == 4
+
+
 def test_what_a_disk_refuses_in_a_tick_is_said_and_tried_again():
     storage = RefusingStorage()
     topics = opened(storage)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from kohort.broker.broker import Broker
-from kohort.coordinator.records import OffsetCommitted, parse_record
+from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.log.invariants import check_invariants
 from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
@@ -58,8 +59,14 @@ def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
     while at < log.log_end_offset:
         data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
         for start, header in split_batches(data):
-            yield from read_batch(data, start)
+            yield from _records_of(data[start : start + header.size])
             at = header.next_offset
+
+
+@lru_cache(maxsize=8_192)
+def _records_of(batch: bytes) -> tuple[ReadRecord, ...]:
+    """A run reads the same batches again and again, at every restart and at its end."""
+    return tuple(read_batch(batch, 0))
 
 
 def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
@@ -88,8 +95,13 @@ def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAn
     for log in topic.partitions if topic is not None else []:
         records = list(records_on(log))
         has_gaps = len(records) < log.log_end_offset - log.log_start_offset
+        with_members: dict[str, bool] = {}
         for record in records:
             parsed = parse_record(record.key or b"", record.value)
+            if isinstance(parsed, GroupWritten):
+                with_members[parsed.group_id] = parsed.value is not None and bool(parsed.value.members)
+            elif isinstance(parsed, OffsetCommitted) and parsed.value is None:
+                check_may_be_forgotten(parsed, has_members=with_members.get(parsed.group_id, False))
             if isinstance(parsed, OffsetCommitted) and parsed.value is not None:
                 on_log.add((parsed.topic, parsed.partition, parsed.value.offset))
                 if has_gaps:
@@ -101,6 +113,13 @@ def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAn
                 raise CheckFailed(
                     f"the commit of {committed.offset} for {partition} was acknowledged and is not on the log"
                 )
+
+
+def check_may_be_forgotten(tombstone: OffsetCommitted, *, has_members: bool) -> None:
+    """Nobody here deletes offsets of topics that are read: only a group without members loses them."""
+    if has_members:
+        where = TopicPartition(tombstone.topic, tombstone.partition)
+        raise CheckFailed(f"the offset of {where} was deleted while group {tombstone.group_id} had members")
 
 
 def check_replay(broker: Broker) -> None:

@@ -25,10 +25,12 @@ from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRespon
 class Fencing(Watcher):
     """One group's latest generation, who has left, and who speaks for each instance id.
 
-    ``refusals`` counts the writes that the broker's disk has refused so far.
+    ``refusals`` counts the writes that the broker's disk has refused so far. ``forgets``: an empty group without
+    offsets is forgotten, and begins with generation 1 again.
     """
 
-    def __init__(self, refusals: Callable[[], int]) -> None:
+    def __init__(self, refusals: Callable[[], int], *, forgets: bool = False) -> None:
+        self._forgets = forgets
         self._refusals = refusals
         self._seen_refusals = 0
         self._begin()
@@ -63,6 +65,8 @@ class Fencing(Watcher):
     def _joined(self, asked: JoinGroupRequest, answer: JoinGroupResponse) -> None:
         if answer.error_code:
             return
+        if self._forgets and answer.generation_id == 1:
+            self._told = -1
         self.check_leader_sees(answer)
         self._told = max(self._told, answer.generation_id)
         if asked.group_instance_id is not None:

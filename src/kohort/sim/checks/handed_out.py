@@ -15,23 +15,38 @@ TopicName = Callable[[bytes], str | None]
 class HandedOut(Watcher):
     """What the group has read: of each partition everything before an offset, as nobody may skip what nobody has read.
 
-    ``once`` (no fault strikes in this run): nothing is read twice either.
+    ``once`` (no fault strikes in this run): nothing is read twice either. ``forgets``: offsets may expire while the
+    group is empty, so it may begin earlier than where it was.
     """
 
-    def __init__(self, topic_name: TopicName, *, once: bool) -> None:
+    def __init__(self, group_id: str, topic_name: TopicName, *, once: bool, forgets: bool = False) -> None:
         self.values: dict[TopicPartition, list[bytes]] = {}
         """By offset."""
+        self._group_id = group_id
         self._topic_name = topic_name
         self._once = once
+        self._forgets = forgets
+        self._farthest: dict[TopicPartition, int] = {}
         self._next: dict[tuple[str, TopicPartition], int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._starts: dict[tuple[str, TopicPartition], int] = {}
 
     # What the group has committed, as its members were told.
 
+    def asked(self, exchange: Exchange) -> None:
+        """What is asked for may be written, even if nobody hears of it."""
+        if isinstance(exchange.asked, OffsetCommitRequest) and exchange.asked.group_id == self._group_id:
+            for topic in exchange.asked.topics:
+                name = topic.name or self._topic_name(topic.topic_id)
+                for p in topic.partitions if name is not None else ():
+                    partition = TopicPartition(name or "", p.partition_index)
+                    self._farthest[partition] = max(self._farthest.get(partition, 0), p.committed_offset)
+
     def answered(self, exchange: Exchange) -> None:
         asked, answer = exchange.asked, exchange.answer
         if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
+            return
+        if asked.group_id != self._group_id:
             return
         for topic, told in zip(asked.topics, answer.topics, strict=True):
             name = topic.name or self._topic_name(topic.topic_id)
@@ -76,7 +91,9 @@ class HandedOut(Watcher):
         start = self._starts.pop((who, partition), None)
         if expected is not None and offset != expected:
             raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
-        if expected is None and start is not None and offset < start:
+        if expected is None and start is not None and offset > self._farthest.get(partition, 0):
+            raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
+        if expected is None and start is not None and offset < start and not self._forgets:
             raise CheckFailed(f"{who} begins {partition} at {offset}, before {start}, which the group had committed")
         self._next[who, partition] = offset + 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.watcher import Consumer, Watcher
+from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
+from kohort.wire.messages.group_classic import JoinGroupResponse
 
 
 class Ownership(Watcher):
@@ -13,13 +14,20 @@ class Ownership(Watcher):
     An assignment reaches members only once it is written, so a generation that was given out twice, before and after
     a crash, cannot have been assigned twice. Members of one generation never hold a partition together, not even for
     a moment: whoever takes it has it only after the other one has told its user that it is gone. A member of an older
-    generation that has not heard of the new one yet may still hold it: that is what fencing is for.
+    generation that has not heard of the new one yet may still hold it: that is what fencing is for. A group that was
+    forgotten (``forgets``: it was empty and had no offsets) begins with generation 1 again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, forgets: bool = False) -> None:
+        self._forgets = forgets
         self._owners: dict[tuple[int, TopicPartition], str] = {}
         self._last: dict[str, int] = {}
         self._holders: dict[str, tuple[Consumer, set[TopicPartition]]] = {}
+
+    def answered(self, exchange: Exchange) -> None:
+        answer = exchange.answer
+        if self._forgets and isinstance(answer, JoinGroupResponse) and answer.generation_id == 1:
+            self._owners.clear()
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         member_id = consumer.member_id

@@ -7,6 +7,7 @@ from typing import Any
 from kohort.client.commits import Commits
 from kohort.client.group_leader import GroupLeader
 from kohort.client.heartbeats import HeartbeatClocks
+from kohort.client.member_messages import MemberMessages
 from kohort.client.membership_classic import Membership
 from kohort.client.rebalance import Rebalance
 from kohort.client.subscription import SubscriptionState
@@ -26,13 +27,13 @@ def zombie_does_not_notice(patch: Patch) -> None:
 
 @bug("membership", "a cooperative member does not say what it owns when it joins")
 def owned_not_said(patch: Patch) -> None:
-    def said(real: Any, membership: Membership, assignor: Any) -> Any:
-        subscription = real(membership, assignor)
+    def said(real: Any, *args: Any) -> Any:
+        subscription = real(*args)
         subscription.owned_partitions.clear()
         subscription.user_data = None
         return subscription
 
-    patch.method(Membership, "_said_to", said)
+    patch.method(MemberMessages, "_said_to", said)
 
 
 @bug("membership", "an eager member keeps its partitions while it joins")

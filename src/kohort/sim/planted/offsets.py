@@ -62,10 +62,11 @@ def fetch_off_by_one(patch: Patch) -> None:
     patch.function(fetch._valid, valid)
 
 
-@bug("offsets", "the last offset of a batch of records is not loaded")
+@bug("offsets", "offsets of a group without a generation are not read from the log")
 def offsets_not_loaded(patch: Patch) -> None:
     def replay(real: Any, groups: Any, record: Any, now_ms: int) -> None:
-        if record.partition == 0 or record.group_id in groups.by_id:
+        group = groups.by_id.get(record.group_id)
+        if group is not None and group.written is not None:
             real(groups, record, now_ms)
 
     patch.function(replay_offset, replay)

@@ -1,0 +1,182 @@
+"""A recording: everything that went into a broker, with its time, and a checksum of what came out of each event.
+
+A broker that begins with nothing is its configuration, the seed of its chance and its inputs, so a recording can be
+played again in the machine, event for event (``kohort sim replay-recording``). The format is ours:
+
+    MAGIC, then entries of ``length (4 bytes) | CRC-32 of the rest (4) | body``.
+
+The first body is JSON (version, seed, the time of the start, the options). Every other one is
+``kind (1 byte) | now_ms (8) | connection (8) | CRC-32 of the outputs (4) | data``. An entry of kind FULL ends a file
+that had become as large as it may be.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from kohort.broker.io import Close, Congested, Connected, Disconnected, Drained, Input, Output, Received, Send, Tick
+from kohort.config.broker import BrokerConfig
+from kohort.errors import NotARecording
+
+MAGIC: Final = b"kohort recording\n"
+VERSION: Final = 1
+FULL: Final = 0
+KINDS: Final[Mapping[int, type]] = {1: Connected, 2: Received, 3: Disconnected, 4: Tick, 5: Congested, 6: Drained}
+NUMBERS: Final = {kind: number for number, kind in KINDS.items()}
+ENTRY_MAX_BYTES: Final = 1 << 27
+"""More than a socket gives at once; a length beyond it is damage, and nothing is allocated for it."""
+
+_PREFIX: Final = struct.Struct(">II")
+_EVENT: Final = struct.Struct(">BqqI")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a recorded broker was made of; ``started_ms`` is its clock then."""
+
+    config: BrokerConfig
+    seed: int
+    started_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One event; ``outputs_crc`` is ``crc_of`` what followed from it."""
+
+    given: Input
+    now_ms: int
+    outputs_crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why there are no more events although the broker went on: the file was full, or is torn at ``position``."""
+
+    why: str
+    position: int
+
+
+def build_head(head: Head) -> bytes:
+    """The beginning of a file."""
+    said = {"version": VERSION, "seed": head.seed, "started_ms": head.started_ms, "config": asdict(head.config)}
+    return MAGIC + _entry(json.dumps(said).encode())
+
+
+def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
+    """One event as an entry."""
+    connection, data = getattr(given, "connection", -1), b""
+    if isinstance(given, Received):
+        data = given.data
+    elif isinstance(given, Connected):
+        data = given.host.encode()
+    return _entry(_EVENT.pack(NUMBERS[type(given)], now_ms, connection, outputs_crc) + data)
+
+
+def build_full(now_ms: int) -> bytes:
+    """The last entry of a file that may not grow any more."""
+    return _entry(_EVENT.pack(FULL, now_ms, -1, 0))
+
+
+def _entry(body: bytes) -> bytes:
+    return _PREFIX.pack(len(body), zlib.crc32(body)) + body
+
+
+def crc_of(outputs: Sequence[Output]) -> int:
+    """A checksum of what a broker did, every byte of it, in order."""
+    crc = 0
+    for output in outputs:
+        crc = zlib.crc32(f"{type(output).__name__} {output.connection}".encode(), crc)
+        if isinstance(output, Send):
+            for buffer in output.buffers:
+                crc = zlib.crc32(buffer, crc)
+        elif isinstance(output, Close):
+            crc = zlib.crc32(output.reason.encode(), crc)
+    return crc
+
+
+def crc_of_error(error: BaseException) -> int:
+    """Stands for the outputs of an event that the broker failed on."""
+    return zlib.crc32(f"raised {type(error).__name__}".encode())
+
+
+def parse_head(read: Callable[[int], bytes]) -> Head:
+    """The beginning of a file that ``read(size)`` gives. Raises NotARecording."""
+    if read(len(MAGIC)) != MAGIC:
+        raise NotARecording("it does not begin as a recording of kohort does")
+    try:
+        said = json.loads(_body(read, len(MAGIC)))
+        version = said["version"]
+        if version != VERSION:
+            raise NotARecording(f"it is a recording of version {version}; this is version {VERSION}")
+        return Head(_config_of(said["config"]), int(said["seed"]), int(said["started_ms"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotARecording(f"its head cannot be read: {error!r}") from error
+
+
+def _config_of(said: Mapping[str, Any]) -> BrokerConfig:
+    """The options; those that this version does not know are refused, as the broker might behave otherwise."""
+    known = {f.name: f for f in fields(BrokerConfig)}
+    if strangers := sorted(said.keys() - known.keys()):
+        raise NotARecording(f"it has options that this version does not know: {', '.join(strangers)}")
+    return BrokerConfig(**said)
+
+
+def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[Recorded | Ended]:
+    """The events after the head, whose end is at ``position``; a file that is torn or was full ends with Ended.
+
+    Raises NotARecording for an entry that is whole and makes no sense.
+    """
+    while True:
+        try:
+            body = _body(read, position)
+        except NotARecording as torn:
+            yield Ended(str(torn), position)
+            return
+        if not body:
+            return
+        if len(body) < _EVENT.size:
+            raise NotARecording(f"the entry at byte {position} is too short to be an event")
+        kind, now_ms, connection, crc = _EVENT.unpack_from(body)
+        if kind == FULL:
+            yield Ended("the file had become as large as it may be", position)
+            return
+        yield Recorded(_input(kind, connection, body[_EVENT.size :], position), now_ms, crc)
+        position += _PREFIX.size + len(body)
+
+
+def _input(kind: int, connection: int, data: bytes, position: int) -> Input:
+    match KINDS.get(kind):
+        case None:
+            raise NotARecording(f"the entry at byte {position} is of a kind that is not known: {kind}")
+        case made if made is Tick:
+            return Tick()
+        case made if made is Received:
+            return Received(connection, data)
+        case made if made is Connected:
+            return Connected(connection, data.decode(errors="replace"))
+        case made:
+            given: Input = made(connection)
+            return given
+
+
+def _body(read: Callable[[int], bytes], position: int) -> bytes:
+    """The body of the entry at ``position``; empty at the end of the file. Raises NotARecording for a torn one."""
+    prefix = read(_PREFIX.size)
+    if not prefix:
+        return b""
+    if len(prefix) < _PREFIX.size:
+        raise NotARecording(f"it is torn at byte {position}")
+    length, crc = _PREFIX.unpack(prefix)
+    if not 0 < length <= ENTRY_MAX_BYTES:
+        raise NotARecording(f"it is damaged at byte {position}: a length of {length}")
+    body = read(length)
+    if len(body) < length:
+        raise NotARecording(f"it is torn at byte {position}")
+    if zlib.crc32(body) != crc:
+        raise NotARecording(f"it is damaged at byte {position}: the checksum does not fit")
+    return body

@@ -1,0 +1,23 @@
+"""What an administrator was told is done stays done: a deleted group is gone, offsets are where they were put."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.sim.checks.broken import CheckFailed
+
+
+def check_gone(group_id: str, listed: Collection[str], when: str) -> None:
+    """The group was deleted, and nobody lists it."""
+    if group_id in listed:
+        raise CheckFailed(f"group {group_id} was deleted and is listed {when}")
+
+
+def check_offsets(
+    wanted: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetAndMetadata | None], when: str
+) -> None:
+    """Committed is what the administrator committed, less what went with its topic."""
+    there = {partition: value.offset for partition, value in found.items() if value is not None}
+    if there != wanted:
+        raise CheckFailed(f"committed is {there} {when}, and it should be {dict(wanted)}")

@@ -1,0 +1,68 @@
+"""A generation is made of those who asked to be in it: nobody silent is carried along, no number is used again.
+
+A dynamic member that misses a round is out (facts 2.6); counted on, it would own partitions that nobody reads. A static
+one may be silent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.errors import ErrorCode
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.watcher import Exchange, Server, Watcher
+from kohort.wire.messages.group_classic import (
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+)
+
+OF_THE_DISK: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
+"""How a SyncGroup is refused whose generation could not be written."""
+FIRST_GENERATION: Final = 1
+
+
+class Joiners(Watcher):
+    """Whose JoinGroup is on its way, who was told of which generation, and which generations came to nothing."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[tuple[int, int]]] = {}
+        self._told: dict[str, int] = {}
+        self._dropped: set[int] = set()
+
+    def broker_started(self, broker: Server) -> None:
+        del broker
+        self._dropped.clear()  # numbers that were not written are free again
+
+    def asked(self, exchange: Exchange) -> None:
+        asked = exchange.asked
+        if isinstance(asked, JoinGroupRequest) and asked.member_id:
+            self._waiting.setdefault(asked.member_id, set()).add((exchange.link_id, exchange.correlation_id))
+
+    def answered(self, exchange: Exchange) -> None:
+        asked, answer = exchange.asked, exchange.answer
+        if isinstance(asked, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
+            if not answer.error_code:
+                self.check_number(answer.generation_id)
+                self.check_members(answer, asked.member_id)
+                self._told[answer.member_id] = answer.generation_id
+            self._waiting.get(asked.member_id, set()).discard((exchange.link_id, exchange.correlation_id))
+        elif isinstance(asked, SyncGroupRequest) and exchange.error in OF_THE_DISK:
+            self._dropped.add(asked.generation_id)
+
+    def check_number(self, generation_id: int) -> None:
+        """A generation that could not be written is over, whoever heard of it; the first is a new group's."""
+        if generation_id == FIRST_GENERATION:
+            self._dropped.clear()
+        if generation_id in self._dropped:
+            raise CheckFailed(f"generation {generation_id} could not be written, and a JoinGroup is answered with it")
+
+    def check_members(self, answer: JoinGroupResponse, who: str) -> None:
+        """What the leader is told of the members of its generation."""
+        for member in answer.members:
+            told = self._told.get(member.member_id) == answer.generation_id
+            silent = not (told or self._waiting.get(member.member_id) or member.member_id == who)
+            if member.group_instance_id is None and silent:
+                raise CheckFailed(f"{member.member_id} is in generation {answer.generation_id} and never asked to be")

@@ -1,0 +1,56 @@
+"""``kohort serve --record`` and ``kohort sim replay-recording``: what a real broker did, again in the machine."""
+
+from click.testing import CliRunner
+from served import Served
+
+from kohort.cli.main import main
+
+
+def call(*args):
+    return CliRunner().invoke(main, [str(arg) for arg in args], input="one\ntwo\n")
+
+
+def test_a_recorded_broker_takes_the_same_decisions_again(tmp_path):
+    file = tmp_path / "broker.rec"
+    served = Served("--record", str(file))
+    try:
+        produced = call("produce", "orders", "--bootstrap", served.bootstrap)
+        assert produced.exit_code == 0, produced.output
+        listed = call("groups", "--bootstrap", served.bootstrap)
+        assert listed.exit_code == 0, listed.output
+    finally:
+        served.stop()
+
+    replayed = call("sim", "replay-recording", file)
+
+    assert replayed.exit_code == 0, replayed.output
+    assert "every decision is the same" in replayed.output
+    assert file.stat().st_mode & 0o077 == 0, "what users sent is for its owner's eyes"
+
+
+def test_a_file_that_is_no_recording_is_refused(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("these are notes, and not a recording")
+
+    replayed = call("sim", "replay-recording", file)
+
+    assert replayed.exit_code == 1
+    assert "does not begin as a recording" in replayed.output
+
+
+def test_a_broker_with_data_cannot_be_recorded(tmp_path):
+    refused = call("serve", "--record", tmp_path / "broker.rec", "--data", tmp_path / "data", "--listen", "127.0.0.1:0")
+
+    assert refused.exit_code == 1
+    assert "--record needs one broker that begins with nothing" in refused.output
+
+
+def test_a_recording_does_not_overwrite_a_file(tmp_path):
+    file = tmp_path / "broker.rec"
+    file.write_bytes(b"precious")
+
+    refused = call("serve", "--record", file, "--listen", "127.0.0.1:0")
+
+    assert refused.exit_code == 1
+    assert "is there already" in refused.output
+    assert file.read_bytes() == b"precious"

@@ -1,0 +1,137 @@
+"""A recording holds everything that went into a broker, and says what is wrong with a file that is none."""
+
+import io
+import json
+import random
+import struct
+import zlib
+
+import pytest
+from broker_house import House
+
+from kohort.broker.io import Connected, Disconnected, Received, Tick
+from kohort.broker.recorded import RecordedBroker
+from kohort.broker.recording import MAGIC, Ended, Head, Recorded, build_event, build_head, parse_events, parse_head
+from kohort.config import BrokerConfig
+from kohort.errors import NotARecording
+from kohort.sim.recordings import replay_recording
+from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
+
+HEAD = Head(BrokerConfig(), seed=7, started_ms=1_000)
+
+
+class RecordedHouse(House):
+    """A house whose broker is recorded."""
+
+    most_bytes = 1 << 20
+
+    def start(self) -> None:
+        self.file = io.BytesIO()
+        head = Head(self.config, 7, self.now_ms)
+        self.broker = RecordedBroker(head, random.Random(7), self.file.write, self.most_bytes)
+
+
+def recorded_day(house: RecordedHouse) -> bytes:
+    """Somebody makes a topic, writes, reads, joins a group and goes."""
+    peer = house.connect()
+    peer.create("t", 2)
+    peer.produce("t", b"one", b"two")
+    peer.fetch("t")
+    protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
+    peer.send(
+        JoinGroupRequest(group_id="g", protocol_type="consumer", protocols=protocols, session_timeout_ms=6_000), 5
+    )
+    house.advance(7_000)
+    peer.leave()
+    return house.file.getvalue()
+
+
+def events_of(data: bytes):
+    file = io.BytesIO(data)
+    parse_head(file.read)
+    return list(parse_events(file.read, file.tell()))
+
+
+def test_events_come_back_as_they_were():
+    given = [Connected(1, "10.0.0.1"), Received(1, b"\x00bytes"), Tick(), Disconnected(1)]
+    data = build_head(HEAD) + b"".join(build_event(one, 1_000 + i, i) for i, one in enumerate(given))
+
+    assert parse_head(io.BytesIO(data).read) == HEAD
+    assert events_of(data) == [Recorded(one, 1_000 + i, i) for i, one in enumerate(given)]
+
+
+def test_a_recording_played_again_takes_the_same_decisions():
+    replayed = replay_recording(io.BytesIO(recorded_day(RecordedHouse())))
+
+    assert replayed.events > 6
+    assert replayed.lasted_ms == 7_000
+    assert (replayed.difference, replayed.ended) == (None, None)
+
+
+def test_another_decision_is_told_with_its_event():
+    data = recorded_day(RecordedHouse())
+    head = parse_head(io.BytesIO(data).read)
+    other = Head(head.config, head.seed + 1, head.started_ms)  # other chance: other ids
+
+    replayed = replay_recording(io.BytesIO(build_head(other) + data[len(build_head(head)) :]))
+
+    assert "what follows is not what followed then" in replayed.difference
+    assert replayed.difference.startswith("event ")
+
+
+def test_a_torn_recording_is_played_up_to_the_tear():
+    data = recorded_day(RecordedHouse())
+
+    replayed = replay_recording(io.BytesIO(data[:-3]))
+
+    assert replayed.difference is None
+    assert "torn at byte" in replayed.ended
+    assert replayed.events == len(events_of(data)) - 1
+
+
+def test_a_bit_that_flipped_is_noticed_and_ends_the_recording():
+    data = bytearray(recorded_day(RecordedHouse()))
+    data[-1] ^= 1
+
+    *_, last = events_of(bytes(data))
+
+    assert isinstance(last, Ended)
+    assert "damaged at byte" in last.why
+
+
+def test_a_length_that_cannot_be_is_not_believed():
+    *_, last = events_of(build_head(HEAD) + b"\x7f\xff\xff\xff\x00\x00\x00\x00")
+
+    assert "a length of 2147483647" in last.why
+
+
+@pytest.mark.parametrize("data", [b"", b"not at all", b"kohort recording\n", b"kohort recording\n\x00\x00"])
+def test_a_foreign_file_is_refused(data):
+    with pytest.raises(NotARecording):
+        parse_head(io.BytesIO(data).read)
+
+
+def test_options_that_are_not_known_are_refused():
+    said = json.loads(build_head(HEAD).removeprefix(MAGIC)[8:])
+    body = json.dumps({**said, "config": {**said["config"], "from.tomorrow": 1}}).encode()
+    data = MAGIC + struct.pack(">II", len(body), zlib.crc32(body)) + body
+
+    with pytest.raises(NotARecording, match=r"does not know: from\.tomorrow"):
+        parse_head(io.BytesIO(data).read)
+
+
+def test_a_recording_does_not_outgrow_its_bound():
+    class SmallHouse(RecordedHouse):
+        most_bytes = 9_000
+
+    house = SmallHouse()
+    peer = house.connect()
+    peer.create("t")
+    for number in range(200):
+        peer.produce("t", b"%d" % number * 20)
+
+    data = house.file.getvalue()
+
+    assert len(data) <= 9_000 + 100
+    assert replay_recording(io.BytesIO(data)).ended == "the file had become as large as it may be"
+    assert "the recording is as large as it may be: nothing more is written to it" in house.broker.take_notes()
