@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,10 +81,11 @@ class Verdict:
 class Run:
     """The actors of one seed, and the checks that watch them.
 
-    Whoever watches ``also`` is told of every API, decoded; checks look at a few of them only.
+    Whoever watches ``also`` is told of every API, decoded; checks look at a few of them only. ``script`` is called when
+    everything has been started, and may have things happen at times of its own: a scenario by hand.
     """
 
-    def __init__(self, plan: Plan, also: Sequence[Watcher] = ()) -> None:
+    def __init__(self, plan: Plan, also: Sequence[Watcher] = (), script: Callable[[Run], None] | None = None) -> None:
         self.plan = plan
         self.world = World(plan.seed)
         self.history = History(self.world)
@@ -100,7 +101,9 @@ class Run:
         widens = not plan.static
         self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP, widens=widens)
         self.durability = Durability()
-        self.handed_out = HandedOut(GROUP, self._topic_name, once=not plan.faults, forgets=plan.forgets)
+        self.handed_out = HandedOut(
+            GROUP, self._topic_name, once=not plan.faults and script is None, forgets=plan.forgets
+        )
         self.silence = Silence()
         for check in (
             Ownership(forgets=plan.forgets),
@@ -116,6 +119,7 @@ class Run:
             *also,
         ):
             self.panel.add(check)
+        self._script = script
         self._settled_since_ms: int | None = None
 
     # ------------------------------------------------------------ configuration
@@ -180,6 +184,8 @@ class Run:
         self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
         for consumer in self.consumers:
             world.after(world.rng.randrange(0, 2_000), consumer.start)
+        if self._script is not None:
+            self._script(self)
         faults = Faults(
             world,
             plan,

@@ -59,6 +59,8 @@ def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
     while at < log.log_end_offset:
         data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
         for start, header in split_batches(data):
+            if header.next_offset <= at:
+                raise CheckFailed(f"{log}: a batch that ends before {header.next_offset} is read at {at}")
             yield from _records_of(data[start : start + header.size])
             at = header.next_offset
 

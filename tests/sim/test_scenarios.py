@@ -1,0 +1,245 @@
+"""Known incidents of other clients and brokers, played by hand in the simulator's world.
+
+Every run ends as those of the swarm do: calm, a quiet failover, a farewell, and all checks all the way.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.sim.checks.watcher import Watcher
+from kohort.sim.disk import DiskWeather
+from kohort.sim.run import Run
+from kohort.sim.swarm import plan_of
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupResponse,
+    SyncGroupRequest,
+    SyncGroupResponse,
+)
+
+SCENE = replace(
+    plan_of(0),
+    consumers=3,
+    topics={"t0": 6},
+    records=60,
+    send_every_ms=200,
+    assignors=["range"],
+    session_timeout_ms=6_000,
+    heartbeat_interval_ms=1_000,
+    max_poll_interval_ms=10_000,
+    request_timeout_ms=5_000,
+    initial_delay_ms=0,
+    auto_commit_interval_ms=500,
+    offsets_partitions=1,
+    segment_bytes=1 << 30,
+    fetch_wait_ms=500,
+    delay_ms=(0, 3),
+    static=False,
+    faults_ms=20_000,
+    faults=frozenset(),
+    poll_records=500,
+    forgets=False,
+)
+
+
+class Once(Watcher):
+    """Does something the first time that ``seen`` is true of an exchange, as it is asked or answered."""
+
+    def __init__(self, seen, act, *, from_ms=5_000):
+        self.done = False
+        self._seen, self._act, self._from_ms = seen, act, from_ms
+        self._begin_ms = None
+
+    def _look(self, exchange):
+        self._begin_ms = self._begin_ms or exchange.sent_ms
+        if not self.done and exchange.sent_ms >= self._begin_ms + self._from_ms and self._seen(exchange):
+            self.done = True
+            self._act(exchange)
+
+    asked = _look
+    answered = _look
+
+
+def is_told_to_lead(exchange):
+    return isinstance(exchange.answer, JoinGroupResponse) and len(exchange.answer.members) > 1
+
+
+def play(script=None, *, also=(), **changes):
+    run = Run(replace(SCENE, **changes), also, script or (lambda _: None))
+    run.go()
+    return run
+
+
+def member(run, name):
+    return next(consumer for consumer in run.consumers if consumer.name == name)
+
+
+def last_generation(run):
+    """The highest generation that anybody had partitions of."""
+    owned = [h.detail for h in run.history.lines if h.what == "owns"]
+    return max(int(detail.removeprefix("generation ").partition(":")[0]) for detail in owned)
+
+
+def restart_at(run, at_ms, *numbers):
+    """These members are killed at ``at_ms``, and come back."""
+
+    def strike():
+        for number in numbers:
+            run.consumers[number].kill("by hand")
+            run.consumers[number].restart_later()
+
+    run.world.after(at_ms, strike)
+
+
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_a_leader_that_dies_before_its_sync_does_not_leave_the_group_completing_for_ever(assignor):
+    """KAFKA-12890: a group stuck in CompletingRebalance, as nobody waited for the leader's SyncGroup with a timer."""
+    died = []
+
+    def die(exchange):
+        leader = member(run, exchange.client)
+        run.world.after(0, lambda: leader.kill("before its sync"))
+        run.world.after(15_000, leader.start)
+        died.append(exchange.client)
+
+    trap = Once(is_told_to_lead, die)
+    run = Run(replace(SCENE, assignors=[assignor]), [trap], lambda run: restart_at(run, 6_000, 0))
+    run.go()
+
+    assert len(died) == 1
+    assert last_generation(run) >= 3
+
+
+def test_a_round_does_not_wait_for_ever_for_a_member_that_hangs():
+    """redpanda#3300: stuck in PreparingRebalance, members that hang are not taken out."""
+    run = play(lambda run: (run.world.after(5_000, lambda: run.consumers[1].freeze(14_000)), restart_at(run, 6_000, 0)))
+
+    assert run.history.counts["frozen"] == 1
+    assert run.history.counts["lost"] >= 1, "whoever hung finds out that it lost its place"
+
+
+def test_a_cooperative_group_settles_after_as_few_rounds_as_its_changes_need():
+    """librdkafka#4783, confluent-kafka-python#1090: cooperative rebalances that follow one another without end."""
+
+    def deploy(run):
+        for number in range(4):
+            restart_at(run, 6_000 + 2_000 * number, number)
+
+    run = play(deploy, consumers=4, topics={"t0": 6, "t1": 6}, assignors=["cooperative-sticky"])
+
+    # Each start and each death may take two rounds: one that gives up, one that takes.
+    changes = run.history.counts["started"] + run.history.counts["killed"]
+    assert 4 < last_generation(run) <= 2 * changes
+
+
+def test_commits_during_a_rebalance_are_taken_or_tried_again_and_nobody_gives_up():
+    """librdkafka#4059, kafka-python#1401: a commit during a rebalance fails, and the application with it."""
+
+    def hurry(run):
+        for consumer in run.consumers:
+            consumer.pace.commit_each_poll = 1.0
+        for number in (0, 1, 2):
+            restart_at(run, 5_000 + 3_000 * number, number)
+
+    run = play(hurry, assignors=["cooperative-sticky"], send_every_ms=50, records=300)
+
+    assert "gives up" not in run.history.counts
+    assert len(run.producer.acknowledged) == 305
+
+
+def test_of_two_processes_with_one_instance_id_the_older_one_ends():
+    """franz-go#931: FENCED_INSTANCE_ID with a replica set; the group must not flap between the two."""
+    run = play(
+        lambda run: (
+            run.world.after(8_000, run.double.start),
+            run.world.after(12_000, lambda: run.double.kill("noticed")),
+        ),
+        static=True,
+    )
+
+    fenced = [h for h in run.history.lines if h.what == "gives up" and h.who == "c0"]
+    assert fenced
+    assert "FENCED_INSTANCE_ID" in fenced[0].detail
+
+
+def test_who_slept_through_its_session_can_neither_commit_nor_stay():
+    """KAFKA-16147, kafka-python#2422: after a pause two members own one partition, and both commit."""
+    refused = []
+
+    class Refusals(Watcher):
+        def answered(self, exchange):
+            if isinstance(exchange.asked, HeartbeatRequest) and exchange.error is ErrorCode.UNKNOWN_MEMBER_ID:
+                refused.append(exchange.client)
+
+    run = play(lambda run: run.world.after(8_000, lambda: run.consumers[2].freeze(9_000)), also=[Refusals()])
+
+    assert refused == ["c2"]
+    assert run.history.counts["lost"] == 1
+
+
+def test_a_coordinator_that_restarts_during_a_join_keeps_nobody_waiting():
+    """kop#380, confluent-kafka-go#638: a join that never completes after the broker went away."""
+
+    def crash(_exchange):
+        run.world.after(0, lambda: run.broker.kill("during a join", restart_in_ms=700))
+
+    trap = Once(lambda e: isinstance(e.asked, JoinGroupRequest) and e.answer is None, crash)
+    run = Run(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
+    run.go()
+
+    assert trap.done
+    assert run.history.counts["killed"] >= 3
+
+
+def test_a_coordinator_that_dies_while_it_writes_the_assignment_gives_it_to_nobody():
+    """What is half written is cut off at the start: the generation has not been, and its members join again."""
+
+    def tear(_exchange):
+        run.broker.disk.weather = DiskWeather(die=1.0)
+        run.world.after(3_000, lambda: setattr(run.broker.disk, "weather", DiskWeather()))
+
+    trap = Once(lambda e: isinstance(e.asked, SyncGroupRequest) and bool(e.asked.assignments), tear)
+    run = Run(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
+    run.go()
+
+    assert trap.done
+    assert any("in the middle of a write" in h.detail for h in run.history.lines)
+
+
+def test_an_assignment_that_the_disk_refuses_is_made_again_under_another_number():
+    """What members were told and what is on the log must not part: the round is dropped, and all join again."""
+    generations = []
+
+    class Synced(Watcher):
+        def answered(self, exchange):
+            if isinstance(exchange.answer, SyncGroupResponse) and exchange.error is ErrorCode.NONE:
+                generations.append(exchange.asked.generation_id)
+
+    def refuse(_exchange):
+        run.broker.disk.weather = DiskWeather(refuse=1.0)
+        run.world.after(2_000, lambda: setattr(run.broker.disk, "weather", DiskWeather()))
+
+    trap = Once(lambda e: isinstance(e.asked, SyncGroupRequest) and bool(e.asked.assignments), refuse)
+    run = Run(SCENE, [trap, Synced()], lambda run: restart_at(run, 6_000, 1))
+    run.go()
+
+    assert trap.done
+    assert run.broker.disk.refusals > 0
+    assert max(generations) - len(set(generations)) >= 1, "a number was given and never used"
+
+
+def test_a_handler_that_takes_too_long_costs_its_own_place_and_nobody_elses():
+    """aiokafka#848: one member works for longer than max.poll.interval.ms, and another one cannot commit either."""
+
+    def slow(run):
+        run.world.after(5_000, lambda: setattr(run.consumers[0].pace, "slow", 1.0))
+        run.world.after(5_000, lambda: setattr(run.consumers[0].pace, "slow_ms", (12_000, 13_000)))
+
+    run = play(slow, send_every_ms=100, records=150)
+
+    lost = {h.who for h in run.history.lines if h.what in ("lost", "gives up")}
+    assert lost <= {"c0"}
+    assert len(run.producer.acknowledged) == 155
