@@ -6,14 +6,17 @@ import pytest
 
 from kohort.sim.run import run_seed
 
-EVERY_RUN = range(200)
+EVERY_RUN = range(80)
+CAMPAIGN = range(80, 500)
 CHUNK = 10
 EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()]
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", EVERY_RUN[::CHUNK])
+@pytest.mark.parametrize(
+    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.long) for first in CAMPAIGN[::CHUNK])]
+)
 def test_the_group_survives_its_faults_and_settles_in_the_calm(first):
     for seed in range(first, first + CHUNK):
         verdict = run_seed(seed)
