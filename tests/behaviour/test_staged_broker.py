@@ -200,6 +200,6 @@ def test_the_plugin_gives_each_test_a_broker_of_its_own(pytester):
         """
     )
 
-    result = pytester.runpytest_inprocess("-p", "kohort.testing.plugin", "--strict-markers", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("--strict-markers", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2)

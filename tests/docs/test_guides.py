@@ -23,7 +23,7 @@ def test_the_tests_that_the_testing_page_shows_pass(pytester):
     blocks = re.findall(r"<!-- pytest -->\n```python\n(.*?)```", text, re.DOTALL)
     pytester.makepyfile("\n\n".join(blocks))
 
-    result = pytester.runpytest_inprocess("-p", "kohort.testing.plugin", "--strict-markers", "-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("--strict-markers", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=len(blocks))
     assert len(blocks) > 1
