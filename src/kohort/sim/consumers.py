@@ -62,6 +62,7 @@ class ConsumerActor(EngineActor):
         self._poll_ends_ms = 0
         self._leaving: Promise[None] | None = None
         self._life = 0
+        self._kills = 0
 
     # ------------------------------------------------------------ life and death
 
@@ -77,6 +78,8 @@ class ConsumerActor(EngineActor):
         self._after_thinking(0)
 
     def kill(self, why: str) -> None:
+        """End the process, and a restart that is to come."""
+        self._kills += 1
         if self.alive:
             self._watcher.gave_up(self, "killed", frozenset(self.assigned))
         super().kill(why)
@@ -84,7 +87,9 @@ class ConsumerActor(EngineActor):
         self._polling = False
 
     def restart_later(self) -> None:
-        self.world.after(self.rng.randint(*RESTART_MS), self.start)
+        """As whoever watches over a process does it: unless it is killed meanwhile."""
+        kills = self._kills
+        self.world.after(self.rng.randint(*RESTART_MS), lambda: self.start() if kills == self._kills else None)
 
     def leave(self) -> None:
         """Close as an application does: callbacks, LeaveGroup, the end."""
