@@ -37,7 +37,7 @@ def test_the_examples_of_a_page_run_as_they_stand(name, tmp_path):
     script.write_text(program(guide))
     done = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", script],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=580, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "an example shows something"
