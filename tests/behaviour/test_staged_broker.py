@@ -121,6 +121,17 @@ def test_a_member_that_is_silent_for_longer_than_its_session_is_expired(broker, 
     assert broker.requests("JoinGroup")[-1].message.member_id != first
 
 
+def test_while_time_stands_still_a_fetch_that_waits_holds_nobody_up(broker, producer, consumer):
+    producer.send("t", b"one").result(30)
+    consumer.assign([PARTITION])
+    assert read(consumer, 1) == [b"one"]
+    broker.wait_for("Fetch", count=2)
+    before = broker.now_ms()
+
+    assert consumer.end_offsets([PARTITION], timeout_ms=20_000) == {PARTITION: 1}
+    assert broker.now_ms() == before
+
+
 def test_records_older_than_the_retention_go_when_time_passes():
     with StagedBroker(log_retention_ms=3_600_000) as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
         producer.send("t", b"old").result(30)

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from kohort.aio.cluster_server import ClusterServer, start_brokers
 from kohort.aio.embedded import Broker
@@ -26,6 +26,9 @@ from kohort.broker.io import ConnectionId
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
 from kohort.testing.clock import MovableClock
 from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of, known
+
+LONG_POLL_S: Final = 0.1
+"""How long a fetch waits at most for data, by the wall, in a broker whose time stands still."""
 
 
 class HeldRequests:
@@ -60,12 +63,31 @@ class StagedBroker(Broker):
     def __init__(self, options: Mapping[str, Any] | None = None, *, frozen: bool = False, **given: Any) -> None:
         super().__init__(options, **given)
         self._clock = MovableClock(frozen=frozen)
+        self._frozen = frozen
+        self._next_end: asyncio.TimerHandle | None = None
         self._script = Script(self._lose_answer)
 
     async def _serve(self) -> Server | ClusterServer:
-        return await start_brokers(
+        served = await start_brokers(
             self._config, self._nodes, self._data_dir, clock=self._clock, intercept=self._script.intercept
         )
+        if self._frozen:
+            self._end_long_polls(served)
+        return served
+
+    def _end_long_polls(self, served: Server | ClusterServer) -> None:
+        """While time stands still no fetch would ever have waited long enough, and what its client sends next on the
+        same connection would wait behind it."""
+        for server in _servers_of(served).values():
+            server.end_long_polls()
+        self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_long_polls, served)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._next_end is not None:
+            self._next_end.cancel()
+        await super().__aexit__(kind, error, trace)
 
     # ------------------------------------------------------------ time
 
@@ -160,8 +182,7 @@ class StagedBroker(Broker):
 
     @property
     def _servers(self) -> dict[int, Server]:
-        server = self._running()
-        return dict(server.servers) if isinstance(server, ClusterServer) else {server.broker.node.node_id: server}
+        return _servers_of(self._running())
 
     def _lose_answer(self, node_id: int, connection: ConnectionId) -> None:
         self._servers[node_id].lose_answer(connection)
@@ -186,3 +207,7 @@ class StagedBroker(Broker):
         done.cancel()
         seen = len(self.requests(api))
         return ApiTimeout(f"{seen} of {count} {api} requests arrived within {timeout:g} s")
+
+
+def _servers_of(served: Server | ClusterServer) -> dict[int, Server]:
+    return dict(served.servers) if isinstance(served, ClusterServer) else {served.broker.node.node_id: served}
