@@ -7,6 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from finite_query import run_to_end
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
@@ -102,7 +103,7 @@ def run_once(spark: Any, cluster: Cluster) -> Callable[..., list[list[Any]]]:
 
         stream = spark.readStream.format("kohort").options(**given).load()
         query = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_to_end(query.trigger(availableNow=True).start)
         return batches
 
     return run

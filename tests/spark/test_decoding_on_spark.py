@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finite_query import run_to_end
 
 pytestmark = [
     pytest.mark.spark,
@@ -31,7 +32,7 @@ def test_json_values_are_columns_and_a_bad_one_is_a_dead_letter_with_its_bytes(
     letters = {"badRecords": "dlq", "deadLetterTopic": dead, "startingOffsets": "earliest"}
     stream = spark.readStream.format("kohort").schema(SCHEMA).options(**options, **letters).load()
     writer = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    run_to_end(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "out")))
 
     rows = sorted(spark.read.parquet(str(tmp_path / "out")).collect(), key=lambda row: row["_offset"])
     assert [(row["id"], row["_offset"]) for row in rows] == [(n, n) for n in (0, 1, 2, 3, 4, 6)]

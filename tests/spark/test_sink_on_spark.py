@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from finite_query import run_to_end
 
 from kohort.client.partitioner import partition_of_key
 from kohort.spark.records_frame import to_records
@@ -59,8 +60,7 @@ def test_a_stream_sends_each_row_under_its_query_batch_task_and_number(
     )
 
     query = stream.writeStream.format("kohort").options(**options, checkpointLocation=str(tmp_path / "c"))
-    running = query.trigger(availableNow=True).start()
-    running.awaitTermination()
+    running = run_to_end(query.trigger(availableNow=True).start)
 
     rows = read(f"{left},{right}", includeHeaders="true").collect()
     assert sorted(int(row["value"]) for row in rows if row["topic"] == left) == list(range(30))

@@ -1,0 +1,30 @@
+"""A streaming query that is run to its end, on a machine however busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kohort.spark.pipeline.run import WORKER_TOO_SLOW
+
+STARTS_MOST = 10
+
+
+def run_to_end(start: Callable[[], Any]) -> Any:
+    """Start a query and wait for its end. Raises what stopped it.
+
+    Spark grants the process of a Python source ten seconds to start, and has no option for more: a query that was too
+    slow for that is started again, from its checkpoint.
+    """
+    for _ in range(STARTS_MOST - 1):
+        query = start()
+        try:
+            query.awaitTermination()
+        except Exception as error:
+            if WORKER_TOO_SLOW not in str(error):
+                raise
+        else:
+            return query
+    last = start()
+    last.awaitTermination()
+    return last
