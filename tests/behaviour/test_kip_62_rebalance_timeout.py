@@ -8,7 +8,7 @@ from kohort.errors import ErrorCode
 
 
 def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(crew):
-    ann, ben, cal = (crew.member(crew.group(), rebalance_timeout_ms=1500) for _ in range(3))
+    ann, ben, cal = (crew.member(crew.group(), rebalance_timeout_ms=3000) for _ in range(3))
     crew.stable(ann, ben)
 
     started = time.monotonic()
@@ -17,7 +17,7 @@ def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over
     ann.start_join()
     assert ann.joined().generation_id == 3
     assert cal.joined().generation_id == 3
-    assert time.monotonic() - started >= 1.4
+    assert time.monotonic() - started >= 2.9
     settle(ann, cal)
 
     assert {m.member_id for m in crew.describe(ann.group).members} == {ann.member_id, cal.member_id}
@@ -40,18 +40,18 @@ def test_the_longest_timeout_of_the_members_counts(crew):
 
 def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(crew):
     group = crew.group()
-    ann = crew.member(group, join_version=0, session_timeout_ms=1500)
-    ben = crew.member(group, join_version=0, session_timeout_ms=1500)
+    ann = crew.member(group, join_version=0, session_timeout_ms=3000)
+    ben = crew.member(group, join_version=0, session_timeout_ms=3000)
     crew.stable(ann, ben)
 
     started = time.monotonic()
     crew.start_rebalance(ann)
-    deadline = started + 1.2
+    deadline = started + 1.5
     while time.monotonic() < deadline:
         assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     ann.joined()
 
-    assert 1.4 <= time.monotonic() - started < 10
+    assert 2.9 <= time.monotonic() - started < 15
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 

@@ -214,3 +214,11 @@ def test_the_plugin_gives_each_test_a_broker_of_its_own(pytester):
     result = pytester.runpytest_inprocess("--strict-markers", "-p", "no:cacheprovider")
 
     result.assert_outcomes(passed=2)
+
+
+def test_what_waits_for_the_disk_is_answered_while_time_stands_still(tmp_path):
+    with (
+        StagedBroker({"log.flush.interval.messages": 1}, frozen=True, data_dir=tmp_path) as broker,
+        Producer(bootstrap_servers=broker.bootstrap) as producer,
+    ):
+        assert [producer.send("t", b"x").result(30).offset for _ in range(3)] == [0, 1, 2]

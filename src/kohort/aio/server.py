@@ -254,8 +254,9 @@ class Server:
         self._tick()
 
     def end_long_polls(self) -> None:
-        """Answer the fetches that wait for data."""
+        """Answer the fetches that wait for data, and see whether the disk has what other answers wait for."""
         self.broker.state.purgatory.wake_all()
+        self.broker.state.flushes.look_again()
         self.give(Tick())
 
     def _tick(self) -> None:

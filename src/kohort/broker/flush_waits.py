@@ -58,6 +58,11 @@ class FlushWaits:
         self._held.append(held)
         self.wake_at_ms = now_ms + LOOK_EVERY_MS
 
+    def look_again(self) -> None:
+        """Have the next ``take_done`` look, whatever the clock says."""
+        if self._held:
+            self.wake_at_ms = 0
+
     def take_done(self, now_ms: int) -> list[tuple[ReplyTo, Message]]:
         """The answers that may leave now, in the order in which they began to wait."""
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:

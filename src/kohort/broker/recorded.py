@@ -29,6 +29,8 @@ class RecordedBroker(Broker):
         self._record(build_head(head), head.started_ms)
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+        if self._room <= 0:
+            return super().handle(given, now_ms)
         try:
             outputs = super().handle(given, now_ms)
         except Exception as error:
@@ -38,8 +40,6 @@ class RecordedBroker(Broker):
         return outputs
 
     def _record(self, entry: bytes, now_ms: int) -> None:
-        if self._room <= 0:
-            return
         self._room -= len(entry)
         if self._room > 0:
             self._write(entry)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.options import ADMIN_MS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
+from kohort.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
@@ -94,10 +94,8 @@ def describe(admin: Admin, group_id: str) -> GroupDescription:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
     names = [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS)]
-    guess = difflib.get_close_matches(group_id, names, 1)
-    meant = f" (did you mean {guess[0]!r}?)" if guess else ""
     servers = ",".join(admin.config.bootstrap_servers)
-    raise KohortError(f"group {group_id!r} does not exist on {servers}{meant}")
+    raise KohortError(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
 
 
 def check_inactive(group: GroupDescription, verb: str) -> None:

@@ -19,7 +19,6 @@ from kohort.errors import ErrorCode, KohortError, ProtocolError, UnsupportedVers
 from kohort.version import VERSION
 from kohort.wire.apis import APIS, Api, api_of
 from kohort.wire.codec import Buffer, decode
-from kohort.wire.frames import FrameReader
 from kohort.wire.headers import RequestHeader, build_request, correlation_of, parse_response
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.fetch import FetchRequest
@@ -75,7 +74,6 @@ class Connection:
         self.queue: deque[Pending] = deque()
         self.in_flight: deque[Pending] = deque()
         self._client_id = client_id
-        self._frames = FrameReader(max_bytes)
         self._landing = Landing(max_bytes)
         self._landed: list[Buffer] = []
         self._correlation_id = 0
@@ -102,14 +100,16 @@ class Connection:
 
         ``broken`` is set if the bytes are not responses to what was asked: the connection is then of no use.
         """
-        try:
-            self._landed += self._frames.feed(data)
-        except ProtocolError as error:
-            self.broken = error
+        rest = memoryview(data)
+        while rest and self.broken is None:
+            room = self.room()[: len(rest)]
+            room[:] = rest[: len(room)]
+            self.arrived(len(room))
+            rest = rest[len(room) :]
         return self.take_landed(now_ms)
 
     def room(self) -> memoryview:
-        """Where the next bytes are to be written. Who reads a socket in place never calls ``received``."""
+        """Where the next bytes are to be written, for who reads a socket in place instead of calling ``received``."""
         return self._landing.room()
 
     def arrived(self, count: int) -> bool:

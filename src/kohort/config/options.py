@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from kohort.errors import ConfigError
+from kohort.nearest import did_you_mean
 
 C = TypeVar("C")
 
@@ -132,6 +132,4 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
 
 def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
     """The error for a name that no table has, with the nearest that one has."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return ConfigError(f"unknown option {name!r}{hint}")
+    return ConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")

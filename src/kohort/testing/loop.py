@@ -198,14 +198,8 @@ class Loop:
 
     def _deliver(self, link: Link, data: bytes) -> None:
         def arrive() -> None:
-            at = 0
-            while at < len(data) and link.alive:  # written in place, as the driver's sockets do it
-                room = link.engine.room(link.client_id)
-                count = min(len(room), len(data) - at)
-                room[:count] = data[at : at + count]
-                at += count
-                if link.engine.arrived(link.client_id, count):
-                    self._tell(link.engine, client_io.Landed(link.client_id))
+            if link.alive:
+                self._tell(link.engine, client_io.Received(link.client_id, data))
 
         self._events.append(arrive)
 

@@ -5,7 +5,6 @@ Everything here runs where the broker lives; ``StagedBroker`` calls it from othe
 
 from __future__ import annotations
 
-import difflib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,6 +14,7 @@ from typing import Any, Final
 from kohort.broker.io import ConnectionId
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.errors import ErrorCode, UsageError
+from kohort.nearest import did_you_mean
 from kohort.testing.refused import refused
 from kohort.wire.apis import APIS, Api
 
@@ -165,8 +165,7 @@ class Script:
 def known(api: str) -> str:
     """The name of an API. Raises UsageError for what is none, with the nearest that is one."""
     if api not in API_NAMES:
-        near = difflib.get_close_matches(api, API_NAMES, n=1)
-        raise UsageError(f"there is no API {api!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise UsageError(f"there is no API {api!r}{did_you_mean(api, API_NAMES)}")
     return api
 
 
@@ -175,5 +174,4 @@ def code_of(error: ErrorCode | str | int) -> ErrorCode:
     try:
         return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):
-        near = difflib.get_close_matches(str(error), ErrorCode.__members__, n=1)
-        raise UsageError(f"there is no error code {error!r}" + (f"; did you mean {near[0]}?" if near else "")) from None
+        raise UsageError(f"there is no error code {error!r}{did_you_mean(str(error), ErrorCode.__members__)}") from None

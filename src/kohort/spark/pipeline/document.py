@@ -6,7 +6,6 @@ out of the file; ``${file:/run/secrets/x}`` is the content of a file; ``$${`` is
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 from kohort.errors import ConfigError
 from kohort.extras import needs
+from kohort.nearest import did_you_mean
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class Section:
         options = list(allowed)
         if value not in options:
             raise PipelineError(
-                self.file, line, f"{key}: {value!r}: expected {' or '.join(options)}{_near(value, options)}"
+                self.file, line, f"{key}: {value!r}: expected {' or '.join(options)}{did_you_mean(value, options)}"
             )
         return value
 
@@ -137,7 +137,9 @@ class Section:
     def _refuse_unknown(self) -> None:
         for key, (_, line) in self._entries.items():
             if key not in self._asked:
-                raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{_near(key, self._asked)}")
+                raise PipelineError(
+                    self.file, line, f"unknown key {key!r} in {self.name}{did_you_mean(key, self._asked)}"
+                )
 
 
 def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> Section:
@@ -158,11 +160,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Section):
         return {key: _plain(item) for key, (item, _) in value._entries.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
-
-
-def _near(word: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> Section:
