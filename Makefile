@@ -6,6 +6,8 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
+# Compiled once and kept: tests and Spark start hundreds of Python processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help env run test lint check interop suites bench docs kafka fmt clean
 
