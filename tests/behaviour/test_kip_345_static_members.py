@@ -122,7 +122,7 @@ def test_a_restart_that_keeps_the_chosen_protocol_does_not(crew):
 
 def test_a_silent_static_member_goes_with_its_session(crew):
     group = crew.group()
-    session_ms = crew.config("group.min.session.timeout.ms")
+    session_ms = crew.config("group.min.session.timeout.ms") * 3  # it joins and syncs in time on a slow machine too
     ann = crew.member(group, instance_id="a", session_timeout_ms=session_ms)
     crew.stable(ann)
 
@@ -133,15 +133,15 @@ def test_a_silent_static_member_goes_with_its_session(crew):
 
 def test_a_static_member_that_misses_a_rebalance_stays_in_it(crew):
     group = crew.group()
-    ann = crew.member(group, instance_id="a", rebalance_timeout_ms=1000)
-    ben = crew.member(group, instance_id="b", rebalance_timeout_ms=1000)
+    ann = crew.member(group, instance_id="a", rebalance_timeout_ms=3000)
+    ben = crew.member(group, instance_id="b", rebalance_timeout_ms=3000)
     crew.stable(ann, ben)
 
     started = time.monotonic()
     ann.protocols = [("range", subscription("more"))]
     members = {m.group_instance_id: m.metadata for m in ann.rejoin().members}
 
-    assert time.monotonic() - started >= 0.9
+    assert time.monotonic() - started >= 2.9
     assert members == {"a": subscription("more"), "b": ben.protocols[0][1]}
 
 

@@ -57,9 +57,9 @@ def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(crew
 
 def test_a_parked_join_keeps_a_member_longer_than_its_session(crew):
     group = crew.group()
-    session_ms = crew.config("group.min.session.timeout.ms")
-    ann = crew.member(group, session_timeout_ms=session_ms, rebalance_timeout_ms=session_ms * 3)
-    ben = crew.member(group, session_timeout_ms=session_ms * 10, rebalance_timeout_ms=session_ms * 3)
+    session_ms = crew.config("group.min.session.timeout.ms") * 4  # a slow machine may stand still for a second
+    ann = crew.member(group, session_timeout_ms=session_ms, rebalance_timeout_ms=session_ms * 2)
+    ben = crew.member(group, session_timeout_ms=session_ms * 10, rebalance_timeout_ms=session_ms * 2)
     crew.stable(ann, ben)
 
     ann.start_join()
@@ -70,7 +70,7 @@ def test_a_parked_join_keeps_a_member_longer_than_its_session(crew):
 
 def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(crew):
     group = crew.group()
-    session_ms = crew.config("group.min.session.timeout.ms")
+    session_ms = crew.config("group.min.session.timeout.ms") * 3
     ann, ben = crew.member(group), crew.member(group, session_timeout_ms=session_ms)
     crew.stable(ann, ben)
 

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Final
 
 from kohort.errors import DataDirInUse, StorageError
+from kohort.log.storage import Volume
 from kohort.wire.codec import Buffer
 
 LOCK_FILE: Final = ".lock"
@@ -206,6 +207,11 @@ class FileStorage:
             _open_here.discard(self._root)
 
     # ---------------------------------------------------------------- folders
+
+    def volume(self) -> Volume:
+        with _saying(f"ask for the room on the disk of {self._root}"):
+            disk = os.statvfs(self._root)
+        return Volume(str(self._root), disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
 
     def folders(self) -> list[str]:
         with _saying(f"list {self._root}"), os.scandir(self._root) as entries:

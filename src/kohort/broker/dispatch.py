@@ -19,7 +19,10 @@ from kohort.broker.handlers.delete_records import delete_records
 from kohort.broker.handlers.delete_topics import delete_topics
 from kohort.broker.handlers.describe_cluster import describe_cluster
 from kohort.broker.handlers.describe_configs import describe_configs
+from kohort.broker.handlers.describe_log_dirs import describe_log_dirs
+from kohort.broker.handlers.describe_producers import describe_producers
 from kohort.broker.handlers.describe_quorum import describe_quorum
+from kohort.broker.handlers.describe_topic_partitions import describe_topic_partitions
 from kohort.broker.handlers.elect_leaders import elect_leaders
 from kohort.broker.handlers.fetch import fetch
 from kohort.broker.handlers.find_coordinator import find_coordinator
@@ -59,6 +62,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     31: delete_acls,
     32: describe_configs,
     33: alter_configs,
+    35: describe_log_dirs,
     37: create_partitions,
     43: elect_leaders,
     44: incremental_alter_configs,
@@ -66,7 +70,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     46: list_partition_reassignments,
     55: describe_quorum,
     60: describe_cluster,
+    61: describe_producers,
     74: list_config_resources,
+    75: describe_topic_partitions,
     **dict.fromkeys(GROUP_APIS, group_request),
 }
 

@@ -36,6 +36,10 @@ class BrokerConfig:
         "max.incremental.fetch.session.cache.slots", 1000, "Fetch sessions kept.", low=0
     )
 
+    max_request_partition_size_limit: int = option(
+        "max.request.partition.size.limit", 2000, "Partitions in one answer to DescribeTopicPartitions.", low=1
+    )
+
     auto_create_topics_enable: bool = option(
         "auto.create.topics.enable", True, "Whether asking for the metadata of an unknown topic creates it."
     )

@@ -174,7 +174,7 @@ class PartitionLog:
         self._next_offset = last_offset + 1
         append_time_ms = now_ms if self._log_append_time else -1
         if header.producer_id >= 0:
-            self.producers.record(header, base_offset, append_time_ms, now_ms)
+            self.producers.record(header, base_offset, max_timestamp, now_ms)
         self._unflushed_records += header.record_count
         waits = self._maybe_flush(now_ms, last_offset)
         return Appended(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)

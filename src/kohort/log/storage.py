@@ -10,7 +10,7 @@ Appended bytes can be read at once and outlive the process, but a loss of power 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kohort.errors import StorageError
 from kohort.wire.codec import Buffer
@@ -59,8 +59,20 @@ class StorageFile(Protocol):
         ...
 
 
+class Volume(NamedTuple):
+    """Where a storage is, and how much fits there: bytes, -1 where that is not known."""
+
+    place: str
+    total_bytes: int
+    usable_bytes: int
+
+
 class Storage(Protocol):
     """A folder of files and of folders of files."""
+
+    def volume(self) -> Volume:
+        """The folder by its absolute name, and the room on its disk. Raises StorageError where it is not told."""
+        ...
 
     def folders(self) -> list[str]:
         """The folders, sorted."""
@@ -157,6 +169,9 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, bytearray]] = {"": {}}
+
+    def volume(self) -> Volume:
+        return Volume("memory", -1, -1)
 
     def folders(self) -> list[str]:
         return sorted(name for name in self._folders if name)

@@ -25,7 +25,7 @@ from kohort.log.checkpoints import (
 from kohort.log.identity import claim_identity, new_topic_id
 from kohort.log.names import check_topic_name, doomed_folder, is_doomed, parse_folder, stray_folder
 from kohort.log.partition import PartitionLog
-from kohort.log.storage import Storage
+from kohort.log.storage import Storage, Volume
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
 
@@ -65,6 +65,11 @@ class Topics:
         self._next_producer_id = self._block_end = self._catalogue.next_producer_id
         self._recover(now_ms)
         storage.delete(CLEAN_SHUTDOWN_FILE)
+
+    @property
+    def volume(self) -> Volume:
+        """Where the logs are. Raises StorageError where the disk says nothing."""
+        return self._storage.volume()
 
     # ---------------------------------------------------------------- start
 

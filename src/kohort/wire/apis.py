@@ -20,12 +20,14 @@ from kohort.wire.messages import (
     group_admin,
     group_classic,
     list_offsets,
+    log_dirs,
     metadata,
     offsets,
     produce,
     producer_ids,
     quorum,
     reassignments,
+    topic_partitions,
     topics,
 )
 from kohort.wire.schema import MAX_VERSION, Message
@@ -84,6 +86,7 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (acls.DeleteAclsRequest, acls.DeleteAclsResponse),
     (configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
     (configs.AlterConfigsRequest, configs.AlterConfigsResponse),
+    (log_dirs.DescribeLogDirsRequest, log_dirs.DescribeLogDirsResponse),
     (topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
     (group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
     (reassignments.ElectLeadersRequest, reassignments.ElectLeadersResponse),
@@ -93,7 +96,9 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
     (quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
     (cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
+    (producer_ids.DescribeProducersRequest, producer_ids.DescribeProducersResponse),
     (configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
+    (topic_partitions.DescribeTopicPartitionsRequest, topic_partitions.DescribeTopicPartitionsResponse),
 )
 
 

@@ -1,12 +1,15 @@
-"""InitProducerId (22): an id for an idempotent producer, or for a transactional one and its next epoch.
+"""InitProducerId (22), DescribeProducers (61).
 
+InitProducerId: an id for an idempotent producer, or for a transactional one and its next epoch.
 - 2: flexible. 3: the id and epoch that the producer had (KIP-360). 4: PRODUCER_FENCED. 5: TRANSACTION_ABORTABLE.
 - 6: two-phase commit (KIP-939; unstable in Kafka, so neither served nor asked for here).
+
+DescribeProducers: the producers that a partition knows of (KIP-664).
 """
 
 from __future__ import annotations
 
-from kohort.wire.schema import Message, boolean, int16, int32, int64, string
+from kohort.wire.schema import Message, array, boolean, int16, int32, int64, string
 
 
 class InitProducerIdRequest(Message, api_key=22, versions="0-6", flexible="2+"):
@@ -29,3 +32,44 @@ class InitProducerIdResponse(Message, api_key=22, versions="0-6", flexible="2+")
     producer_epoch: int = int16()
     ongoing_txn_producer_id: int = int64("6+", default=-1)
     ongoing_txn_producer_epoch: int = int16("6+", default=-1)
+
+
+class DescribeProducersTopic(Message):
+    name: str = string()
+    partition_indexes: list[int] = array(int32())
+
+
+class DescribeProducersRequest(Message, api_key=61, versions="0", flexible="0+"):
+    """DescribeProducers: what a client asks."""
+
+    topics: list[DescribeProducersTopic] = array(DescribeProducersTopic)
+
+
+class ActiveProducer(Message):
+    """One producer id. ``last_timestamp`` is of its last batch, in milliseconds; -1 stands for what is not known."""
+
+    producer_id: int = int64()
+    producer_epoch: int = int32()
+    last_sequence: int = int32(default=-1)
+    last_timestamp: int = int64(default=-1)
+    coordinator_epoch: int = int32()
+    current_txn_start_offset: int = int64(default=-1)
+
+
+class ActiveProducersPartition(Message):
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    active_producers: list[ActiveProducer] = array(ActiveProducer)
+
+
+class ActiveProducersTopic(Message):
+    name: str = string()
+    partitions: list[ActiveProducersPartition] = array(ActiveProducersPartition)
+
+
+class DescribeProducersResponse(Message, api_key=61, versions="0", flexible="0+"):
+    """DescribeProducers: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    topics: list[ActiveProducersTopic] = array(ActiveProducersTopic)

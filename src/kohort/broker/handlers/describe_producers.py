@@ -1,0 +1,58 @@
+"""DescribeProducers (61), version 0: what a partition knows of its idempotent producers. KIP-664."""
+
+from __future__ import annotations
+
+from kohort.broker.leaders import led_log
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import KohortError
+from kohort.log.names import check_topic_name
+from kohort.log.partition import PartitionLog
+from kohort.wire.messages.producer_ids import (
+    ActiveProducer,
+    ActiveProducersPartition,
+    ActiveProducersTopic,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+)
+
+NO_TRANSACTIONS = -1
+"""The epoch of a transaction's coordinator where there was none."""
+
+
+def describe_producers(state: BrokerState, request: Request) -> Answer:
+    message: DescribeProducersRequest = request.message
+    return DescribeProducersResponse(
+        topics=[
+            ActiveProducersTopic(
+                name=asked.name, partitions=[_partition(state, asked.name, index) for index in asked.partition_indexes]
+            )
+            for asked in message.topics
+        ]
+    )
+
+
+def _partition(state: BrokerState, name: str, index: int) -> ActiveProducersPartition:
+    try:
+        check_topic_name(name, ())
+        log = led_log(state, name, index)
+    except KohortError as error:
+        refusal = refusal_of(error)
+        return ActiveProducersPartition(
+            partition_index=index, error_code=refusal.code, error_message=refusal.message or None
+        )
+    return ActiveProducersPartition(partition_index=index, active_producers=_active(log))
+
+
+def _active(log: PartitionLog) -> list[ActiveProducer]:
+    return [
+        ActiveProducer(
+            producer_id=producer_id,
+            producer_epoch=producer.epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.batches[-1].timestamp_ms if producer.batches else -1,
+            coordinator_epoch=NO_TRANSACTIONS,
+        )
+        for producer_id, producer in sorted(log.producers)
+    ]

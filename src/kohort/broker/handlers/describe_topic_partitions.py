@@ -1,0 +1,101 @@
+"""DescribeTopicPartitions (75), version 0: topics by name, in pages that a cursor continues. KIP-966.
+
+As in Kafka, a topic that was named and does not exist costs nothing of the page's limit, and a partition without a
+leader tells it by the leader -1 alone. All replicas are on the one storage: none is merely eligible to lead.
+"""
+
+from __future__ import annotations
+
+from kohort.broker.handlers.metadata import TOPIC_OPERATIONS
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode, KohortError
+from kohort.log.names import check_topic_name
+from kohort.log.topics import Topic
+from kohort.wire.messages.topic_partitions import (
+    DescribedTopicPartition,
+    DescribedTopicPartitions,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    TopicPartitionsCursor,
+)
+
+
+def describe_topic_partitions(state: BrokerState, request: Request) -> Answer:
+    message: DescribeTopicPartitionsRequest = request.message
+    room = max(1, min(message.response_partition_limit, state.config.max_request_partition_size_limit))
+    if _is_astray(message):
+        refused = [DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics]
+        return DescribeTopicPartitionsResponse(topics=refused)
+    answer = DescribeTopicPartitionsResponse()
+    for name, begin in _pages(state, message):
+        if room == 0:
+            answer.next_cursor = TopicPartitionsCursor(topic_name=name, partition_index=0)
+            break
+        topic = state.topics.get(name)
+        if topic is None:
+            answer.topics.append(_missing(name))
+            continue
+        end = min(begin + room, len(topic.partitions))
+        answer.topics.append(_described(state, topic, begin, end))
+        if end < len(topic.partitions):
+            answer.next_cursor = TopicPartitionsCursor(topic_name=name, partition_index=end)
+            break
+        room -= max(0, end - begin)
+    return answer
+
+
+def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
+    """Whether the cursor names a topic that is not asked for, or no partition."""
+    cursor = message.cursor
+    if cursor is None:
+        return False
+    strange = bool(message.topics) and all(asked.name != cursor.topic_name for asked in message.topics)
+    return strange or cursor.partition_index < 0
+
+
+def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
+    """The topics from the cursor on, by name, and the first partition wanted of each."""
+    names = {asked.name for asked in message.topics} or {topic.name for topic in state.topics}
+    cursor = message.cursor
+    if cursor is None:
+        return [(name, 0) for name in sorted(names)]
+    return [
+        (name, cursor.partition_index if name == cursor.topic_name else 0)
+        for name in sorted(names)
+        if name >= cursor.topic_name
+    ]
+
+
+def _missing(name: str) -> DescribedTopicPartitions:
+    try:
+        check_topic_name(name, ())
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    except KohortError as error:
+        code = refusal_of(error).code
+    return DescribedTopicPartitions(error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+
+
+def _described(state: BrokerState, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
+    live = state.cluster.live
+    placements = state.cluster.placements(topic)
+    return DescribedTopicPartitions(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            DescribedTopicPartition(
+                partition_index=index,
+                leader_id=placements[index].leader,
+                leader_epoch=topic.partitions[index].leader_epoch,
+                replica_nodes=placements[index].replicas,
+                isr_nodes=placements[index].in_sync(live),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=[node_id for node_id in placements[index].replicas if node_id not in live],
+            )
+            for index in range(begin, end)
+        ],
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )

@@ -1,0 +1,51 @@
+"""DescribeLogDirs (35): the folders of a broker's logs, and the size of each log. KIP-113.
+
+- 1: as 0; answers come before throttling. 2: flexible.
+- 3: an error for the whole request.
+- 4: the room on the disk (KIP-827).
+- 5: whether a folder takes no new logs (KIP-1066).
+"""
+
+from __future__ import annotations
+
+from kohort.wire.schema import Message, array, boolean, int16, int32, int64, string
+
+
+class DescribableLogDirTopic(Message):
+    topic: str = string()
+    partitions: list[int] = array(int32())
+
+
+class DescribeLogDirsRequest(Message, api_key=35, versions="1-5", flexible="2+"):
+    """DescribeLogDirs: what a client asks; None asks for all partitions."""
+
+    topics: list[DescribableLogDirTopic] | None = array(DescribableLogDirTopic, nullable="0+")
+
+
+class DescribeLogDirsPartition(Message):
+    partition_index: int = int32()
+    partition_size: int = int64()
+    offset_lag: int = int64()
+    is_future_key: bool = boolean()
+
+
+class DescribeLogDirsTopic(Message):
+    name: str = string()
+    partitions: list[DescribeLogDirsPartition] = array(DescribeLogDirsPartition)
+
+
+class DescribeLogDirsResult(Message):
+    error_code: int = int16()
+    log_dir: str = string()
+    topics: list[DescribeLogDirsTopic] = array(DescribeLogDirsTopic)
+    total_bytes: int = int64("4+", default=-1, ignorable=True)
+    usable_bytes: int = int64("4+", default=-1, ignorable=True)
+    is_cordoned: bool = boolean("5+", ignorable=True)
+
+
+class DescribeLogDirsResponse(Message, api_key=35, versions="1-5", flexible="2+"):
+    """DescribeLogDirs: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16("3+", ignorable=True)
+    results: list[DescribeLogDirsResult] = array(DescribeLogDirsResult)

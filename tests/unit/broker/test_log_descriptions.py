@@ -1,0 +1,191 @@
+"""DescribeLogDirs, DescribeProducers and DescribeTopicPartitions: what admin tools ask about logs."""
+
+import pytest
+from broker_house import House
+
+from kohort.errors import ErrorCode, StorageError
+from kohort.log.storage import MemoryStorage
+from kohort.wire.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
+from kohort.wire.messages.topic_partitions import (
+    DescribedTopicName,
+    DescribeTopicPartitionsRequest,
+    TopicPartitionsCursor,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+
+# ---------------------------------------------------------------- folders
+
+
+def log_dir(peer, topics: dict[str, list[int]] | None = None, version: int = 5):
+    asked = topics and [DescribableLogDirTopic(topic=name, partitions=at) for name, at in topics.items()]
+    answer = peer.ask(DescribeLogDirsRequest(topics=asked), version)
+    assert answer.error_code == 0
+    (result,) = answer.results
+    return result
+
+
+def sizes(result) -> dict[tuple[str, int], int]:
+    return {(t.name, p.partition_index): p.partition_size for t in result.topics for p in t.partitions}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4, 5])
+def test_the_one_folder_tells_the_size_of_every_log(peer, version):
+    peer.create("a", partitions=2)
+    peer.create("b")
+    batch = build_batch([NewRecord(None, b"x" * 100, (), 0)])
+    peer.produce("a", batch=batch, partition=1)
+    peer.produce("a", batch=batch, partition=1)
+
+    found = log_dir(peer, version=version)
+
+    assert (found.error_code, found.log_dir) == (0, "memory")
+    assert sizes(found) == {("a", 0): 0, ("a", 1): 2 * len(batch), ("b", 0): 0}
+    assert {(p.offset_lag, p.is_future_key) for t in found.topics for p in t.partitions} == {(0, False)}
+
+
+def test_what_was_not_asked_for_or_is_not_there_is_left_out(peer):
+    peer.create("a", partitions=3)
+    peer.create("b")
+
+    assert set(sizes(log_dir(peer, {"a": [2, 0, 9], "gone": [0]}))) == {("a", 0), ("a", 2)}
+
+
+def test_memory_has_no_disk_whose_room_could_be_told(peer):
+    found = log_dir(peer)
+
+    assert (found.total_bytes, found.usable_bytes, found.is_cordoned) == (-1, -1, False)
+
+
+def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
+    class LostDisk(MemoryStorage):
+        def volume(self):
+            raise StorageError("cannot ask for the room on the disk of /data: Input/output error")
+
+    answer = House(LostDisk()).connect().ask(DescribeLogDirsRequest(topics=None), 5)
+
+    assert [result.error_code for result in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+# ---------------------------------------------------------------- producers
+
+
+def producers_of(peer, topic: str, *partitions: int):
+    asked = [DescribeProducersTopic(name=topic, partition_indexes=list(partitions))]
+    (answered,) = peer.ask(DescribeProducersRequest(topics=asked), 0).topics
+    assert answered.name == topic
+    return answered.partitions
+
+
+def test_each_partition_names_its_idempotent_producers_and_how_far_they_came(peer):
+    peer.create("a", partitions=2)
+    for sequence, time_ms in ((0, 1000), (1, 2000)):
+        record = NewRecord(None, b"v", (), time_ms)
+        peer.produce("a", batch=build_batch([record], producer_id=7, producer_epoch=3, base_sequence=sequence))
+    peer.produce("a", b"by nobody in particular", partition=1)
+
+    first, second = producers_of(peer, "a", 0, 1)
+
+    (producer,) = first.active_producers
+    assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
+    assert (producer.last_timestamp, producer.coordinator_epoch, producer.current_txn_start_offset) == (2000, -1, -1)
+    assert (second.partition_index, second.error_code, second.active_producers) == (1, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "code"),
+    [
+        ("a", 1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("gone", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("no/name", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+    ],
+)
+def test_producers_of_what_does_not_exist_are_an_error_of_the_partition(peer, topic, index, code):
+    peer.create("a")
+
+    assert [p.error_code for p in producers_of(peer, topic, index)] == [code]
+
+
+# ---------------------------------------------------------------- topics in pages
+
+
+def page(peer, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None):
+    return peer.ask(
+        DescribeTopicPartitionsRequest(
+            topics=[DescribedTopicName(name=name) for name in names],
+            response_partition_limit=limit,
+            cursor=cursor and TopicPartitionsCursor(topic_name=cursor[0], partition_index=cursor[1]),
+        ),
+        0,
+    )
+
+
+def shown(answer) -> dict[str, list[int]]:
+    return {t.name: [p.partition_index for p in t.partitions] for t in answer.topics}
+
+
+def following(answer) -> tuple[str, int] | None:
+    return answer.next_cursor and (answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+
+
+def test_all_topics_come_by_name_with_who_leads_them(peer):
+    peer.create("b")
+    peer.create("a", partitions=2)
+
+    answer = page(peer)
+
+    assert shown(answer) == {"a": [0, 1], "b": [0]}
+    assert following(answer) is None
+    first = answer.topics[0]
+    assert (first.error_code, first.topic_id, first.is_internal) == (0, peer.topic_id("a"), False)
+    assert {(p.leader_id, tuple(p.replica_nodes), tuple(p.isr_nodes)) for p in first.partitions} == {(1, (1,), (1,))}
+    assert {tuple(p.eligible_leader_replicas + p.last_known_elr + p.offline_replicas) for p in first.partitions} == {()}
+
+
+def test_pages_of_every_size_show_each_partition_once(peer):
+    peer.create("a", partitions=3)
+    peer.create("b", partitions=1)
+    peer.create("c", partitions=4)
+    whole = [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0), ("c", 1), ("c", 2), ("c", 3)]
+
+    for limit in range(1, 10):
+        found, cursor = [], None
+        while True:
+            answer = page(peer, limit=limit, cursor=cursor)
+            entries = [(name, index) for name, at in shown(answer).items() for index in at]
+            assert 1 <= len(entries) <= limit
+            found += entries
+            cursor = following(answer)
+            if cursor is None:
+                break
+        assert found == whole
+
+
+def test_the_broker_has_a_limit_of_its_own():
+    peer = House(max_request_partition_size_limit=2).connect()
+    peer.create("a", partitions=3)
+
+    answer = page(peer, limit=2000)
+
+    assert (shown(answer), following(answer)) == ({"a": [0, 1]}, ("a", 2))
+    assert shown(page(peer, limit=0)) == {"a": [0]}
+
+
+def test_a_topic_that_is_not_there_is_told_and_costs_nothing(peer):
+    peer.create("b")
+
+    answer = page(peer, "b", "a", "no/name", limit=1)
+
+    assert [(t.name, t.error_code) for t in answer.topics] == [
+        ("a", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("b", 0),
+    ]
+    assert following(answer) == ("no/name", 0)
+    assert [t.error_code for t in page(peer, "no/name").topics] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+@pytest.mark.parametrize("cursor", [("b", 0), ("a", -1)])
+def test_a_cursor_that_points_nowhere_is_refused_for_each_topic(peer, cursor):
+    peer.create("a")
+
+    assert [(t.name, t.error_code) for t in page(peer, "a", cursor=cursor).topics] == [("a", ErrorCode.INVALID_REQUEST)]
