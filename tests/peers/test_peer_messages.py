@@ -22,6 +22,7 @@ from wire_values import every_version, messages
 
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.api_versions import ApiVersionsResponse
+from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsResponse
 from kohort.wire.schema import Message
 
 REQUESTS_AND_RESPONSES = [(m, v) for m, v in every_version() if m.API_KEY is not None]
@@ -40,6 +41,7 @@ RENAMED_BY_KAFKA_PYTHON = {
     "cluster_authorized_operations": "authorized_operations",
     "topic_authorized_operations": "authorized_operations",
 }
+NOT_RENAMED = DescribeTopicPartitionsResponse
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
 
 
@@ -151,7 +153,9 @@ def agree_with_kafka_python(ours: Message, version: int) -> None:
     seen = kafka_python_class(type(ours)).decode(body, version=version)
     seen._header = None  # its decoder leaves unset what its encoder looks at
 
-    assert plain_kafka_python(seen.to_dict(json=False)) == renamed_for_kafka_python(plain(ours, version))
+    values = plain(ours, version)
+    expected = values if isinstance(ours, NOT_RENAMED) else renamed_for_kafka_python(values)
+    assert plain_kafka_python(seen.to_dict(json=False)) == expected
     assert bytes(seen.encode(version=version)) == body
 
 

@@ -36,6 +36,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         31: (1, 3),
         32: (1, 4),
         33: (0, 2),
+        35: (1, 5),
         37: (0, 3),
         42: (0, 2),
         43: (0, 2),
@@ -45,13 +46,15 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         47: (0, 0),
         55: (0, 2),
         60: (0, 2),
+        61: (0, 0),
         74: (0, 1),
+        75: (0, 0),
     }
 
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 34
+        assert len(peer.ask(ASKED, version).api_keys) == 37
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):

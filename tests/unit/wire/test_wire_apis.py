@@ -32,6 +32,7 @@ KAFKA_4_3 = {
     31: ("DeleteAcls", 1, 3, 2),
     32: ("DescribeConfigs", 1, 4, 4),
     33: ("AlterConfigs", 0, 2, 2),
+    35: ("DescribeLogDirs", 1, 5, 2),
     37: ("CreatePartitions", 0, 3, 2),
     42: ("DeleteGroups", 0, 2, 2),
     43: ("ElectLeaders", 0, 2, 2),
@@ -41,7 +42,9 @@ KAFKA_4_3 = {
     47: ("OffsetDelete", 0, 0, 32767),
     55: ("DescribeQuorum", 0, 2, 0),
     60: ("DescribeCluster", 0, 2, 0),
+    61: ("DescribeProducers", 0, 0, 0),
     74: ("ListConfigResources", 0, 1, 0),
+    75: ("DescribeTopicPartitions", 0, 0, 0),
 }
 
 
