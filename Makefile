@@ -6,10 +6,12 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
+# Which tests of tests/interop `make interop` runs: a marker expression of pytest.
+PEERS ?= not long
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check interop suites bench docs kafka fmt clean
+.PHONY: help env run test lint check interop long suites bench docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -30,7 +32,7 @@ run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer g
 test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
 	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m 'not long' -n $(JOBS)
 	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and not long'
-	$(BIN)/pytest tests/docs tests/spark
+	$(BIN)/pytest tests/docs tests/spark -m 'not long'
 
 lint: $(SYNCED) ## Format, lint, types, layers, the reference pages.
 	$(BIN)/ruff format --check src tests bench examples tools
@@ -44,7 +46,10 @@ check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/kohort sim run --seeds 0..10
 
 interop: $(SYNCED) ## Other clients on our broker and ours on Apache Kafka, required, not skipped.
-	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop
+	KOHORT_REQUIRE_PEERS=1 $(BIN)/pytest tests/interop -m '$(PEERS)'
+
+long: $(SYNCED) ## The campaigns: what takes many minutes and is in no other target.
+	$(BIN)/pytest tests -m long
 
 suites: $(SYNCED) ## Test suites of other projects against our broker; docs/report-card.md says how they stand.
 	$(BIN)/python tools/suites/run.py

@@ -1,6 +1,7 @@
 """Queries in member mode on a real broker: one stands still and comes back, one is killed and comes back, one stops.
 
-Spark's part is played by tests/support/member_query.py; tests/spark has the same on a real Spark.
+Spark's part is played by tests/support/member_query.py; tests/spark has the same on a real Spark, and
+tests/unit/spark/test_member_stream.py each of its rules alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kohort.cli.why import why
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 PROGRAM = Path(__file__).parents[1] / "support" / "member_query.py"
 PARTITIONS = 6
 DEADLINE_S = 180.0

@@ -72,7 +72,7 @@ def _rest(about):
 def test_a_group_that_is_not_there_is_told_with_what_may_be_meant(run, broker, orders):
     missing = run("group", "describe", "gg", code=1)
 
-    assert missing.stderr == f"kohort group: group 'gg' does not exist on {broker.bootstrap} (did you mean 'g'?)\n"
+    assert missing.stderr == f"kohort group: group 'gg' does not exist on {broker.bootstrap}; did you mean g?\n"
 
 
 def test_a_reset_shows_what_it_would_do_and_does_it_when_told(run, ask, orders):
