@@ -12,6 +12,7 @@ from typing import Final
 
 from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
+from kohort.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from kohort.broker.handlers.api_versions import api_versions, unsupported_version
 from kohort.broker.handlers.create_partitions import create_partitions
 from kohort.broker.handlers.create_topics import create_topics
@@ -62,6 +63,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     31: delete_acls,
     32: describe_configs,
     33: alter_configs,
+    34: alter_replica_log_dirs,
     35: describe_log_dirs,
     37: create_partitions,
     43: elect_leaders,

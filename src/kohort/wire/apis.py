@@ -86,6 +86,7 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (acls.DeleteAclsRequest, acls.DeleteAclsResponse),
     (configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
     (configs.AlterConfigsRequest, configs.AlterConfigsResponse),
+    (log_dirs.AlterReplicaLogDirsRequest, log_dirs.AlterReplicaLogDirsResponse),
     (log_dirs.DescribeLogDirsRequest, log_dirs.DescribeLogDirsResponse),
     (topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
     (group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),

@@ -63,6 +63,14 @@ def test_it_behaves_like_a_folder(storage):
     assert storage.folders() == []
 
 
+def test_it_tells_where_it_is_and_how_much_room_there_is(tmp_path):
+    with FileStorage(tmp_path / "data") as storage:
+        place, total, usable = storage.volume()
+
+    assert place == str(tmp_path / "data")
+    assert 0 <= usable <= total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize
+
+
 def test_what_was_flushed_is_known(storage):
     storage.make_folder("a")
     file = storage.open("a/x")

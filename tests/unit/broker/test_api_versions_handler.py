@@ -36,6 +36,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         31: (1, 3),
         32: (1, 4),
         33: (0, 2),
+        34: (1, 2),
         35: (1, 5),
         37: (0, 3),
         42: (0, 2),
@@ -54,7 +55,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 37
+        assert len(peer.ask(ASKED, version).api_keys) == 38
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):

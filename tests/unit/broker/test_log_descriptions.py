@@ -1,11 +1,17 @@
-"""DescribeLogDirs, DescribeProducers and DescribeTopicPartitions: what admin tools ask about logs."""
+"""DescribeLogDirs and its neighbours: what admin tools ask about logs, their producers and their topics."""
 
 import pytest
 from broker_house import House
 
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
-from kohort.wire.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kohort.wire.messages.log_dirs import (
+    AlterLogDir,
+    AlterLogDirTopic,
+    AlterReplicaLogDirsRequest,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from kohort.wire.messages.topic_partitions import (
     DescribedTopicName,
@@ -65,6 +71,23 @@ def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
     answer = House(LostDisk()).connect().ask(DescribeLogDirsRequest(topics=None), 5)
 
     assert [result.error_code for result in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_log_can_go_nowhere_but_where_it_is(peer, version):
+    peer.create("a")
+    here, elsewhere = (
+        AlterLogDir(path=path, topics=[AlterLogDirTopic(name=name, partitions=at) for name, at in wanted.items()])
+        for path, wanted in (("memory", {"a": [0, 1], "gone": [0]}), ("/elsewhere", {"a": [0]}))
+    )
+
+    answer = peer.ask(AlterReplicaLogDirsRequest(dirs=[here, elsewhere]), version)
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert {t.topic_name: [(p.partition_index, p.error_code) for p in t.partitions] for t in answer.results} == {
+        "a": [(0, 0), (1, unknown), (0, ErrorCode.LOG_DIR_NOT_FOUND)],
+        "gone": [(0, unknown)],
+    }
 
 
 # ---------------------------------------------------------------- producers

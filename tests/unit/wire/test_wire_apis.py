@@ -32,6 +32,7 @@ KAFKA_4_3 = {
     31: ("DeleteAcls", 1, 3, 2),
     32: ("DescribeConfigs", 1, 4, 4),
     33: ("AlterConfigs", 0, 2, 2),
+    34: ("AlterReplicaLogDirs", 1, 2, 2),
     35: ("DescribeLogDirs", 1, 5, 2),
     37: ("CreatePartitions", 0, 3, 2),
     42: ("DeleteGroups", 0, 2, 2),

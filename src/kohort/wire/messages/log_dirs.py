@@ -1,5 +1,9 @@
-"""DescribeLogDirs (35): the folders of a broker's logs, and the size of each log. KIP-113.
+"""AlterReplicaLogDirs (34), DescribeLogDirs (35): the folders of a broker's logs, and what is in each. KIP-113.
 
+AlterReplicaLogDirs
+- 1: as 0; answers come before throttling. 2: flexible.
+
+DescribeLogDirs
 - 1: as 0; answers come before throttling. 2: flexible.
 - 3: an error for the whole request.
 - 4: the room on the disk (KIP-827).
@@ -9,6 +13,41 @@
 from __future__ import annotations
 
 from kohort.wire.schema import Message, array, boolean, int16, int32, int64, string
+
+
+class AlterLogDirTopic(Message):
+    name: str = string()
+    partitions: list[int] = array(int32())
+
+
+class AlterLogDir(Message):
+    """A folder by its absolute name, and what is to go there."""
+
+    path: str = string()
+    topics: list[AlterLogDirTopic] = array(AlterLogDirTopic)
+
+
+class AlterReplicaLogDirsRequest(Message, api_key=34, versions="1-2", flexible="2+"):
+    """AlterReplicaLogDirs: what a client asks."""
+
+    dirs: list[AlterLogDir] = array(AlterLogDir)
+
+
+class AlteredLogDirPartition(Message):
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class AlteredLogDirTopic(Message):
+    topic_name: str = string()
+    partitions: list[AlteredLogDirPartition] = array(AlteredLogDirPartition)
+
+
+class AlterReplicaLogDirsResponse(Message, api_key=34, versions="1-2", flexible="2+"):
+    """AlterReplicaLogDirs: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    results: list[AlteredLogDirTopic] = array(AlteredLogDirTopic)
 
 
 class DescribableLogDirTopic(Message):

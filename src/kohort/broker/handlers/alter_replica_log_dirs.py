@@ -1,0 +1,50 @@
+"""AlterReplicaLogDirs (34), versions 1-2: logs to another folder of their broker, where there is only one. KIP-113.
+
+What is to go where it is already is there, as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
+"""
+
+from __future__ import annotations
+
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.wire.messages.log_dirs import (
+    AlteredLogDirPartition,
+    AlteredLogDirTopic,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+)
+
+
+def alter_replica_log_dirs(state: BrokerState, request: Request) -> Answer:
+    message: AlterReplicaLogDirsRequest = request.message
+    results: dict[str, list[AlteredLogDirPartition]] = {}
+    for wanted in message.dirs:
+        for topic in wanted.topics:
+            results.setdefault(topic.name, []).extend(
+                AlteredLogDirPartition(partition_index=index, error_code=_move(state, wanted.path, topic.name, index))
+                for index in topic.partitions
+            )
+    return AlterReplicaLogDirsResponse(
+        results=[AlteredLogDirTopic(topic_name=name, partitions=partitions) for name, partitions in results.items()]
+    )
+
+
+def _move(state: BrokerState, path: str, name: str, index: int) -> int:
+    try:
+        _check(state, path, name, index)
+    except KohortError as error:
+        return refusal_of(error).code
+    return ErrorCode.NONE
+
+
+def _check(state: BrokerState, path: str, name: str, index: int) -> None:
+    """Raises unless the log is in that folder of this node."""
+    if path != state.topics.volume.place:
+        raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
+    topic = state.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if state.node.node_id not in state.cluster.placements(topic)[index].replicas:
+        raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
