@@ -47,7 +47,7 @@ class AsyncConsumer(Verbs):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        super().__init__()
+        super().__init__(nullcontext())
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())
         self._turns = AsyncTurns(self._machine)

@@ -48,10 +48,10 @@ class Consumer(Verbs):
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
-        super().__init__()
+        self._lock = threading.RLock()
+        super().__init__(self._lock)
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())
-        self._lock = threading.RLock()
         self._io = io_thread()
         self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
         self._turns = Turns(self._machine, self._driver, self._lock, self._io)
@@ -73,7 +73,7 @@ class Consumer(Verbs):
         if not wanted:
             self.unsubscribe()
             return
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.subscribe(wanted)
             self._turns.listener = listener
 
@@ -84,7 +84,7 @@ class Consumer(Verbs):
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             found = self._turns.wait(lambda: machine.partitions(topic), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
@@ -167,7 +167,7 @@ class Consumer(Verbs):
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
         """The offset of the next record of ``partition``; waits for it to be found if need be."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             found = self._turns.wait(lambda: machine.position(partition), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
@@ -183,7 +183,7 @@ class Consumer(Verbs):
         Raises CommitFailed if the group has gone on without this member.
         """
         timeout = self._timeout(timeout_ms)
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             earlier = [promise for promise, _ in self._commit_callbacks]
             promise = machine.commit(offsets, self._turns.now_ms() + timeout)
             self._turns.settled(promise, timeout, "the commit was not answered in time")
@@ -198,7 +198,7 @@ class Consumer(Verbs):
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
         wanted = [TopicPartition(*p) for p in partitions]
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             promise = machine.committed(wanted, self._turns.now_ms() + timeout)
             return self._turns.settled(promise, timeout, "the committed offsets were not read in time")
 
@@ -230,7 +230,7 @@ class Consumer(Verbs):
         self, targets: dict[TopicPartition, int], timeout_ms: int | None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         timeout = self._timeout(timeout_ms)
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             promise = machine.list_offsets(targets, self._turns.now_ms() + timeout)
             return self._turns.settled(promise, timeout, "the offsets were not found in time")
 
@@ -280,8 +280,8 @@ class Consumer(Verbs):
 
     @contextmanager
     def _use(self) -> Iterator[ConsumerMachine]:
-        """The machine, held, for the one thread that may; the engine looks at what changed afterwards."""
-        with self._turns.using(), self._lock:
+        """The machine, for the one thread that may; the engine looks at what changed afterwards."""
+        with self._turns.using():
             yield self._machine
         self._driver.kick_soon()
 

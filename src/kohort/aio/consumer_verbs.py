@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
@@ -30,9 +30,10 @@ class GroupMetadata(NamedTuple):
 
 
 class Verbs(ABC):
-    """One consumer's immediate verbs. ``_use`` is the face's way to its machine."""
+    """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``."""
 
-    def __init__(self) -> None:
+    def __init__(self, held: AbstractContextManager[Any]) -> None:
+        self._held = held
         self._commit_callbacks: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
 
     @abstractmethod
@@ -43,7 +44,7 @@ class Verbs(ABC):
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, outside of group management. Replaces an earlier assignment."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.assign(partitions)
 
     def group_metadata(self) -> GroupMetadata:
@@ -51,7 +52,7 @@ class Verbs(ABC):
 
         ``generation_id`` is -1 and ``member_id`` empty while it is in no generation.
         """
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             generation = machine.group.membership.generation
             config = machine.config
             return GroupMetadata(
@@ -63,17 +64,17 @@ class Verbs(ABC):
 
         Raises UsageError unless topics or a pattern are subscribed to.
         """
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.enforce_rebalance(reason)
 
     def subscription(self) -> set[str]:
         """The topics subscribed to, or matched by the pattern so far."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that this consumer has now."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             return set(machine.subscription.assigned)
 
     # Where it is read
@@ -81,37 +82,37 @@ class Verbs(ABC):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on reading ``partition`` at ``offset``. Raises UsageError if it is not assigned."""
         at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.subscription.seek(TopicPartition(*partition), Position(at.offset, at.leader_epoch))
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Go to the first offset there is; all assigned partitions where none is named."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Go behind the last record; all assigned partitions where none is named."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Return nothing of these partitions until ``resume``; membership is not touched, what is buffered stays."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.subscription.set_paused(partitions, paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
         """Go on with partitions that were paused."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             machine.subscription.set_paused(partitions, paused=False)
 
     def paused(self) -> set[TopicPartition]:
         """The assigned partitions that are paused."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
         """How many offsets each partition is behind its end, as the last fetch told it; known after the first fetch."""
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             return machine.lag()
 
     # Commits that nobody waits for
@@ -125,7 +126,7 @@ class Verbs(ABC):
 
         Callbacks run in the order of their commits, and before a later ``commit`` returns.
         """
-        with self._use() as machine:
+        with self._use() as machine, self._held:
             self._commit_callbacks.append((machine.commit(offsets, None), callback))
             self._run_commit_callbacks()
 

@@ -80,10 +80,16 @@ class Driver:
 
     def kick_soon(self) -> None:
         """``kick`` from another thread."""
-        if not self._kicked and not self._closed:
+        if self._kicked or self._closed:
+            return
+        try:
             self._kicked = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is left to be kicked
-                self.loop.call_soon_threadsafe(self._on_kick)
+            self.loop.call_soon_threadsafe(self._on_kick)
+        except RuntimeError:  # the loop is closed: nothing is left to be kicked
+            pass
+        except BaseException:  # interrupted: perhaps before the loop was told
+            self._kicked = False
+            raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
         """What ``ready`` returns as soon as it is not None; it is asked now and after every step of the engine.

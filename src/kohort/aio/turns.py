@@ -35,6 +35,8 @@ class Turns:
         self.lock = lock
         self._io = io
         self._step = threading.Condition(lock)
+        """Always entered as ``lock``: an interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, which
+        nobody would give back then, and the I/O thread would stand still for ever."""
         self._waiting = 0
         self._woken = False
         self._user: threading.Thread | None = None
@@ -51,11 +53,11 @@ class Turns:
 
     def nudge(self) -> None:
         """Whoever waits looks again."""
-        with self._step:
+        with self.lock:
             self._step.notify_all()
 
     def wakeup(self) -> None:
-        with self._step:
+        with self.lock:
             self._woken = True
             self._step.notify_all()
 
@@ -116,7 +118,7 @@ class Turns:
             value = ready()
             if value is not None:
                 return value
-            with self._step:
+            with self.lock:
                 now_ms = self.now_ms()
                 if now_ms >= deadline_ms:
                     if not kicked:
@@ -131,7 +133,7 @@ class Turns:
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
         """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
         deadline_ms = self.now_ms() + timeout_ms
-        with self._step:
+        with self.lock:
             self.driver.kick_soon()
             while True:
                 value = ready()
@@ -147,7 +149,7 @@ class Turns:
     def settled(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
         """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
         deadline_ms = self.now_ms() + timeout_ms
-        with self._step:
+        with self.lock:
             self.driver.kick_soon()
             while not promise.done:
                 if check:

@@ -1,0 +1,108 @@
+"""Ctrl-C at any moment: whatever call it ends, nothing stays locked, and the consumer can still be closed.
+
+An interrupt arrives where the interpreter looks for signals: after calls, at loops' ends and where functions begin.
+Each of these places in the blocking face is tried in turn, by a trace that raises there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import kohort
+from kohort import Consumer, TopicPartition, Wakeup
+
+TRACED = {
+    *(str(path) for path in (Path(kohort.__file__).parent / "aio").glob("*.py")),
+    contextlib.__file__,
+    threading.__file__,
+}
+OUT_OF_OUR_HANDS = {"wait"}
+"""Of Condition: itself not safe against interrupts in every place, but it leaves nothing locked."""
+LOOKS_FOR_SIGNALS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "RESUME", "JUMP_BACKWARD"}
+
+
+class Interrupt(Exception):
+    """What a signal's handler raises."""
+
+
+def run_to(place: int, call: Callable[[], Any]) -> bool:
+    """Run ``call``, and raise Interrupt where it could arrive for the ``place``-th time; whether it came so far."""
+    passed = 0
+    before: dict[FrameType, str] = {}
+    me = threading.current_thread()
+
+    def in_frame(frame: FrameType, event: str, _given: Any) -> Any:
+        nonlocal passed
+        if event == "opcode" and before.get(frame) in LOOKS_FOR_SIGNALS:
+            passed += 1
+            if passed == place:
+                raise Interrupt
+        if event == "opcode":
+            before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+        return in_frame
+
+    def at_call(frame: FrameType, _event: str, _given: Any) -> Any:
+        code = frame.f_code
+        if code.co_filename not in TRACED or code.co_name in OUT_OF_OUR_HANDS or threading.current_thread() is not me:
+            return None
+        frame.f_trace_opcodes = True
+        return in_frame
+
+    sys.settrace(at_call)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
+    return passed >= place
+
+
+def is_free(consumer: Consumer) -> bool:
+    """Whether another thread gets at what the interrupted call had held."""
+    thread = threading.Thread(target=consumer.wakeup, daemon=True)
+    thread.start()
+    thread.join(20)
+    return not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kohort.Broker]:
+    with kohort.Broker() as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("call", ["poll", "pause", "commit", "position"])
+def test_nothing_stays_locked_wherever_a_call_is_interrupted(broker: kohort.Broker, call: str) -> None:
+    partition = TopicPartition(f"interrupted-{call}", 0)
+    with Consumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({partition.topic: 1})
+        consumer.assign([partition])
+        consumer.position(partition)
+        calls: dict[str, Callable[[], Any]] = {
+            "poll": lambda: consumer.poll(timeout_ms=1),
+            "pause": lambda: consumer.pause([partition]),
+            "commit": lambda: consumer.commit(timeout_ms=20_000),
+            "position": lambda: consumer.position(partition),
+        }
+        place, interrupted = 1, True
+        while interrupted:
+            interrupted = False
+            try:
+                run_to(place, calls[call])
+            except Interrupt:
+                interrupted = True
+                assert is_free(consumer), f"still locked after an interrupt at place {place} of {call}"
+                with contextlib.suppress(Wakeup):
+                    consumer.poll()
+            place += 1
+        assert place > 10, "the trace found the places"
+        assert consumer.position(partition) == 0
