@@ -30,7 +30,8 @@ run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer g
 	$(BIN)/kohort demo
 
 test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
-	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m 'not long' -n $(JOBS)
+	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m 'not long' \
+		-n $(JOBS) --dist worksteal
 	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and not long'
 	$(BIN)/pytest tests/docs tests/spark -m 'not long'
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(2400)]
 ROOT = Path(__file__).parents[2]
 BEHAVIOUR = ROOT / "tests" / "behaviour"
 PROTOCOL = [
@@ -32,13 +32,15 @@ CLIENTS = [
 """Every face of the client: what it must make of any broker."""
 
 
-@pytest.mark.parametrize("files", [pytest.param(PROTOCOL, id="protocol"), pytest.param(CLIENTS, id="clients")])
+@pytest.mark.parametrize(
+    "files", [pytest.param(PROTOCOL, id="protocol"), pytest.param(CLIENTS, id="clients", marks=pytest.mark.whole)]
+)
 def test_apache_kafka_passes_the_behaviour_tests(apache, files):
     command = [sys.executable, "-m", "pytest", "-n0", "-x", "-p", "no:cacheprovider", f"--broker={apache}"]
 
     done = subprocess.run(
         [*command, *(str(BEHAVIOUR / name) for name in files)],
-        cwd=ROOT, capture_output=True, text=True, timeout=850, check=False,
+        cwd=ROOT, capture_output=True, text=True, timeout=2300, check=False,
     )  # fmt: skip
 
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
