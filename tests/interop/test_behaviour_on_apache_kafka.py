@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.whole, pytest.mark.timeout(2400)]
 ROOT = Path(__file__).parents[2]
 BEHAVIOUR = ROOT / "tests" / "behaviour"
 PROTOCOL = [
@@ -32,9 +32,7 @@ CLIENTS = [
 """Every face of the client: what it must make of any broker."""
 
 
-@pytest.mark.parametrize(
-    "files", [pytest.param(PROTOCOL, id="protocol"), pytest.param(CLIENTS, id="clients", marks=pytest.mark.whole)]
-)
+@pytest.mark.parametrize("files", [pytest.param(PROTOCOL, id="protocol"), pytest.param(CLIENTS, id="clients")])
 def test_apache_kafka_passes_the_behaviour_tests(apache, files):
     command = [sys.executable, "-m", "pytest", "-n0", "-x", "-p", "no:cacheprovider", f"--broker={apache}"]
 
