@@ -28,22 +28,23 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> Answer:
     if _is_astray(message):
         refused = [DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics]
         return DescribeTopicPartitionsResponse(topics=refused)
-    answer = DescribeTopicPartitionsResponse()
+    topics: list[DescribedTopicPartitions] = []
+    following: TopicPartitionsCursor | None = None
     for name, begin in _pages(state, message):
         if room == 0:
-            answer.next_cursor = TopicPartitionsCursor(topic_name=name, partition_index=0)
+            following = TopicPartitionsCursor(topic_name=name, partition_index=0)
             break
         topic = state.topics.get(name)
         if topic is None:
-            answer.topics.append(_missing(name))
+            topics.append(_missing(name))
             continue
         end = min(begin + room, len(topic.partitions))
-        answer.topics.append(_described(state, topic, begin, end))
+        topics.append(_described(state, topic, begin, end))
         if end < len(topic.partitions):
-            answer.next_cursor = TopicPartitionsCursor(topic_name=name, partition_index=end)
+            following = TopicPartitionsCursor(topic_name=name, partition_index=end)
             break
         room -= max(0, end - begin)
-    return answer
+    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=following)
 
 
 def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
