@@ -16,7 +16,7 @@ from kohort.assignors.roundrobin import assign as assign_roundrobin
 from kohort.assignors.spec import Assignment, Member, Topics, in_order
 from kohort.model import TopicPartition
 
-calm = settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+calm = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no finding."""
 TOPICS = ["a", "b", "c", "d"]
 RACKS = ["", "r1", "r2", "r3"]
