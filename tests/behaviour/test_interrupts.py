@@ -34,19 +34,19 @@ class Interrupt(Exception):
     """What a signal's handler raises."""
 
 
-def run_to(place: int, call: Callable[[], Any]) -> bool:
-    """Run ``call``, and raise Interrupt where it could arrive for the ``place``-th time; whether it came so far."""
+def run_to(place: int, call: Callable[[], Any]) -> None:
+    """Run ``call``, and raise Interrupt where it could arrive for the ``place``-th time."""
     passed = 0
     before: dict[FrameType, str] = {}
     me = threading.current_thread()
 
     def in_frame(frame: FrameType, event: str, _given: Any) -> Any:
         nonlocal passed
-        if event == "opcode" and before.get(frame) in LOOKS_FOR_SIGNALS:
-            passed += 1
-            if passed == place:
-                raise Interrupt
         if event == "opcode":
+            if before.get(frame) in LOOKS_FOR_SIGNALS:
+                passed += 1
+                if passed == place:
+                    raise Interrupt
             before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
         return in_frame
 
@@ -62,7 +62,6 @@ def run_to(place: int, call: Callable[[], Any]) -> bool:
         call()
     finally:
         sys.settrace(None)
-    return passed >= place
 
 
 def is_free(consumer: Consumer) -> bool:

@@ -30,7 +30,11 @@ class GroupMetadata(NamedTuple):
 
 
 class Verbs(ABC):
-    """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``."""
+    """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``.
+
+    The two are entered one by one: a lock taken inside of ``_use`` would stay taken for as long as the traceback of an
+    interrupt (Ctrl-C) that came on the way out of its ``__enter__``.
+    """
 
     def __init__(self, held: AbstractContextManager[Any]) -> None:
         self._held = held

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Final
 
 from kohort.errors import DataDirInUse, StorageError
-from kohort.log.storage import Volume
+from kohort.log.storage import Room
 from kohort.wire.codec import Buffer
 
 LOCK_FILE: Final = ".lock"
@@ -208,10 +208,14 @@ class FileStorage:
 
     # ---------------------------------------------------------------- folders
 
-    def volume(self) -> Volume:
+    @property
+    def place(self) -> str:
+        return str(self._root)
+
+    def room(self) -> Room:
         with _saying(f"ask for the room on the disk of {self._root}"):
             disk = os.statvfs(self._root)
-        return Volume(str(self._root), disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
+        return Room(disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize)
 
     def folders(self) -> list[str]:
         with _saying(f"list {self._root}"), os.scandir(self._root) as entries:

@@ -253,7 +253,7 @@ class Server:
             self._timer.cancel()
         self._tick()
 
-    def end_long_polls(self) -> None:
+    def end_waits(self) -> None:
         """Answer the fetches that wait for data, and see whether the disk has what other answers wait for."""
         self.broker.state.purgatory.wake_all()
         self.broker.state.flushes.look_again()

@@ -26,6 +26,14 @@ def check_leader_epoch(current_leader_epoch: int, log: PartitionLog) -> None:
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
+def topic_with(state: BrokerState, name: str, index: int) -> Topic:
+    """The topic that has this partition, wherever it is led. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+    topic = state.topics.get(name)
+    if topic is None or not 0 <= index < len(topic.partitions):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
+    return topic
+
+
 def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: int = -1) -> PartitionLog:
     """The log of a partition that is led here. Raises ApiError with Kafka's code, in Kafka's order."""
     topic = state.topics.get(name)

@@ -59,10 +59,9 @@ class StorageFile(Protocol):
         ...
 
 
-class Volume(NamedTuple):
-    """Where a storage is, and how much fits there: bytes, -1 where that is not known."""
+class Room(NamedTuple):
+    """How much fits on the disk of a storage: bytes, -1 where that is not known."""
 
-    place: str
     total_bytes: int
     usable_bytes: int
 
@@ -70,8 +69,13 @@ class Volume(NamedTuple):
 class Storage(Protocol):
     """A folder of files and of folders of files."""
 
-    def volume(self) -> Volume:
-        """The folder by its absolute name, and the room on its disk. Raises StorageError where it is not told."""
+    @property
+    def place(self) -> str:
+        """The folder by its absolute name."""
+        ...
+
+    def room(self) -> Room:
+        """The room on the folder's disk. Raises StorageError where the disk says nothing."""
         ...
 
     def folders(self) -> list[str]:
@@ -170,8 +174,12 @@ class MemoryStorage:
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, bytearray]] = {"": {}}
 
-    def volume(self) -> Volume:
-        return Volume("memory", -1, -1)
+    @property
+    def place(self) -> str:
+        return "memory"
+
+    def room(self) -> Room:
+        return Room(-1, -1)
 
     def folders(self) -> list[str]:
         return sorted(name for name in self._folders if name)

@@ -25,7 +25,7 @@ from kohort.log.checkpoints import (
 from kohort.log.identity import claim_identity, new_topic_id
 from kohort.log.names import check_topic_name, doomed_folder, is_doomed, parse_folder, stray_folder
 from kohort.log.partition import PartitionLog
-from kohort.log.storage import Storage, Volume
+from kohort.log.storage import Room, Storage
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
 
@@ -67,9 +67,13 @@ class Topics:
         storage.delete(CLEAN_SHUTDOWN_FILE)
 
     @property
-    def volume(self) -> Volume:
-        """Where the logs are. Raises StorageError where the disk says nothing."""
-        return self._storage.volume()
+    def place(self) -> str:
+        """The folder of the logs."""
+        return self._storage.place
+
+    def room(self) -> Room:
+        """The room on its disk. Raises StorageError where the disk says nothing."""
+        return self._storage.room()
 
     # ---------------------------------------------------------------- start
 

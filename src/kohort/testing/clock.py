@@ -14,6 +14,10 @@ class MovableClock:
         self._frozen_at_ms = self._system.now_ms() if frozen else None
         self._ahead_ms = 0
 
+    @property
+    def is_frozen(self) -> bool:
+        return self._frozen_at_ms is not None
+
     def now_ms(self) -> int:
         since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
         return since + self._ahead_ms

@@ -25,7 +25,7 @@ from kohort.aio.server import Server
 from kohort.broker.io import ConnectionId
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
 from kohort.testing.clock import MovableClock
-from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of, known
+from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of
 
 LONG_POLL_S: Final = 0.1
 """How long a fetch waits at most for data, by the wall, in a broker whose time stands still."""
@@ -63,7 +63,6 @@ class StagedBroker(Broker):
     def __init__(self, options: Mapping[str, Any] | None = None, *, frozen: bool = False, **given: Any) -> None:
         super().__init__(options, **given)
         self._clock = MovableClock(frozen=frozen)
-        self._frozen = frozen
         self._next_end: asyncio.TimerHandle | None = None
         self._script = Script(self._lose_answer)
 
@@ -71,16 +70,16 @@ class StagedBroker(Broker):
         served = await start_brokers(
             self._config, self._nodes, self._data_dir, clock=self._clock, intercept=self._script.intercept
         )
-        if self._frozen:
-            self._end_long_polls(served)
+        if self._clock.is_frozen:
+            self._end_waits(served)
         return served
 
-    def _end_long_polls(self, served: Server | ClusterServer) -> None:
-        """While time stands still no fetch would ever have waited long enough, and what its client sends next on the
-        same connection would wait behind it."""
+    def _end_waits(self, served: Server | ClusterServer) -> None:
+        """While time stands still no fetch would ever have waited long enough, nor would anybody see what the disk has;
+        and what a client sends next on the same connection would wait behind it."""
         for server in _servers_of(served).values():
-            server.end_long_polls()
-        self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_long_polls, served)
+            server.end_waits()
+        self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_waits, served)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -153,7 +152,7 @@ class StagedBroker(Broker):
         """
         if self._loop is None:
             raise UsageError("wait_for() would stop the loop that the broker runs on: await arrived()")
-        done = self._on_loop(self._script.await_requests, known(api), count, client_id)
+        done = self._on_loop(self._script.await_requests, api, count, client_id)
         try:
             return done.result(timeout)
         except TimeoutError:
@@ -168,7 +167,7 @@ class StagedBroker(Broker):
         timeout: float = 30,  # noqa: ASYNC109 - as wait_for
     ) -> list[SeenRequest]:
         """As ``wait_for``, for ``async with``."""
-        done = self._script.await_requests(known(api), count, client_id)
+        done = self._script.await_requests(api, count, client_id)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(done), timeout)
         except TimeoutError:

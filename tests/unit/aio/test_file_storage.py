@@ -65,7 +65,7 @@ def test_it_behaves_like_a_folder(storage):
 
 def test_it_tells_where_it_is_and_how_much_room_there_is(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
-        place, total, usable = storage.volume()
+        place, (total, usable) = storage.place, storage.room()
 
     assert place == str(tmp_path / "data")
     assert 0 <= usable <= total == os.statvfs(tmp_path).f_blocks * os.statvfs(tmp_path).f_frsize

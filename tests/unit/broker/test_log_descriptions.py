@@ -65,7 +65,7 @@ def test_memory_has_no_disk_whose_room_could_be_told(peer):
 
 def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
     class LostDisk(MemoryStorage):
-        def volume(self):
+        def room(self):
             raise StorageError("cannot ask for the room on the disk of /data: Input/output error")
 
     answer = House(LostDisk()).connect().ask(DescribeLogDirsRequest(topics=None), 5)

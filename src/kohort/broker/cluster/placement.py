@@ -33,6 +33,10 @@ class Placement:
         """The replicas that are up; the last leader counts while none is, as in Kafka."""
         return [node for node in self.replicas if node in live] or self.replicas[:1]
 
+    def offline(self, live: Collection[int]) -> list[int]:
+        """The replicas that are down."""
+        return [node for node in self.replicas if node not in live]
+
 
 def spread(nodes: Sequence[int], first: int, count: int) -> list[int]:
     """``count`` of ``nodes``, from the one at ``first`` on: neighbours lead, and follow, in turn."""

@@ -5,6 +5,7 @@ What is to go where it is already is there, as in Kafka; any other folder is LOG
 
 from __future__ import annotations
 
+from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -41,10 +42,7 @@ def _move(state: BrokerState, path: str, name: str, index: int) -> int:
 
 def _check(state: BrokerState, path: str, name: str, index: int) -> None:
     """Raises unless the log is in that folder of this node."""
-    if path != state.topics.volume.place:
+    if path != state.topics.place:
         raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
-    topic = state.topics.get(name)
-    if topic is None or not 0 <= index < len(topic.partitions):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if state.node.node_id not in state.cluster.placements(topic)[index].replicas:
+    if state.node.node_id not in state.cluster.placement(topic_with(state, name, index), index).replicas:
         raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)

@@ -27,14 +27,14 @@ def describe_log_dirs(state: BrokerState, request: Request) -> Answer:
         None if message.topics is None else {(asked.topic, i) for asked in message.topics for i in asked.partitions}
     )
     try:
-        volume = state.topics.volume
+        room = state.topics.room()
     except StorageError as error:
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=refusal_of(error).code)])
     result = DescribeLogDirsResult(
-        log_dir=volume.place,
+        log_dir=state.topics.place,
         topics=list(_topics(state, wanted)),
-        total_bytes=volume.total_bytes,
-        usable_bytes=volume.usable_bytes,
+        total_bytes=room.total_bytes,
+        usable_bytes=room.usable_bytes,
     )
     return DescribeLogDirsResponse(results=[result])
 

@@ -6,6 +6,8 @@ leader tells it by the leader -1 alone. All replicas are on the one storage: non
 
 from __future__ import annotations
 
+from itertools import islice
+
 from kohort.broker.handlers.metadata import TOPIC_OPERATIONS
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
@@ -80,7 +82,6 @@ def _missing(name: str) -> DescribedTopicPartitions:
 
 def _described(state: BrokerState, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
     live = state.cluster.live
-    placements = state.cluster.placements(topic)
     return DescribedTopicPartitions(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -88,15 +89,15 @@ def _described(state: BrokerState, topic: Topic, begin: int, end: int) -> Descri
         partitions=[
             DescribedTopicPartition(
                 partition_index=index,
-                leader_id=placements[index].leader,
+                leader_id=placed.leader,
                 leader_epoch=topic.partitions[index].leader_epoch,
-                replica_nodes=placements[index].replicas,
-                isr_nodes=placements[index].in_sync(live),
+                replica_nodes=placed.replicas,
+                isr_nodes=placed.in_sync(live),
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=[node_id for node_id in placements[index].replicas if node_id not in live],
+                offline_replicas=placed.offline(live),
             )
-            for index in range(begin, end)
+            for index, placed in islice(enumerate(state.cluster.placements(topic)), begin, end)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
     )

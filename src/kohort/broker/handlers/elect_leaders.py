@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from kohort.broker.cluster.placement import elect_any, elect_preferred
+from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -47,9 +48,7 @@ def _elect_all(state: BrokerState, kind: int, name: str, indexes: list[int]) -> 
 
 def _elect(state: BrokerState, kind: int, name: str, index: int) -> ElectLeadersPartitionResult:
     try:
-        topic = state.topics.get(name)
-        if topic is None or not 0 <= index < len(topic.partitions):
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
+        topic = topic_with(state, name, index)
         now = state.cluster.placement(topic, index)
         choose = elect_preferred if kind == PREFERRED else elect_any
         state.cluster.change(topic, index, replace(now, leader=choose(now, state.cluster.live)))

@@ -103,7 +103,7 @@ def _describe(state: BrokerState, topic: Topic, operations: int) -> MetadataResp
                 leader_epoch=topic.partitions[index].leader_epoch,
                 replica_nodes=placed.replicas,
                 isr_nodes=placed.in_sync(live),
-                offline_replicas=[node_id for node_id in placed.replicas if node_id not in live],
+                offline_replicas=placed.offline(live),
             )
             for index, placed in enumerate(state.cluster.placements(topic))
         ],

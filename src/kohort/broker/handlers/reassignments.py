@@ -8,11 +8,11 @@ that is down may be a target; the reassignment is pending until it is up.
 from __future__ import annotations
 
 from kohort.broker.cluster.placement import Placement, cancelled, reassigned
+from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import Topic
 from kohort.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -45,7 +45,7 @@ def _alter(
 ) -> ReassignablePartitionResponse:
     index = asked.partition_index
     try:
-        topic = _topic(state, name, index)
+        topic = topic_with(state, name, index)
         now = state.cluster.placement(topic, index)
         state.cluster.change(topic, index, _wanted(state, message, now, asked.replicas))
     except KohortError as error:
@@ -69,13 +69,6 @@ def _wanted(
             f"{len(target)} replicas in the place of {present}, which is not allowed",
         )
     return made
-
-
-def _topic(state: BrokerState, name: str, index: int) -> Topic:
-    topic = state.topics.get(name)
-    if topic is None or not 0 <= index < len(topic.partitions):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
-    return topic
 
 
 def list_partition_reassignments(state: BrokerState, request: Request) -> Answer:
