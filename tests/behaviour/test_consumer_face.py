@@ -498,8 +498,8 @@ with kohort.Consumer(bootstrap_servers={0!r}, group_id={1!r}, auto_offset_reset=
     consumer.subscribe({1!r})
     while not consumer.poll(100):
         pass
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     try:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         consumer.poll(60_000)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
