@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kohort.assignors.spec import NO_GENERATION
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
@@ -14,8 +15,10 @@ class Ownership(Watcher):
     An assignment reaches members only once it is written, so a generation that was given out twice, before and after
     a crash, cannot have been assigned twice. Members of one generation never hold a partition together, not even for
     a moment: whoever takes it has it only after the other one has told its user that it is gone. A member of an older
-    generation that has not heard of the new one yet may still hold it: that is what fencing is for. A group that was
-    forgotten (``forgets``: it was empty and had no offsets) begins with generation 1 again.
+    generation that has not heard of the new one yet may still hold it: that is what fencing is for. One that was
+    removed in the middle of giving partitions up holds the others until it tells its user that they are lost: it has no
+    generation then, and takes nothing new. A group that was forgotten (``forgets``: it was empty and had no offsets)
+    begins with generation 1 again.
     """
 
     def __init__(self, *, forgets: bool = False) -> None:
@@ -30,8 +33,11 @@ class Ownership(Watcher):
             self._owners.clear()
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
-        member_id = consumer.member_id
-        self.check_generation(member_id, generation_id)
+        self.check_generation(consumer.member_id, generation_id)
+        if generation_id == NO_GENERATION:
+            self.check_nothing_new(consumer, owned)
+            self._holders[consumer.name] = (consumer, set(owned))
+            return
         for partition in sorted(owned):
             other = self._owners.setdefault((generation_id, partition), consumer.identity)
             if other != consumer.identity:
@@ -51,6 +57,11 @@ class Ownership(Watcher):
         if generation_id < last:
             raise CheckFailed(f"{member_id}: generation {generation_id} after {last}")
         self._last[member_id] = generation_id
+
+    def check_nothing_new(self, consumer: Consumer, owned: frozenset[TopicPartition]) -> None:
+        _, held = self._holders.get(consumer.name, (consumer, set[TopicPartition]()))
+        if new := owned - held:
+            raise CheckFailed(f"{consumer.name} takes {min(new)} while it is not a member of the group")
 
     def check_no_other_holds(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         for other, held in self._holders.values():
