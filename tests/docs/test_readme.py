@@ -1,11 +1,13 @@
 """The examples of the README run as they stand."""
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from quick_jvm import QUICK_JVM
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -16,16 +18,26 @@ def face(source: str) -> str:
     return "spark" if "kohort.spark" in source else "consumer" if "Consumer(" in source else "broker"
 
 
+def shows_something(script, folder):
+    done = subprocess.run(
+        [sys.executable, script],
+        cwd=folder,
+        env=os.environ | QUICK_JVM,
+        capture_output=True,
+        text=True,
+        timeout=880,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "an example shows something"
+
+
 @pytest.mark.timeout(900)  # Spark starts slowly on a busy machine
 @pytest.mark.parametrize("source", EXAMPLES, ids=face)
 def test_an_example_runs_as_it_stands(source, tmp_path):
     script = tmp_path / "readme_example.py"
     script.write_text(source)
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=880, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip(), "an example shows something"
+    shows_something(script, tmp_path)
 
 
 def test_there_is_an_example_of_each_face_and_none_is_long():
@@ -36,8 +48,4 @@ def test_there_is_an_example_of_each_face_and_none_is_long():
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_an_example_of_the_folder_runs(script, tmp_path):
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=880, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip(), "an example shows something"
+    shows_something(script, tmp_path)
