@@ -6,7 +6,8 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
-# Which tests of tests/interop `make interop` runs: a marker expression of pytest.
+# Which tests `make test` and `make interop` run: marker expressions of pytest.
+TESTS ?= not long
 PEERS ?= not long
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,10 +31,10 @@ run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer g
 	$(BIN)/kohort demo
 
 test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clients of others, examples, Spark.
-	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m 'not long' \
+	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/interop --ignore=tests/docs -m '$(TESTS)' \
 		-n $(JOBS) --dist worksteal
-	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and not long'
-	$(BIN)/pytest tests/docs tests/spark -m 'not long'
+	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and $(TESTS)'
+	$(BIN)/pytest tests/docs tests/spark -m '$(TESTS)'
 
 lint: $(SYNCED) ## Format, lint, types, layers, the reference pages.
 	$(BIN)/ruff format --check src tests bench examples tools

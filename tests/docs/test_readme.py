@@ -11,6 +11,8 @@ from quick_jvm import QUICK_JVM
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SPARK = {"group_history"}
+"""They start a JVM, as one of the README does."""
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 
@@ -46,6 +48,8 @@ def test_there_is_an_example_of_each_face_and_none_is_long():
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "script", [pytest.param(p, id=p.stem, marks=[pytest.mark.whole] * (p.stem in SPARK)) for p in SCRIPTS]
+)
 def test_an_example_of_the_folder_runs(script, tmp_path):
     shows_something(script, tmp_path)

@@ -29,6 +29,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.whole
 def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_broker(
     spark: Any, tmp_path: Path
 ) -> None:

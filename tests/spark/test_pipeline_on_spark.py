@@ -109,6 +109,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_i
     assert spark.read.parquet(str(tmp_path / "totals")).agg({"n": "sum"}).collect()[0][0] == 9
 
 
+@pytest.mark.whole
 def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = prepared(cluster)
 
@@ -118,6 +119,7 @@ def test_a_step_that_loses_rows_unsaid_makes_the_run_unbalanced(spark: Any, clus
     assert "the steps lost 1 of" in " ".join(report.ledger.problems)
 
 
+@pytest.mark.whole
 def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
     assert cluster.lag(orders, orders) == 12
 
 
+@pytest.mark.whole
 def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = cluster.new_topic(), cluster.new_topic()
     (tmp_path / "out" / "batch=0").mkdir(parents=True)

@@ -46,6 +46,7 @@ def test_a_batch_of_any_frame_lands_by_its_keys_with_its_headers(
         spark.range(1).selectExpr("id as value").write.format("kohort").options(**options).mode("append").save()
 
 
+@pytest.mark.whole
 def test_a_stream_sends_each_row_under_its_query_batch_task_and_number(
     spark: Any, cluster: Any, read: Callable[..., Any], tmp_path: Path
 ) -> None:

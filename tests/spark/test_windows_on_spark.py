@@ -81,6 +81,7 @@ def at(minute: int, **row: Any) -> tuple[bytes | None, bytes | None]:
     return b"k", json.dumps({**row, name: f"2026-01-01T00:{minute:02}:30Z"}).encode()
 
 
+@pytest.mark.whole
 def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
     assert report.lag == {"orders": 0}
 
 
+@pytest.mark.whole
 def test_two_streams_are_joined_within_their_watermarks(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, payments = cluster.new_topic(partitions=1), cluster.new_topic(partitions=1)
     cluster.produce(orders, [at(0, id=1), at(1, id=2), at(1, id=3)])
