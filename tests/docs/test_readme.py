@@ -35,7 +35,9 @@ def shows_something(script, folder):
 
 
 @pytest.mark.timeout(900)  # Spark starts slowly on a busy machine
-@pytest.mark.parametrize("source", EXAMPLES, ids=face)
+@pytest.mark.parametrize(
+    "source", [pytest.param(e, id=face(e), marks=[pytest.mark.whole] * (face(e) == "spark")) for e in EXAMPLES]
+)
 def test_an_example_runs_as_it_stands(source, tmp_path):
     script = tmp_path / "readme_example.py"
     script.write_text(source)

@@ -75,6 +75,7 @@ def read_topic(spark: Any, cluster: Any, topic: str) -> list[Any]:
     return rows
 
 
+@pytest.mark.whole  # the main job does the same
 def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_is_new(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
