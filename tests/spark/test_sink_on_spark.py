@@ -25,6 +25,7 @@ def headers_of(row: Any) -> dict[str, str]:
     return {h["key"]: bytes(h["value"]).decode() for h in row["headers"]}
 
 
+@pytest.mark.whole
 def test_a_batch_of_any_frame_lands_by_its_keys_with_its_headers(
     spark: Any, cluster: Any, read: Callable[..., Any]
 ) -> None:
