@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from operator import call
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -88,7 +89,7 @@ def consume(
         reading = Reading(consumer, partitions, most=most, idle=idle, until_end=until_end)
         start(consumer, topics, partitions, group_id, offset, from_beginning=from_beginning)
         try:
-            reading.run(lambda records: write_out(out, write(records)), commits=group_id is not None)
+            reading.run(lambda records: out.write(write(records)), out.flush, commits=group_id is not None)
         finally:
             if group_id is not None:
                 reading.commit()
@@ -137,12 +138,6 @@ def start(
         consumer.seek_to_end(partitions)
 
 
-def write_out(out: BinaryIO, lines: bytes) -> None:
-    """Lines reach the reader before they are committed."""
-    out.write(lines)
-    out.flush()
-
-
 class Reading:
     """Polls until enough has been read."""
 
@@ -163,19 +158,28 @@ class Reading:
         self._ends = consumer.end_offsets(partitions) if until_end else None
         self._last_record = self._last_commit = time.monotonic()
 
-    def run(self, write: Callable[[list[Record]], None], *, commits: bool) -> None:
-        """Write what comes; with ``commits``, commit what is written, each second and at the end."""
+    def run(self, write: Callable[[list[Record]], object], flush: Callable[[], object], *, commits: bool) -> None:
+        """Write what comes; with ``commits``, commit what has reached the reader, each second and at the end."""
         while not self._is_done():
             room = 500 if self._most is None else min(500, self._most - self.count)
             records = self._consumer.poll(POLL_MS, max_records=room)
             now = time.monotonic()
             if records:
                 write(records)
-                self._note(records)
+                self._flush_and_note(flush, records)
                 self._last_record = now
                 if commits and now - self._last_commit >= COMMIT_S:
                     self._consumer.commit_async(self._mine())
                     self._last_commit = now
+
+    def _flush_and_note(self, flush: Callable[[], object], records: list[Record]) -> None:
+        """What has reached the reader is noted, though an interrupt comes the moment that it has."""
+        flushed: list[object] = []
+        try:
+            flushed.extend(map(call, (flush,)))  # one step of the interpreter: nothing comes between the two
+        finally:
+            if flushed:
+                self._note(records)
 
     def _note(self, records: list[Record]) -> None:
         """These are written, and may be committed."""
