@@ -11,6 +11,12 @@ from transactional import Transactional, committed_offset, committed_values, lat
 from kohort.broker.log_items import slices_of
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 TOPICS, GROUPS, STEPS = ("a", "b"), ("g", "h"), 120
 TIMEOUT_MS = 900_000
@@ -66,6 +72,8 @@ class Play:
         self.peer = self.house.connect()
         for topic in TOPICS:
             self.peer.create(topic, segment_bytes="2048")
+        for group in GROUPS:
+            self.peer.ask(FindCoordinatorRequest(coordinator_keys=[group]), 4)
         self.model = Model()
         self.producers = [Transactional(self.peer, f"p{n}", new=n % 2 == 1, timeout_ms=TIMEOUT_MS) for n in range(4)]
         self.open: dict[Transactional, Written] = {}
@@ -125,12 +133,6 @@ class Play:
         self.model.offsets[group].append((self.transaction_of(producer), self.count))
 
     def plain(self, _producer):
-        from kohort.wire.messages.offsets import (
-            OffsetCommitRequest,
-            OffsetCommitRequestPartition,
-            OffsetCommitRequestTopic,
-        )
-
         group = self.rng.choice(GROUPS)
         self.count += 1
         part = OffsetCommitRequestPartition(partition_index=0, committed_offset=self.count, committed_metadata="")
@@ -170,12 +172,12 @@ class Play:
             self.begin(producer)
 
     def check(self):
+        if self.storage.refuses:
+            return  # an abort may be held up
         state = self.house.broker.state
         topic = state.topics.get("__consumer_offsets")
         for partition, log in enumerate(topic.partitions if topic is not None else ()):
             state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log)))
-        if self.storage.refuses:
-            return  # an abort may be held up
         for topic in TOPICS:
             assert [v.strip() for v in committed_values(self.peer, topic)] == [
                 v.strip() for v in self.model.committed(topic)
