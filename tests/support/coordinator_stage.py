@@ -187,7 +187,9 @@ class Stage:
     def records(self) -> list[Record]:
         """Everything on the log but what is in transactions, parsed, partition by partition."""
         items = (item for records in self.log.values() for item in records)
-        parsed = [parse_record(key, value) for key, value in items if not isinstance(value, InTransaction | TransactionEnded)]
+        parsed = [
+            parse_record(key, value) for key, value in items if not isinstance(value, InTransaction | TransactionEnded)
+        ]
         return [record for record in parsed if record is not None]
 
     def entries(self, *kinds: type[JournalEntry]) -> list[Any]:

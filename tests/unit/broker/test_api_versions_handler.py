@@ -65,7 +65,9 @@ def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
 
     (finalized,) = answer.finalized_features
     assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == ("transaction.version", 2, 2)
-    assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [("transaction.version", 0, 2)]
+    assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [
+        ("transaction.version", 0, 2)
+    ]
     assert peer.ask(ASKED, 3).supported_features == [], "a feature may begin with 0 from version 4 on"
 
 

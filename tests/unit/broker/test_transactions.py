@@ -107,9 +107,7 @@ def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(house, pe
 
     waiting = house.connect()
     asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
-    waiting.send(
-        FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12
-    )
+    waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
     producer.send("a", b"third")
     assert waiting.take() is None, "an open transaction gives it nothing"
 

@@ -1,9 +1,9 @@
 """The transactions of a cluster: ``__transaction_state``, the markers, and what time does to both.
 
-Kafka has a coordinator on each broker, and brokers ask each other for markers. The nodes here share their logs, so there
-is one of these for all of them, read once when the process starts: who leads a partition of ``__transaction_state`` only
-says whom producers are to ask. An end is written, then its markers, then that they are: all before the answer, unless
-the disk refuses; then the rest is tried again, and the next transaction has to wait.
+Kafka has a coordinator on each broker, and brokers ask each other for markers. The nodes here share their logs, so
+there is one of these for all of them, read once when the process starts: who leads a partition of
+``__transaction_state`` only says whom producers are to ask. An end is written, then its markers, then that they are:
+all before the answer, unless the disk refuses; then the rest is tried again, and the next transaction has to wait.
 """
 
 from __future__ import annotations
@@ -146,10 +146,11 @@ class Transactions:
         self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None, now_ms: int
     ) -> ProducerEpoch:
         """An id and an epoch for a producer that begins. Raises CONCURRENT_TRANSACTIONS if it is to ask again."""
-        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+        most_ms = self._config.transaction_max_timeout_ms
+        if not 0 < timeout_ms <= most_ms:
             raise ApiError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-                f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms is {self._config.transaction_max_timeout_ms}",
+                f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms is {most_ms}",
             )
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
         made = decide.decide_init(known, transactional_id, timeout_ms, expected, new_id, now_ms)
