@@ -140,7 +140,7 @@ class Transactional:
                 group_id=group,
                 producer_id=self.producer_id,
                 producer_epoch=self.epoch,
-                generation_id_or_member_epoch=generation,
+                generation_id=generation,
                 member_id=member,
                 topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[part])],
             ),

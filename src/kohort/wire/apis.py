@@ -60,9 +60,8 @@ class Api:
         return self.low <= version <= self.high
 
 
-HIGHEST_SERVED: Final = {API_VERSIONS: 4, 22: 5, 28: 5, 42: 2}
-"""Where 4.3 stops short of what is declared: ApiVersions 5, TxnOffsetCommit 6 and DeleteGroups 3 are of 4.4,
-InitProducerId 6 is draft."""
+HIGHEST_SERVED: Final = {API_VERSIONS: 4, 22: 5, 42: 2}
+"""Where 4.3 stops short of what is declared: ApiVersions 5 and DeleteGroups 3 are of 4.4, InitProducerId 6 is draft."""
 
 _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (produce.ProduceRequest, produce.ProduceResponse),

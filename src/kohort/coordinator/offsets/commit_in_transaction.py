@@ -50,7 +50,7 @@ def decide_commit_in_transaction(group: ClassicGroup | None, request: GroupReque
 
 
 def _check_member(group: ClassicGroup | None, message: TxnOffsetCommitRequest) -> None:
-    generation_id = message.generation_id_or_member_epoch
+    generation_id = message.generation_id
     if group is None:
         if generation_id >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")

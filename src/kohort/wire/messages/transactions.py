@@ -14,12 +14,11 @@ WriteTxnMarkers: what the end means for partitions; for brokers, and to abort wh
 
 TxnOffsetCommit: offsets that count once the transaction is committed.
 - 2: leader epochs. 3: flexible; member and generation (KIP-447). 4: TRANSACTION_ABORTABLE. 5: no AddOffsetsToTxn.
-- 6: topic ids instead of names (of 4.4).
 """
 
 from __future__ import annotations
 
-from kohort.wire.schema import Message, array, boolean, int8, int16, int32, int64, string, uuid
+from kohort.wire.schema import Message, array, boolean, int8, int16, int32, int64, string
 
 
 class AddPartitionsToTxnTopic(Message):
@@ -154,19 +153,18 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    name: str = string("0-5", ignorable=True)
-    topic_id: bytes = uuid("6+", ignorable=True)
+    name: str = string()
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Message, api_key=28, versions="0-6", flexible="3+"):
+class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
     """TxnOffsetCommit: what a client asks."""
 
     transactional_id: str = string()
     group_id: str = string()
     producer_id: int = int64()
     producer_epoch: int = int16()
-    generation_id_or_member_epoch: int = int32("3+", default=-1)
+    generation_id: int = int32("3+", default=-1)
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
@@ -178,12 +176,11 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    name: str = string("0-5", ignorable=True)
-    topic_id: bytes = uuid("6+", ignorable=True)
+    name: str = string()
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-class TxnOffsetCommitResponse(Message, api_key=28, versions="0-6", flexible="3+"):
+class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
     """TxnOffsetCommit: what a broker answers."""
 
     throttle_time_ms: int = int32()
