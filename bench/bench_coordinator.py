@@ -74,7 +74,7 @@ class Bench:
         self.answers: dict[Any, Any] = {}
         self.tickets = 0
 
-    def _append(self, _partition: int, records: Sequence[KeyValue], _now_ms: int) -> None:
+    def _append(self, _partition: int, records: Sequence[KeyValue], _now_ms: int, _producer: object) -> None:
         self.log.extend(records)
 
     def ask(self, message: Message, version: int, ticket: Any = None) -> Any:

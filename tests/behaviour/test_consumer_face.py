@@ -519,6 +519,21 @@ def test_ctrl_c_ends_a_poll_and_closing_commits_and_leaves(bootstrap, producer, 
         assert admin.describe_groups([topic])[topic].state == "Empty"
 
 
+def test_a_member_whose_join_waits_for_another_can_still_leave_at_once(bootstrap, consumer, topic):
+    ann, ben = consumer(), consumer()
+    ann.subscribe([topic])
+    until(lambda: ann.poll(100) or ann.assignment())
+    ben.subscribe([topic])
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:  # ann polls no more: ben's join waits for five minutes
+        until(lambda: ben.poll(100) or admin.describe_groups([topic])[topic].state == "PreparingRebalance")
+        started = time.monotonic()
+
+        ben.close()
+
+        assert time.monotonic() - started < 20, "the limit of close is 30 seconds"
+        assert len(admin.describe_groups([topic])[topic].members) == 1
+
+
 def test_json_values_become_columns_and_a_bad_one_stops_the_table_before_it(arrow, producer, consumer, topic):
     schema = arrow.schema([("n", arrow.int64()), ("name", arrow.string())])
     for n in range(10):

@@ -315,13 +315,12 @@ def test_a_topic_that_does_not_exist_is_waited_for(either, admin, name):
         assert len(read(consumer, 3)) == 3
 
 
-@pytest.mark.kafka
-def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(apache, name):
+def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(either, name):
     import confluent_kafka
 
-    with kohort.Admin(bootstrap_servers=apache) as admin:
+    with kohort.Admin(bootstrap_servers=either) as admin:
         admin.create_topics({name: 1})
-    producer = confluent_kafka.Producer({"bootstrap.servers": apache, "transactional.id": name})
+    producer = confluent_kafka.Producer({"bootstrap.servers": either, "transactional.id": name})
     producer.init_transactions(60)
     for number, commits in enumerate([True, False, True, False, False, True]):
         producer.begin_transaction()
@@ -334,7 +333,7 @@ def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(a
             producer.abort_transaction(60)
     kept = [f"{number}/{n}" for number in (0, 2, 5) for n in range(10)]
 
-    with consumer_of(apache, isolation_level="read_committed") as consumer:
+    with consumer_of(either, isolation_level="read_committed") as consumer:
         consumer.assign([TopicPartition(name, 0)])
         assert [r.value.decode() for r in read(consumer, 30)] == kept
         assert consumer.poll(500) == []
@@ -344,7 +343,7 @@ def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(a
         while len(rows) < 30 and time.monotonic() < deadline:
             rows += consumer.poll_arrow(1000, columns=["value"])["value"].to_pylist()
         assert [value.decode() for value in rows] == kept
-    with consumer_of(apache) as consumer:
+    with consumer_of(either) as consumer:
         consumer.assign([TopicPartition(name, 0)])
         assert len(read(consumer, 60)) == 60
 

@@ -12,8 +12,15 @@ from typing import Any
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig
 from kohort.coordinator.journal import JournalEntry, from_json, to_json
-from kohort.coordinator.outcome import GroupRequest, Reply
-from kohort.coordinator.records import KeyValue, Record, parse_record
+from kohort.coordinator.outcome import GroupRequest, ProducerEpoch, Reply
+from kohort.coordinator.records import (
+    InTransaction,
+    KeyValue,
+    LogItem,
+    Record,
+    TransactionEnded,
+    parse_record,
+)
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
@@ -77,7 +84,7 @@ class Stage:
         self.clock = ManualClock()
         self.rng = random.Random(1)
         self.topics = topics or Topics(t=4, u=2)
-        self.log: dict[int, list[KeyValue]] = {p: [] for p in range(self.config.offsets_topic_num_partitions)}
+        self.log: dict[int, list[LogItem]] = {p: [] for p in range(self.config.offsets_topic_num_partitions)}
         self.refuse_with: KohortError | None = None
         self.answers: dict[int, Message] = {}
         self.journal: list[JournalEntry] = []
@@ -92,10 +99,13 @@ class Stage:
             self._take(coordinator.load(partition, records, self.now))
         return coordinator
 
-    def _append(self, partition: int, records: Sequence[KeyValue], now_ms: int) -> None:
+    def _append(
+        self, partition: int, records: Sequence[KeyValue], now_ms: int, producer: ProducerEpoch | None = None
+    ) -> None:
         if self.refuse_with is not None:
             raise self.refuse_with
-        self.log[partition].extend(records)
+        held = [(b"", InTransaction(producer.producer_id, list(records)))] if producer is not None else records
+        self.log[partition].extend(held)
         self.appended += len(records)
 
     @property
@@ -160,6 +170,14 @@ class Stage:
         assert [from_json(to_json(entry)) for entry in entries] == entries
         self.journal += entries
 
+    def end_transaction(self, producer_id: int, *, commit: bool, group: str = GROUP) -> None:
+        """A marker on the group's partition."""
+        partition = self.coordinator.partition_of(group)
+        ended = TransactionEnded(producer_id, commit)
+        self.log[partition].append((b"", ended))
+        self.coordinator.transaction_ended(partition, ended)
+        self.check()
+
     # What came of them.
 
     def answer(self, ticket: int) -> Any:
@@ -167,8 +185,11 @@ class Stage:
         return self.answers.get(ticket)
 
     def records(self) -> list[Record]:
-        """Everything on the log, parsed, partition by partition."""
-        parsed = [parse_record(key, value) for records in self.log.values() for key, value in records]
+        """Everything on the log but what is in transactions, parsed, partition by partition."""
+        items = (item for records in self.log.values() for item in records)
+        parsed = [
+            parse_record(key, value) for key, value in items if not isinstance(value, InTransaction | TransactionEnded)
+        ]
         return [record for record in parsed if record is not None]
 
     def entries(self, *kinds: type[JournalEntry]) -> list[Any]:

@@ -25,6 +25,8 @@ NEWEST_ERROR_OF_ALL = ErrorCode.SHARE_SESSION_LIMIT_REACHED
 YEAR_9999_MS = 253_402_300_799_000
 TIMES = {"log_append_time_ms", "retention_time_ms"}
 """64-bit times that a peer turns into dates, which end with the year 9999."""
+TIMES_NEVER_NEGATIVE = {"transaction_start_time_ms"}
+"""Those for which the peer has no -1."""
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
@@ -75,8 +77,10 @@ def _plain_values(spec: FieldSpec, version: int) -> st.SearchStrategy[Any]:
 
 
 def _fixed_values(spec: FieldSpec) -> st.SearchStrategy[Any]:
-    if spec.name == "error_code":
+    if spec.name.endswith("error_code"):
         return st.sampled_from([int(code) for code in ErrorCode if code <= NEWEST_ERROR_OF_ALL])
+    if spec.name in TIMES_NEVER_NEGATIVE:
+        return st.integers(0, YEAR_9999_MS)
     if spec.name in TIMES:
         return st.just(-1) | st.integers(0, YEAR_9999_MS)
     if spec.code == "?":

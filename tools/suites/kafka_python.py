@@ -44,7 +44,7 @@ def kafka_python(version: str) -> Results:
     report = WORK / "kafka-python.xml"
     options = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
     with Served("--listen", address, *options) as served:
-        told = {"KAFKA_URI": f"kafka://{served.bootstrap}", "KAFKA_VERSION": "4.2.0", "PYTHONPATH": str(folder)}
+        told = {"KAFKA_URI": f"kafka://{served.bootstrap}", "KAFKA_VERSION": "4.3.0", "PYTHONPATH": str(folder)}
         pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
         tests = [f"test/integration/test_{part}_integration.py" for part in PARTS]
         subprocess.run(

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
-from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone
+from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone, TransactionMarked
 from kohort.broker.connections import BURST_BYTES, Connection
 from kohort.broker.dispatch import SERVED, dispatch, encode_answer, serve
 from kohort.broker.group_journal import GroupJournal
@@ -43,6 +43,7 @@ from kohort.broker.topics_view import CatalogueView
 from kohort.clock import Rng, Timers
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
+from kohort.coordinator.records import TransactionEnded
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError
 from kohort.log.storage import Storage
@@ -94,7 +95,11 @@ class Broker:
             topics=topics,
             coordinator=coordinator,
             offsets_topic=offsets_topic,
-            own_topics={offsets_topic.name: offsets_topic.ensure, self._journal.name: self._journal.ensure},
+            own_topics={
+                offsets_topic.name: offsets_topic.ensure,
+                self._journal.name: self._journal.ensure,
+                cluster.transactions.name: cluster.transactions.ensure,
+            },
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
             purgatory=purgatory,
             intercept=intercept,
@@ -104,7 +109,8 @@ class Broker:
         self._ready: deque[Connection] = deque()
         self._burst: deque[Connection] = deque()
         offsets_topic.serve(coordinator, now_ms)
-        self._notes: list[str] = [*(topics.recovery_notes if member_of is None else ()), *offsets_topic.take_notes()]
+        found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
+        self._notes: list[str] = [*found, *offsets_topic.take_notes()]
         self._write_journal(now_ms)
 
     # ------------------------------------------------------------ what the world may ask
@@ -132,6 +138,7 @@ class Broker:
             state.purgatory.wake_at_ms,
             state.coordinator.wake_at_ms,
             state.topics.wake_at_ms,
+            state.cluster.transactions.wake_at_ms,
             self._idle.wake_at_ms,
             state.flushes.wake_at_ms,
         )
@@ -236,6 +243,7 @@ class Broker:
     def _tick(self, now_ms: int, out: list[Output]) -> None:
         state = self._state
         release(state, state.coordinator.tick(now_ms), now_ms)
+        state.cluster.transactions.tick(now_ms)
         self._notes.extend(state.topics.tick(now_ms))
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
@@ -266,6 +274,11 @@ class Broker:
                     state.coordinator.topics_deleted(names, now_ms)
                 case Appended(partition=partition, size=size):
                     state.purgatory.appended(partition, size)
+                case TransactionMarked(topic=topic, partition=partition):
+                    state.purgatory.changed([partition])
+                    if topic == state.offsets_topic.name:
+                        ended = TransactionEnded(one.producer_id, one.committed)
+                        state.coordinator.transaction_ended(partition[1], ended)
         return bool(news)
 
     # ------------------------------------------------------------ what follows
@@ -289,9 +302,11 @@ class Broker:
             elif flushed := state.flushes.take_done(now_ms):
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
+            elif self._inbox:
+                self._read_news(now_ms)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
-            elif not (self._write_journal(now_ms) or self._read_news(now_ms)):
+            elif not (self._write_journal(now_ms) or self._inbox):
                 break
 
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:

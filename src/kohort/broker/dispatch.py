@@ -35,6 +35,8 @@ from kohort.broker.handlers.metadata import metadata
 from kohort.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from kohort.broker.handlers.produce import produce
 from kohort.broker.handlers.reassignments import alter_partition_reassignments, list_partition_reassignments
+from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
+from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Handler, HangUp, ReplyTo, Request
 from kohort.broker.state import BrokerState
@@ -58,6 +60,11 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     21: delete_records,
     22: init_producer_id,
     23: offset_for_leader_epoch,
+    24: add_partitions_to_txn,
+    25: add_offsets_to_txn,
+    26: end_txn,
+    27: write_txn_markers,
+    28: txn_offset_commit,
     29: describe_acls,
     30: create_acls,
     31: delete_acls,
@@ -73,6 +80,8 @@ HANDLERS: Final[Mapping[int, Handler]] = {
     55: describe_quorum,
     60: describe_cluster,
     61: describe_producers,
+    65: describe_transactions,
+    66: list_transactions,
     74: list_config_resources,
     75: describe_topic_partitions,
     **dict.fromkeys(GROUP_APIS, group_request),

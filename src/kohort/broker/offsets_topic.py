@@ -13,22 +13,17 @@ from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.flush_waits import Needed
+from kohort.broker.log_items import SLICE_RECORDS, slices_of
 from kohort.broker.purgatory import Purgatory
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.outcome import Reply
-from kohort.coordinator.records import KeyValue
+from kohort.coordinator.outcome import ProducerEpoch, Reply
+from kohort.coordinator.records import LogItem
 from kohort.coordinator.runtime import Coordinator
-from kohort.errors import ApiError, CorruptLog, CorruptRecord, ErrorCode, StorageError
-from kohort.log.partition import PartitionLog
+from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.topics import Topic
-from kohort.wire.record_batch import NewRecord, build_batch, check_crc, read_pairs, split_batches
+from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__consumer_offsets"
-READ_BYTES: Final = 1 << 20
-BATCH_MAX_BYTES: Final = 1 << 28
-"""What one batch may hold once decompressed; the broker's own batches are not compressed."""
-SLICE_RECORDS: Final = 1000
-"""After how many records a slice ends, with its batch; a slice is loaded between two events: a few milliseconds."""
 
 
 class OffsetsTopic:
@@ -44,7 +39,7 @@ class OffsetsTopic:
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
         """The leader epoch in which each partition was taken up here: in a later one another may have written."""
-        self._loading: dict[int, Iterator[list[KeyValue]]] = {}
+        self._loading: dict[int, Iterator[list[LogItem]]] = {}
         self._unflushed: list[Needed] = []
         self._notes: list[str] = []
 
@@ -95,14 +90,26 @@ class OffsetsTopic:
         """The node that coordinates the groups of ``partition``, or NO_LEADER."""
         return self._cluster.leader_of(self.ensure(now_ms), partition)
 
-    def append(self, partition: int, records: Sequence[tuple[bytes, bytes | None]], now_ms: int) -> None:
+    def append(
+        self,
+        partition: int,
+        records: Sequence[tuple[bytes, bytes | None]],
+        now_ms: int,
+        producer: ProducerEpoch | None = None,
+    ) -> None:
         """Append ``records`` as one batch, whole or not at all: the coordinator's ``AppendRecords``."""
         topic = self._cluster.topics.get(NAME)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{NAME} does not exist yet")
         if not self._is_mine(topic, partition):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{NAME}-{partition} is led by another node by now")
-        batch = build_batch([NewRecord(key, value, (), now_ms) for key, value in records])
+        made = [NewRecord(key, value, (), now_ms) for key, value in records]
+        if producer is None:
+            batch = build_batch(made)
+        else:
+            batch = build_batch(
+                made, producer_id=producer.producer_id, producer_epoch=producer.epoch, is_transactional=True
+            )
         log = topic.partitions[partition]
         appended = log.append(batch, now_ms, from_client=False)
         if appended.awaits_flush:
@@ -162,34 +169,3 @@ class OffsetsTopic:
             del self._loading[partition]
             return self._coordinator.finish_loading(partition, now_ms)
         return []
-
-
-def slices_of(log: PartitionLog) -> Iterator[list[KeyValue]]:
-    """Every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or more in
-    each but the last, which has fewer, and may be empty.
-
-    Raises CorruptLog for a batch that fails its checks.
-    """
-    found: list[KeyValue] = []
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        try:
-            chunk = b"".join(log.read(offset, READ_BYTES))
-            before = offset
-            for at, header in split_batches(chunk):
-                offset = header.next_offset
-                if header.is_control:
-                    continue
-                check_crc(chunk, at, header)
-                pairs = read_pairs(chunk, at, header, max_bytes=BATCH_MAX_BYTES)
-                found += [(key, value) for key, value in pairs if key is not None]
-                if len(found) >= SLICE_RECORDS:
-                    yield found
-                    found = []
-        except (CorruptRecord, ApiError) as error:
-            raise CorruptLog(f"{log.tp} at offset {offset}: {error}") from error
-        if offset == before:
-            raise CorruptLog(
-                f"{log.tp} at offset {offset}: no whole batch, though the log ends at {log.log_end_offset}"
-            )
-    yield found

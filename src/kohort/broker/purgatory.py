@@ -25,6 +25,8 @@ class Parked:
     keys: list[PartitionKey]
     missing_bytes: int
     context: Any
+    committed_only: bool = False
+    """Whether bytes of an open transaction are of no use to it."""
     serial: int = -1
 
 
@@ -64,18 +66,20 @@ class Purgatory:
         for key in parked.keys:
             self._by_partition.setdefault(key, {})[parked.serial] = parked
 
-    def appended(self, key: PartitionKey, size: int) -> None:
-        """``size`` bytes were appended to a partition: whoever has enough now is woken."""
+    def appended(self, key: PartitionKey, size: int, *, undecided: bool = False) -> None:
+        """``size`` bytes, of an open transaction if ``undecided``, were appended: whoever has enough now is woken."""
         waiting = self._by_partition.get(key)
         if waiting is None:
             return
         for parked in list(waiting.values()):
+            if undecided and parked.committed_only:
+                continue
             parked.missing_bytes -= size
             if parked.missing_bytes <= 0:
                 self._wake(parked)
 
     def changed(self, keys: Iterable[PartitionKey]) -> None:
-        """Something else happened to these partitions (deleted, cut): everyone who waits on one looks again."""
+        """Something else happened to these partitions (deleted, cut, decided): who waits on one looks again."""
         for key in keys:
             for parked in list(self._by_partition.get(key, {}).values()):
                 self._wake(parked)

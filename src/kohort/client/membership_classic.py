@@ -38,6 +38,7 @@ from kohort.wire.messages.group_classic import (
 )
 from kohort.wire.schema import Message
 
+LEAVE_LANE: Final = "leave"
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -87,7 +88,7 @@ class Membership:
         self._in_flight: Unsent | None = None
         self._beating: Unsent | None = None
         self._beats_held = False
-        self._leaves: list[tuple[LeaveGroupRequest, Promise[None]]] = []
+        self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
         self._failures = 0
         self._retry_at_ms = 0
 
@@ -120,7 +121,9 @@ class Membership:
         is_static = self._config.group_instance_id is not None
         known = bool(self.generation.member_id) and self._lookup.node_id is not None
         if known and self.state is not MemberState.UNJOINED and (static_too or not is_static):
-            self._leaves.append((self._messages.leave(self.generation, reason), promise))
+            # A broker serves a connection's requests in order: behind a join that waits, the goodbye would wait too.
+            lane = COORDINATOR_LANE if self._in_flight is None else LEAVE_LANE
+            self._leaves.append((self._messages.leave(self.generation, reason), lane, promise))
         else:
             promise.resolve(None)
         self._lose_generation(reason, keep_member_id=False)
@@ -352,13 +355,13 @@ class Membership:
         node_id = self._lookup.node_id
         leaves, self._leaves = self._leaves, []
         if node_id is None:
-            for _, promise in leaves:
+            for _, _, promise in leaves:
                 promise.resolve(None)
             return []
         timeout_ms = self._config.request_timeout_ms
         return [
-            Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=promise, shape=leave_shape)
-            for request, promise in leaves
+            Unsent(node_id, request, timeout_ms, lane=lane, context=promise, shape=leave_shape)
+            for request, lane, promise in leaves
         ]
 
     def _join_again(self, now_ms: int, *, backoff: bool) -> None:

@@ -149,3 +149,16 @@ class BrokerConfig:
     offsets_retention_check_interval_ms: int = option(
         "offsets.retention.check.interval.ms", 600000, "How often offsets are checked for expiry.", low=1
     )
+
+    transaction_max_timeout_ms: int = option(
+        "transaction.max.timeout.ms", 900000, "Longest time that a producer may let a transaction take.", low=1
+    )
+    transactional_id_expiration_ms: int = option(
+        "transactional.id.expiration.ms", 604800000, "How long an unused transactional id is remembered.", low=1
+    )
+    transaction_state_log_num_partitions: int = option(
+        "transaction.state.log.num.partitions", 50, "Partitions of __transaction_state.", low=1
+    )
+    transaction_state_log_segment_bytes: int = option(
+        "transaction.state.log.segment.bytes", 104857600, "Segment size of __transaction_state.", low=1
+    )

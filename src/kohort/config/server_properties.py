@@ -1,6 +1,6 @@
 """Kafka's ``server.properties``, read as far as it means anything here.
 
-What a broker without replicas, transactions, TLS or a controller has no use for is known and passed over, with a
+What a broker without replicas, TLS or a controller has no use for is known and passed over, with a
 warning; a name that Kafka does not know either is an error, as a typo should be.
 """
 
@@ -31,8 +31,7 @@ IGNORED: Final = frozenset(
     connection.failed.authentication.delay.ms max.connections max.connections.per.ip
     max.connections.per.ip.overrides max.connection.creation.rate offsets.topic.replication.factor
     offsets.topic.compression.codec offsets.load.buffer.size transaction.state.log.replication.factor
-    transaction.state.log.min.isr transaction.state.log.num.partitions transaction.state.log.segment.bytes
-    transaction.max.timeout.ms transactional.id.expiration.ms transaction.partition.verification.enable
+    transaction.state.log.min.isr transaction.partition.verification.enable
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.min.isr
     share.coordinator.state.topic.num.partitions group.coordinator.new.enable
     group.coordinator.rebalance.protocols group.coordinator.threads group.coordinator.append.linger.ms

@@ -90,7 +90,7 @@ def decide_delete_group(
     if group.state is not State.EMPTY:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
     out = Outcome()
-    for topic, partition, _ in offsets or ():
+    for topic, partition in offsets.deletable() if offsets is not None else ():
         out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
     out.records.append(GroupWritten(group.group_id, None))
     forget_timers(group, out)

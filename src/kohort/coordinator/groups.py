@@ -7,11 +7,14 @@ from kohort.coordinator.offsets.state import GroupOffsets
 
 
 class Groups:
-    """A group is here if it is written, has offsets, or has a round under way; ``forget`` takes the others out."""
+    """A group is here if it is written, has offsets, or has a round under way; ``maybe_forget`` takes others out."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, ClassicGroup] = {}
         self.offsets: dict[str, GroupOffsets] = {}
+        """What is committed, be it in a transaction that is open; a group without anything is not in it."""
+        self.open: dict[int, set[str]] = {}
+        """The groups that have pending offsets, by the producer whose transaction is open."""
 
     def ensure(self, group_id: str, now_ms: int) -> ClassicGroup:
         group = self.by_id.get(group_id)

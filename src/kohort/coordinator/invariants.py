@@ -16,13 +16,15 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.outcome import Reply, TimerKey
-from kohort.coordinator.records import KeyValue, parse_record
-from kohort.coordinator.replay import replay
+from kohort.coordinator.records import LogItem
+from kohort.coordinator.replay import replay_one
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 ShardTimers = Timers[tuple[int, TimerKey]]
 
@@ -135,6 +137,9 @@ def check_acknowledged(groups: Groups, reply: Reply) -> None:
     elif isinstance(message, OffsetCommitResponse):
         assert isinstance(asked, OffsetCommitRequest)
         _check_commit_acknowledged(groups, asked, message)
+    elif isinstance(message, TxnOffsetCommitResponse):
+        assert isinstance(asked, TxnOffsetCommitRequest)
+        _check_pending_acknowledged(groups, asked, message)
     elif isinstance(message, JoinGroupResponse) and message.skip_assignment:
         group = groups.by_id[getattr(asked, "group_id", "")]
         ids = [m.member_id for m in group.written.members] if group.written else []
@@ -153,7 +158,20 @@ def _check_commit_acknowledged(groups: Groups, asked: OffsetCommitRequest, respo
                 raise InvariantBroken(f"a commit of {asked.group_id!r} was acknowledged and is not written: {p!r}")
 
 
-Written = tuple[dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue]]
+def _check_pending_acknowledged(
+    groups: Groups, asked: TxnOffsetCommitRequest, response: TxnOffsetCommitResponse
+) -> None:
+    offsets = groups.offsets.get(asked.group_id)
+    pending = PendingOffsets() if offsets is None or offsets.pending is None else offsets.pending
+    for topic, answered in zip([t for t in asked.topics if t.partitions], response.topics, strict=True):
+        for p, result in zip(topic.partitions, answered.partitions, strict=True):
+            value = pending.get(asked.producer_id, topic.name, p.partition_index)
+            if result.error_code == ErrorCode.NONE and (value is None or value.offset != p.committed_offset):
+                raise InvariantBroken(f"a commit of {asked.group_id!r} in a transaction is not written: {p!r}")
+
+
+Pending = dict[tuple[str, int, str, int], OffsetCommitValue | None]
+Written = tuple[dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue], Pending]
 
 
 def written_state(groups: Groups) -> Written:
@@ -164,16 +182,15 @@ def written_state(groups: Groups) -> Written:
         for group_id, committed in groups.offsets.items()
         for topic, partition, value in committed
     }
-    return generations, offsets
+    pending = {(group_id, *place): value for group_id, o in groups.offsets.items() for *place, value in o.pending or ()}
+    return generations, offsets, pending  # type: ignore[return-value]  # a starred tuple has no length to mypy
 
 
-def check_replay(groups: Groups, log: Iterable[KeyValue]) -> None:
+def check_replay(groups: Groups, log: Iterable[LogItem]) -> None:
     """Replaying the log of the partition gives the written state, bytes and all."""
     again = Groups()
-    for key, value in log:
-        record = parse_record(key, value)
-        if record is not None:
-            replay(again, record, 0)
+    for item in log:
+        replay_one(again, item, 0)
     if written_state(again) != written_state(groups):
         raise InvariantBroken(
             f"replaying the log gives {written_state(again)!r}, but what is written is {written_state(groups)!r}"

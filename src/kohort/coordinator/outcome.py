@@ -65,6 +65,13 @@ class Reply(NamedTuple):
         return self.asked.reply_to
 
 
+class ProducerEpoch(NamedTuple):
+    """A producer in one of its lives."""
+
+    producer_id: int
+    epoch: int
+
+
 @dataclass(slots=True)
 class Outcome:
     """A decision, to be carried out by the runtime and by nothing else.
@@ -78,6 +85,8 @@ class Outcome:
     timers: list[SetTimer | CancelTimer] = field(default_factory=list)
     journal: list[JournalEntry] = field(default_factory=list)
     round_changed: bool = True
+    producer: ProducerEpoch | None = None
+    """In whose transaction ``records`` are."""
 
 
 class TopicsView(Protocol):
@@ -90,6 +99,6 @@ class TopicsView(Protocol):
     def partition_count(self, name: str) -> int | None: ...
 
 
-AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int], None]
+AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerEpoch | None], None]
 """Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` at ``now_ms``, as one batch, whole or not at
-all. Raises ApiError or StorageError when it cannot."""
+all; in the transaction of a producer, if there is one. Raises ApiError or StorageError when it cannot."""

@@ -50,6 +50,24 @@ Record = OffsetCommitted | GroupWritten
 KeyValue = tuple[bytes, bytes | None]
 
 
+class InTransaction(NamedTuple):
+    """Records that count once the transaction of a producer is committed."""
+
+    producer_id: int
+    records: list[KeyValue]
+
+
+class TransactionEnded(NamedTuple):
+    """The marker of a producer's transaction."""
+
+    producer_id: int
+    committed: bool
+
+
+LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
+"""What a log holds, in order: keys with their values; under an empty key what there is of transactions."""
+
+
 def build_record(record: Record) -> KeyValue:
     """The key and the value of ``record`` as bytes."""
     if isinstance(record, OffsetCommitted):

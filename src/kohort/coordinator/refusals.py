@@ -40,6 +40,12 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from kohort.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
 from kohort.wire.schema import Message
 
 OF_STORAGE: Final = {
@@ -78,6 +84,8 @@ def refused(reply: Reply, code: ErrorCode) -> Reply:
     """What becomes of ``reply`` when the records behind it could not be appended."""
     if isinstance(reply.message, OffsetCommitResponse):
         return Reply(reply.asked, refused_commit(reply.message, code))
+    if isinstance(reply.message, TxnOffsetCommitResponse):
+        return Reply(reply.asked, refused_commit_in_transaction(reply.message, code))
     return refusal(reply.asked, code)
 
 
@@ -95,6 +103,21 @@ def refused_commit(response: OffsetCommitResponse, code: ErrorCode) -> OffsetCom
         for topic in response.topics
     ]
     return OffsetCommitResponse(topics=topics)
+
+
+def refused_commit_in_transaction(response: TxnOffsetCommitResponse, code: ErrorCode) -> TxnOffsetCommitResponse:
+    """The same, for a commit in a transaction."""
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=p.error_code or code)
+                for p in topic.partitions
+            ],
+        )
+        for topic in response.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _join(message: JoinGroupRequest, version: int, code: ErrorCode) -> Message:
@@ -115,6 +138,20 @@ def _offset_commit(message: OffsetCommitRequest, _version: int, code: ErrorCode)
         for topic in message.topics
     ]
     return OffsetCommitResponse(topics=topics)
+
+
+def _offset_commit_in_transaction(message: TxnOffsetCommitRequest, _version: int, code: ErrorCode) -> Message:
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                for p in topic.partitions
+            ],
+        )
+        for topic in message.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _offset_fetch(message: OffsetFetchRequest, version: int, code: ErrorCode) -> Message:
@@ -152,6 +189,7 @@ REFUSALS: Final[dict[type[Message], Callable[[Any, int, ErrorCode], Message]]] =
     HeartbeatRequest: lambda _message, _version, code: HeartbeatResponse(error_code=code),
     LeaveGroupRequest: lambda _message, _version, code: LeaveGroupResponse(error_code=code),
     OffsetCommitRequest: _offset_commit,
+    TxnOffsetCommitRequest: _offset_commit_in_transaction,
     OffsetFetchRequest: _offset_fetch,
     OffsetDeleteRequest: lambda _message, _version, code: OffsetDeleteResponse(error_code=code),
     ListGroupsRequest: lambda _message, _version, code: ListGroupsResponse(error_code=code),

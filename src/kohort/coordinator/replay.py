@@ -6,29 +6,71 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.groups import Groups
+from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.offsets.state import GroupOffsets, Kept
 from kohort.coordinator.records import (
     GroupWritten,
-    KeyValue,
+    InTransaction,
+    LogItem,
     OffsetCommitted,
     Record,
+    TransactionEnded,
     is_plain_offset,
     parse_record,
 )
 
+NO_PRODUCER: Final = -1
+SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
 """In the key of an offset: its type, the lengths of the group's and of the topic's name, the partition."""
 
 
-def replay(groups: Groups, record: Record, now_ms: int) -> None:
-    """Make ``record`` part of what is written."""
+def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PRODUCER) -> None:
+    """Make ``record`` part of what is written; with a producer, part of its transaction."""
     if isinstance(record, OffsetCommitted):
+        if producer_id != NO_PRODUCER and record.value is not None:
+            groups.ensure(record.group_id, now_ms)
+            offsets = groups.offsets.setdefault(record.group_id, GroupOffsets())
+            offsets.pending = offsets.pending or PendingOffsets()
+            offsets.pending.put(producer_id, record.topic, record.partition, record.value)
+            groups.open.setdefault(producer_id, set()).add(record.group_id)
+            return
         replay_offset(groups, record, now_ms)
     else:
         replay_group(groups, record, now_ms)
 
 
-def replay_log(groups: Groups, log: Iterable[KeyValue], now_ms: int) -> None:
+def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
+    """Make the end of a transaction part of what is written; returns the groups that had something in it."""
+    had = sorted(groups.open.pop(ended.producer_id, ()))
+    for group_id in had:
+        offsets = groups.offsets.get(group_id)
+        if offsets is None or offsets.pending is None:
+            continue  # deleted meanwhile
+        for (topic, partition), (order, value) in offsets.pending.take(ended.producer_id).items():
+            if ended.committed and value is not None:
+                offsets.put(topic, partition, value, order)
+        offsets.pending = offsets.pending or None
+        if offsets.is_blank:
+            del groups.offsets[group_id]
+    return had
+
+
+def replay_one(groups: Groups, item: LogItem, now_ms: int) -> None:
+    """Parse and ``replay`` one thing that a log holds. Raises CorruptLog for a record that cannot be read."""
+    key, value = item
+    if isinstance(value, TransactionEnded):
+        for group_id in replay_end(groups, value):
+            groups.maybe_forget(group_id)
+        return
+    producer_id, records = value if isinstance(value, InTransaction) else (NO_PRODUCER, [(key, value)])
+    for of, says in records:
+        record = parse_record(of, says)
+        if record is not None:
+            replay(groups, record, now_ms, producer_id)
+
+
+def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int) -> None:
     """Parse and ``replay`` what a log says, in order. Raises CorruptLog for a record that cannot be read.
 
     A long log is commits for the most part, and many of them of the same groups and topics. The first to a topic goes
@@ -36,7 +78,11 @@ def replay_log(groups: Groups, log: Iterable[KeyValue], now_ms: int) -> None:
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
-        if value is not None and is_plain_offset(value):
+        if isinstance(value, SPECIAL):
+            replay_one(groups, (key, value), now_ms)
+            places.clear()  # pending offsets are overtaken by the long way alone
+            continue
+        if value is not None and not groups.open and is_plain_offset(value):
             place = places.get(key[:-4])
             if place is not None:
                 place[int.from_bytes(key[-4:], "big", signed=True)] = value
@@ -62,7 +108,7 @@ def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
         offsets.put(record.topic, record.partition, record.value)
     elif offsets is not None:
         offsets.remove(record.topic, record.partition)
-        if not offsets.by_topic:
+        if offsets.is_blank:
             del groups.offsets[record.group_id]
 
 

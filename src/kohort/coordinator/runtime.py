@@ -20,14 +20,15 @@ from kohort.coordinator.context import ClosedConnections, Context
 from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
 from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.offsets.commit_in_transaction import check_commit_in_transaction_request
 from kohort.coordinator.offsets.delete import check_offset_delete_request
 from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import AppendRecords, GroupRequest, Outcome, Reply, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.placement import partition_of
-from kohort.coordinator.records import KeyValue, build_record
+from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.refusals import code_of, refusal, refused
-from kohort.coordinator.replay import replay, replay_log
+from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
 from kohort.coordinator.shard import Availability, Shard
 from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
 from kohort.wire.messages.group_admin import (
@@ -47,6 +48,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
 )
 from kohort.wire.messages.offsets import OffsetDeleteRequest, OffsetFetchRequest
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 CHECKS: Final[dict[type[Message], Callable[[GroupRequest, BrokerConfig], None]]] = {
@@ -55,9 +57,11 @@ CHECKS: Final[dict[type[Message], Callable[[GroupRequest, BrokerConfig], None]]]
     HeartbeatRequest: check_heartbeat_request,
     LeaveGroupRequest: check_leave_request,
     OffsetDeleteRequest: check_offset_delete_request,
+    TxnOffsetCommitRequest: check_commit_in_transaction_request,
 }
 """What is refused before anyone asks where the group is. OffsetCommit takes any group id, even an empty one."""
 
+NO_OFFSETS: Final = GroupOffsets()
 SWEEP: Final = TimerKey("offsets")
 
 
@@ -136,6 +140,16 @@ class Coordinator:
             if shard.availability is Availability.ACTIVE:
                 self._carry_out_all(shard, shard.topics_deleted(gone, ctx), ctx)
 
+    def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
+        """A marker was written to a partition: what its transaction has committed counts, or is forgotten."""
+        shard = self._shards.get(partition)
+        if shard is None or shard.availability is not Availability.ACTIVE:
+            return  # whoever loads the partition finds the marker on the log
+        for group_id in replay_end(shard.groups, ended):
+            shard.groups.maybe_forget(group_id)
+            if self._checked and (group := shard.groups.by_id.get(group_id)) is not None:
+                check_group(shard.groups, group, shard.partition, self._timers)
+
     def connection_closed(self, connection: int, now_ms: int) -> None:
         """Evidence for the journal. Members go by their timers, never by their connections."""
         self._connections.add(connection, now_ms)
@@ -178,7 +192,7 @@ class Coordinator:
         """Whether the groups of ``partition`` are here, or on their way."""
         return partition in self._shards
 
-    def load(self, partition: int, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> list[Reply]:
+    def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
         """Read a partition from its log and go on from there. Raises StorageError if it cannot be understood."""
         shard = self._shards.get(partition)
         if shard is None or shard.availability is not Availability.LOADING:
@@ -186,7 +200,7 @@ class Coordinator:
         self.load_some(partition, records, now_ms)
         return self.finish_loading(partition, now_ms)
 
-    def load_some(self, partition: int, records: Iterable[tuple[bytes, bytes | None]], now_ms: int) -> None:
+    def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int) -> None:
         """Read the next records of a partition that is loading. Raises StorageError if they cannot be understood."""
         shard = self._shards[partition]
         try:
@@ -241,12 +255,14 @@ class Coordinator:
     def _carry_out(self, shard: Shard, group_id: str, outcome: Outcome, ctx: Context) -> list[Reply]:
         if outcome.records:
             try:
-                self._append(shard.partition, [build_record(r) for r in outcome.records], ctx.now_ms)
+                built = [build_record(r) for r in outcome.records]
+                self._append(shard.partition, built, ctx.now_ms, outcome.producer)
             except (ApiError, StorageError) as error:
                 outcome = self._refused(shard, group_id, outcome, error, ctx)
             else:
+                producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id
                 for record in outcome.records:
-                    replay(shard.groups, record, ctx.now_ms)
+                    replay(shard.groups, record, ctx.now_ms, producer_id)
         if outcome.timers:
             self._arm(shard, outcome)
         if outcome.journal:
@@ -287,8 +303,8 @@ class Coordinator:
     # Requests that are not about one group.
 
     def _fetch_offsets(self, request: GroupRequest, ctx: Context) -> list[Reply]:
-        def offsets_of(group_id: str) -> GroupOffsets | None:
-            return self._shard_of(group_id).groups.offsets.get(group_id)
+        def offsets_of(group_id: str) -> GroupOffsets:
+            return self._shard_of(group_id).groups.offsets.get(group_id, NO_OFFSETS)
 
         return [answer_fetch(request, offsets_of, ctx.topics)]
 
@@ -351,7 +367,7 @@ class Coordinator:
             if shard.availability is Availability.ACTIVE:
                 check_groups(shard.groups, shard.partition, self._timers)
 
-    def check_replay(self, partition: int, log: Iterable[KeyValue]) -> None:
+    def check_replay(self, partition: int, log: Iterable[LogItem]) -> None:
         """Raises InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here."""
         shard = self._shards.get(partition)
         if shard is not None and shard.availability is Availability.ACTIVE:

@@ -26,6 +26,7 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.groups import Groups
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, Trigger
 from kohort.coordinator.offsets.commit import decide_commit
+from kohort.coordinator.offsets.commit_in_transaction import decide_commit_in_transaction
 from kohort.coordinator.offsets.delete import decide_offset_delete, decide_topics_deleted
 from kohort.coordinator.offsets.expiry import decide_expiry
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -39,6 +40,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
 )
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 
@@ -115,7 +117,7 @@ class Shard:
     def expire_offsets(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
         """The sweep for expired offsets, group by group, each in a write of its own."""
         for group_id, group in list(self.groups.by_id.items()):
-            yield group_id, decide_expiry(group, self.groups.offsets.get(group_id) or GroupOffsets(), ctx)
+            yield group_id, decide_expiry(group, self.groups.offsets.get(group_id, GroupOffsets()), ctx)
 
     def topics_deleted(self, names: Collection[str], ctx: Context) -> Iterator[tuple[str, Outcome]]:
         for group_id, offsets in list(self.groups.offsets.items()):
@@ -161,6 +163,12 @@ def _commit(shard: Shard, group_id: str, group: ClassicGroup | None, request: Gr
     return decide_commit(group, shard.groups.offsets.get(group_id), request, ctx)
 
 
+def _commit_in_transaction(
+    _shard: Shard, _group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context
+) -> Outcome:
+    return decide_commit_in_transaction(group, request, ctx)
+
+
 def _offset_delete(
     shard: Shard, group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context
 ) -> Outcome:
@@ -173,5 +181,6 @@ DECIDE: Final[dict[type[Message], Decide]] = {
     HeartbeatRequest: _heartbeat,
     LeaveGroupRequest: _leave,
     OffsetCommitRequest: _commit,
+    TxnOffsetCommitRequest: _commit_in_transaction,
     OffsetDeleteRequest: _offset_delete,
 }

@@ -20,7 +20,7 @@ from kohort.log.keyed import body_of, keyed_records
 from kohort.log.partition import PartitionLog
 from kohort.log.scan import whole_batches
 from kohort.log.segment import POSITION_MAX, Segment
-from kohort.log.sieve import Sieve, Sifted, empty_batch, is_opaque, sift
+from kohort.log.sieve import Sieve, Sifted, empty_batch, is_taken_back, sift
 from kohort.log.storage import Storage
 from kohort.log.swap import CLEANED, forget_cleaned
 from kohort.wire.record_batch import BatchHeader
@@ -91,7 +91,7 @@ class Compaction:
         latest: dict[bytes, int] = {}
         yield from self._note_keys(latest)
         config = self.log.config
-        sieve = Sieve(latest, self.clean_until - 1, self._now_ms, config.delete_retention_ms)
+        sieve = Sieve(latest, self.clean_until - 1, self.log.aborted, self._now_ms, config.delete_retention_ms)
         for group in self._groups():
             yield from self._compact(group, sieve)
 
@@ -101,7 +101,8 @@ class Compaction:
         for segment in self._segments(self._dirty.start):
             for chunk in self._chunks(segment, self._dirty.start):
                 for at, header in chunk.batches:
-                    if header.next_offset > self._dirty.start and not is_opaque(header):
+                    says_something = not header.is_control and not is_taken_back(header, self.log.aborted)
+                    if header.next_offset > self._dirty.start and says_something:
                         body = body_of(chunk.data[at:], header)
                         room -= _note_batch(latest, body, header)
                         yield from self._pause_after(len(body))

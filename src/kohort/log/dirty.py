@@ -1,7 +1,8 @@
 """Which part of a log waits for compaction, and whether that is worth it now: Kafka's rules (LogCleanerManager).
 
 A compacted log has a clean part, in which every key stands once, a dirty part behind it, and a part that may not be
-touched: the segment that is appended to, and what is younger than ``min.compaction.lag.ms``. It is compacted when the
+touched: the segment that is appended to, what is younger than ``min.compaction.lag.ms``, and what a transaction that is
+open may yet take back. It is compacted when the
 dirty part is more than ``min.cleanable.dirty.ratio`` of both, or when its oldest record has waited for
 ``max.compaction.lag.ms``.
 """
@@ -34,7 +35,7 @@ def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
     if start < clean_until <= log.log_end_offset:  # beyond the end: the tail was lost, and nothing is sure
         start = clean_until
     closed = log.segments[:-1]
-    end = _first_untouchable(closed, start, log.segments[-1].base_offset, log.config.min_compaction_lag_ms, now_ms)
+    end = _first_untouchable(log, closed, start, now_ms)
     clean = sum(segment.size for segment, after in _with_ends(closed, end) if after <= start)
     dirty = [segment for segment, after in _with_ends(closed, end) if after > start]
     dirty_bytes = sum(segment.size for segment in dirty)
@@ -49,12 +50,14 @@ def _with_ends(segments: tuple[Segment, ...], end: int) -> list[tuple[Segment, i
     return list(zip(held, ends, strict=True))
 
 
-def _first_untouchable(segments: tuple[Segment, ...], start: int, active: int, lag_ms: int, now_ms: int) -> int:
-    if lag_ms > 0:
-        for i, segment in enumerate(segments):
-            after = segments[i + 1].base_offset if i + 1 < len(segments) else active
-            if after > start and segment.max_timestamp > now_ms - lag_ms:
-                return segment.base_offset
+def _first_untouchable(log: PartitionLog, segments: tuple[Segment, ...], start: int, now_ms: int) -> int:
+    active = log.segments[-1].base_offset
+    lag_ms, stable = log.config.min_compaction_lag_ms, log.last_stable_offset
+    for i, segment in enumerate(segments):
+        after = segments[i + 1].base_offset if i + 1 < len(segments) else active
+        is_young = lag_ms > 0 and segment.max_timestamp > now_ms - lag_ms
+        if after > start and (is_young or after > stable):
+            return segment.base_offset
     return active
 
 

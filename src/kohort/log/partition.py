@@ -1,8 +1,8 @@
 """The log of one partition: append, read, look up, retain.
 
-A single broker is its own only replica, so the high watermark is the end of the log, and so is the last stable offset
-as long as transactions are not served. A batch is stored as it came, under its offset and leader epoch,
-unless the topic has a codec of its own (recoding.py).
+A single broker is its own only replica, so the high watermark is the end of the log; the last stable offset is where
+the first open transaction begins. A batch is stored as it came, under its offset and leader epoch, unless the topic has
+a codec of its own (recoding.py).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
 from kohort.wire.codec import Buffer
+from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import BatchHeader, with_offset
 
 __all__ = ["Appended", "FoundOffset", "PartitionLog"]
@@ -77,6 +78,7 @@ class PartitionLog:
         self.recovery_point = found.recovery_point
         """Everything before this offset is known to be on the disk."""
         self.producers = found.producers
+        self.aborted = found.aborted
         self.epochs = found.epochs
         self.notes = [f"{tp}: {note}" for note in found.notes]
         """What recovery, or a later repair, did; ``take_notes`` empties it."""
@@ -133,8 +135,12 @@ class PartitionLog:
 
     high_watermark = log_end_offset
     """One replica: what is in the log is committed."""
-    last_stable_offset = log_end_offset
-    """No transactions: nothing is undecided."""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where everything is decided: who reads committed records reads no further."""
+        first_open = self.producers.first_open
+        return self._next_offset if first_open is None else max(first_open, self._start_offset)
 
     @property
     def leader_epoch(self) -> int:
@@ -158,8 +164,8 @@ class PartitionLog:
             if self._compacts:
                 check_keys(batch, header)
             batch, header = recoded(batch, header, self._codec, self._config.max_message_bytes)
-        if header.producer_id >= 0:
-            repeated = self.producers.check(header)
+        if header.producer_id >= 0 and not header.is_control:
+            repeated = self.producers.check(header, in_sequence=from_client)
             if repeated is not None:
                 return self._already(repeated, self._maybe_flush(now_ms, repeated.last_offset))
         base_offset = self._next_offset
@@ -178,6 +184,16 @@ class PartitionLog:
         self._unflushed_records += header.record_count
         waits = self._maybe_flush(now_ms, last_offset)
         return Appended(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)
+
+    def end_transaction(self, marker: Marker, now_ms: int) -> Appended:
+        """Append the marker that ends a producer's transaction. Raises ApiError; then it may be appended once more."""
+        self.producers.check_marker(marker)
+        appended = self.append(build_marker(marker, now_ms), now_ms, from_client=False)
+        taken_back = self.producers.taken_back(marker, appended.base_offset)
+        if taken_back is not None:
+            self._guarded(lambda: self.aborted.add(taken_back, segment_name(self._segments[-1].base_offset)))
+        self.producers.end(marker, now_ms)
+        return appended
 
     def _already(self, batch: ProducedBatch, waits: bool) -> Appended:
         append_time_ms = batch.timestamp_ms if self._log_append_time else -1
@@ -338,6 +354,7 @@ class PartitionLog:
         gone = self._segments[:count]
         size = sum(segment.size for segment in gone)
         del self._segments[:count]
+        self.aborted.forget(0, self._segments[0].base_offset)
         self._start_offset = max(self._start_offset, self._segments[0].base_offset)
         for segment in gone:
             segment.start_delete()
@@ -356,6 +373,7 @@ class PartitionLog:
         made.close()
         begin_swap(self._storage, self.folder, made)
         self._segments[first : first + len(old)] = [made]
+        self.aborted.forget(made.base_offset, self._segments[first + 1].base_offset)
         try:
             finish_swap(self._storage, self.folder, old, made)
         except StorageError as error:

@@ -1,4 +1,5 @@
-"""What a partition knows of its idempotent producers: enough to answer a retry and to refuse a gap (facts 6.5).
+"""What a partition knows of its producers: enough to answer a retry, to refuse a gap, and to tell which transactions
+are open (facts 6.5). What lies behind the first record of an open transaction is not stable yet.
 
 Snapshots are Kafka's own files (version 1), written when a segment is rolled and when the log is closed; after a start
 the batches behind the last snapshot are read again. Only the last batch of a producer is sure to survive a restart.
@@ -17,6 +18,8 @@ from typing import Final, NamedTuple
 import crc32c
 
 from kohort.errors import ApiError, ErrorCode
+from kohort.log.aborted import AbortedTransaction
+from kohort.wire.control_records import Marker
 from kohort.wire.record_batch import BatchHeader
 
 _snapshot_head: Final = struct.Struct(">hII")
@@ -25,6 +28,7 @@ _snapshot_version: Final = 1
 _crc_ends_at: Final = 6
 SEQUENCE_MASK: Final = 0x7FFFFFFF
 RETAINED_BATCHES: Final = 5
+NONE: Final = -1
 
 
 class ProducedBatch(NamedTuple):
@@ -40,12 +44,16 @@ class ProducedBatch(NamedTuple):
 class Producer:
     """The state of one producer id."""
 
-    __slots__ = ("batches", "epoch", "last_seen_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_seen_ms", "open_since")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[ProducedBatch] = deque(maxlen=RETAINED_BATCHES)
         self.last_seen_ms = 0
+        self.open_since = NONE
+        """The first offset of its open transaction, or NONE."""
+        self.coordinator_epoch = NONE
+        """That of the last marker."""
 
     @property
     def last_sequence(self) -> int:
@@ -55,10 +63,12 @@ class Producer:
 class Producers:
     """All producers of a partition, by id."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "_open")
 
     def __init__(self) -> None:
         self._by_id: dict[int, Producer] = {}
+        self._open: dict[int, int] = {}
+        """Where each open transaction begins, by producer, in that order."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -69,44 +79,87 @@ class Producers:
     def get(self, producer_id: int) -> Producer | None:
         return self._by_id.get(producer_id)
 
-    def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """The earlier batch that this one repeats, or None if it may be appended; raises ApiError if it may not."""
+    @property
+    def first_open(self) -> int | None:
+        """The first offset of the earliest transaction that is open, or None."""
+        return next(iter(self._open.values()), None)
+
+    def check(self, header: BatchHeader, *, in_sequence: bool = True) -> ProducedBatch | None:
+        """The earlier batch that this one repeats, or None if it may be appended; raises ApiError if it may not.
+
+        Batches of the broker's own, the offsets of a transaction, have no sequence: then only the epoch counts.
+        """
         producer = self._by_id.get(header.producer_id)
         if producer is None:
             return None
-        first, last = header.base_sequence, header.last_sequence
-        if header.producer_epoch < producer.epoch:
+        _check_epoch(producer, header.producer_id, header.producer_epoch)
+        repeated = _check_sequence(producer, header) if in_sequence else None
+        if repeated is None and producer.open_since != NONE and not header.is_transactional:
             raise ApiError(
-                ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"producer {header.producer_id} comes with epoch {header.producer_epoch} after {producer.epoch}",
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {header.producer_id} has a transaction open, and the batch is not of it",
             )
-        if header.producer_epoch > producer.epoch:
-            if first != 0:
-                raise _out_of_order(header, f"a new epoch begins with sequence 0, not {first}")
-            return None
-        for batch in producer.batches:
-            if batch.base_sequence == first and batch.last_sequence == last:
-                return batch
-        if producer.batches and first != (producer.last_sequence + 1) & SEQUENCE_MASK:
-            raise _out_of_order(header, f"sequence {first} does not follow {producer.last_sequence}")
-        return None
+        return repeated
+
+    def check_marker(self, marker: Marker) -> None:
+        """Raises ApiError for a marker of a producer that was fenced, or of a coordinator that was replaced."""
+        producer = self._by_id.get(marker.producer_id)
+        if producer is None:
+            return
+        _check_epoch(producer, marker.producer_id, marker.producer_epoch)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {marker.coordinator_epoch} after {producer.coordinator_epoch}",
+            )
 
     def record(self, header: BatchHeader, base_offset: int, timestamp_ms: int, now_ms: int) -> None:
         """Remember a batch that was appended, or read again from the log."""
         if header.producer_id < 0 or header.is_control:
             return
-        producer = self._by_id.get(header.producer_id)
-        if producer is None or producer.epoch != header.producer_epoch:
-            producer = self._by_id[header.producer_id] = Producer(header.producer_epoch)
+        producer = self._in_epoch(header.producer_id, header.producer_epoch)
+        if header.is_transactional and producer.open_since == NONE:
+            producer.open_since = self._open[header.producer_id] = base_offset
         last_offset = base_offset + header.last_offset_delta
+        last_sequence = header.last_sequence if header.base_sequence >= 0 else NONE
         producer.batches.append(
-            ProducedBatch(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp_ms)
+            ProducedBatch(header.base_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
         )
         producer.last_seen_ms = now_ms
 
+    def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
+        """What a marker that lies at ``offset`` takes back, if it does."""
+        first_offset = self._open.get(marker.producer_id)
+        if first_offset is None or marker.committed:
+            return None
+        others = (first for producer_id, first in self._open.items() if producer_id != marker.producer_id)
+        return AbortedTransaction(marker.producer_id, first_offset, offset, next(others, offset + 1))
+
+    def end(self, marker: Marker, now_ms: int) -> None:
+        """Note that the producer's transaction has ended."""
+        producer = self._in_epoch(marker.producer_id, marker.producer_epoch)
+        producer.open_since = NONE
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_seen_ms = now_ms
+        self._open.pop(marker.producer_id, None)
+
+    def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
+        """The producer in its epoch; what it wrote in an earlier one is forgotten, but for its open transaction."""
+        before = self._by_id.get(producer_id)
+        if before is not None and before.epoch == epoch:
+            return before
+        producer = self._by_id[producer_id] = Producer(epoch)
+        if before is not None:
+            producer.open_since, producer.coordinator_epoch = before.open_since, before.coordinator_epoch
+        return producer
+
     def expire(self, now_ms: int, after_ms: int) -> int:
-        """Forget producers that were silent for ``after_ms``; how many."""
-        gone = [pid for pid, producer in self._by_id.items() if now_ms - producer.last_seen_ms >= after_ms]
+        """Forget producers that were silent for ``after_ms`` and have no transaction open; how many."""
+        gone = [
+            pid
+            for pid, producer in self._by_id.items()
+            if now_ms - producer.last_seen_ms >= after_ms and producer.open_since == NONE
+        ]
         for pid in gone:
             del self._by_id[pid]
         return len(gone)
@@ -118,7 +171,14 @@ class Producers:
             last = producer.batches[-1] if producer.batches else ProducedBatch(-1, -1, -1, -1, -1)
             delta = last.last_offset - last.base_offset
             entries += _snapshot_entry.pack(
-                producer_id, producer.epoch, last.last_sequence, last.last_offset, delta, producer.last_seen_ms, -1, -1
+                producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                delta,
+                producer.last_seen_ms,
+                producer.coordinator_epoch,
+                producer.open_since,
             )
         head = struct.pack(">hI", _snapshot_version, crc32c.crc32c(entries))
         return head + bytes(entries)
@@ -137,15 +197,39 @@ class Producers:
             raise ValueError(f"{len(data)} bytes do not hold {count} entries")
         producers = cls()
         for entry in _snapshot_entry.iter_unpack(memoryview(data)[_snapshot_head.size :]):
-            producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, _, _ = entry
+            producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, open_since = entry
             producer = producers._by_id[producer_id] = Producer(epoch)
             producer.last_seen_ms = timestamp_ms
+            producer.coordinator_epoch, producer.open_since = coordinator_epoch, open_since
             if last_sequence >= 0:
                 base_sequence = (last_sequence - delta) & SEQUENCE_MASK
                 producer.batches.append(
                     ProducedBatch(base_sequence, last_sequence, last_offset - delta, last_offset, timestamp_ms)
                 )
+        held = sorted((p.open_since, producer_id) for producer_id, p in producers if p.open_since != NONE)
+        producers._open = {producer_id: first_offset for first_offset, producer_id in held}
         return producers
+
+
+def _check_epoch(producer: Producer, producer_id: int, epoch: int) -> None:
+    if epoch < producer.epoch:
+        raise ApiError(
+            ErrorCode.INVALID_PRODUCER_EPOCH, f"producer {producer_id} comes with epoch {epoch} after {producer.epoch}"
+        )
+
+
+def _check_sequence(producer: Producer, header: BatchHeader) -> ProducedBatch | None:
+    first, last = header.base_sequence, header.last_sequence
+    if header.producer_epoch > producer.epoch:
+        if first != 0:
+            raise _out_of_order(header, f"a new epoch begins with sequence 0, not {first}")
+        return None
+    for batch in producer.batches:
+        if batch.base_sequence == first and batch.last_sequence == last:
+            return batch
+    if first != (producer.last_sequence + 1) & SEQUENCE_MASK:
+        raise _out_of_order(header, f"sequence {first} does not follow {producer.last_sequence}")
+    return None
 
 
 def _out_of_order(header: BatchHeader, problem: str) -> ApiError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
+from kohort.log.aborted import ENDING, AbortedTransactions
 from kohort.log.checkpoints import PARTITION_METADATA_FILE
 from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
 from kohort.log.producers import Producers
@@ -20,7 +21,11 @@ from kohort.log.scan import checked_headers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.storage import Storage
 from kohort.log.swap import NAME_DIGITS, finish_interrupted
+from kohort.wire.control_records import parse_marker
 from kohort.wire.record_batch import BatchHeader
+
+Replay = Callable[[Segment, int, BatchHeader], None]
+"""Take in one batch: its segment, where it begins there, its header."""
 
 LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 """Endings of files that were in the making, or on their way out, when the broker stopped."""
@@ -47,6 +52,7 @@ class Recovered:
     start_offset: int
     recovery_point: int
     producers: Producers
+    aborted: AbortedTransactions
     epochs: LeaderEpochs
     new_epoch: bool
     """Whether the last of the epochs begins now."""
@@ -85,12 +91,21 @@ def _recover(place: Place, now_ms: int) -> Recovered:
     first_unflushed = len(segments) - 1 if place.clean else _floor(segments, place.recovery_point)
     snapshot_limit = None if place.clean else segments[first_unflushed].base_offset
     producers, replay_from = _read_snapshot(place, files.snapshots, snapshot_limit, notes)
+    believed = len(segments) if place.clean else first_unflushed
+    aborted = _read_aborted(place, segments, files, believed, notes)
+    if aborted is None:
+        aborted, producers, replay_from = AbortedTransactions(place.storage, place.folder), Producers(), 0
 
-    def replay(header: BatchHeader) -> None:
+    def replay(segment: Segment, position: int, header: BatchHeader) -> None:
         if header.partition_leader_epoch >= 0:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.last_offset >= replay_from:
             producers.record(header, header.base_offset, header.max_timestamp, now_ms)
+            if header.is_control and (marker := parse_marker(segment.batch(position, header), header)) is not None:
+                taken_back = producers.taken_back(marker, header.base_offset)
+                if taken_back is not None:
+                    aborted.add(taken_back, segment_name(segment.base_offset))
+                producers.end(marker, now_ms)
 
     if place.clean:
         next_offset = _open_clean(segments, replay_from, replay, notes)
@@ -107,6 +122,7 @@ def _recover(place: Place, now_ms: int) -> Recovered:
         start_offset,
         next_offset if place.clean else min(place.recovery_point, next_offset),
         producers,
+        aborted,
         epochs,
         _begin_epoch(place, epochs, next_offset),
         [offset for offset in files.snapshots if offset <= replay_from],
@@ -221,12 +237,34 @@ def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes:
     return Producers(), 0
 
 
+def _read_aborted(
+    place: Place, segments: list[Segment], files: _Files, believed: int, notes: list[str]
+) -> AbortedTransactions | None:
+    """The entries of the first ``believed`` segments; those of the others are about to be made anew.
+
+    None where a file cannot be read: then all of them are.
+    """
+    aborted = AbortedTransactions(place.storage, place.folder)
+    problem = ""
+    for i, segment in enumerate(segments):
+        name = segment_name(segment.base_offset)
+        if any(found == f"{name}.{ENDING}" for found, _ in files.indexes.get(segment.base_offset, [])):
+            try:
+                aborted.load(name) if i < believed else aborted.begin_anew(name)
+            except ValueError as error:
+                problem = f"{name}.{ENDING} cannot be read ({error}); made anew from the markers"
+    if not problem:
+        return aborted
+    notes.append(problem)
+    for segment in segments:
+        aborted.begin_anew(segment_name(segment.base_offset))
+    return None
+
+
 # ---------------------------------------------------------------- after a clean stop
 
 
-def _open_clean(
-    segments: list[Segment], replay_from: int, replay: Callable[[BatchHeader], None], notes: list[str]
-) -> int:
+def _open_clean(segments: list[Segment], replay_from: int, replay: Replay, notes: list[str]) -> int:
     """Find where the log ends by the last index. Raises CorruptLog where that does not add up."""
     last = segments[-1]
     next_offset = last.end_offset()
@@ -236,14 +274,12 @@ def _open_clean(
         raise CorruptLog(f"the log ends at {next_offset}, before its last producer snapshot of {replay_from}")
     _replay_headers(segments, len(segments) - 1, replay_from, replay, notes)
     if next_offset > replay_from:
-        for _, header in last.headers(replay_from):
-            replay(header)
+        for position, header in last.headers(replay_from):
+            replay(last, position, header)
     return next_offset
 
 
-def _replay_headers(
-    segments: list[Segment], count: int, replay_from: int, replay: Callable[[BatchHeader], None], notes: list[str]
-) -> None:
+def _replay_headers(segments: list[Segment], count: int, replay_from: int, replay: Replay, notes: list[str]) -> None:
     """Read again, in the first ``count`` segments, what the snapshot does not cover; without one that is everything.
 
     These segments reached the disk whole. One that is damaged since is left as it is: later segments are good.
@@ -251,8 +287,8 @@ def _replay_headers(
     for i in range(count):
         if segments[i].size and segments[i + 1].base_offset > replay_from:
             try:
-                for _, header in segments[i].headers(replay_from):
-                    replay(header)
+                for position, header in segments[i].headers(replay_from):
+                    replay(segments[i], position, header)
             except CorruptLog as error:
                 notes.append(f"{error}; left as it is, and cannot be read there")
 
@@ -260,9 +296,7 @@ def _replay_headers(
 # ---------------------------------------------------------------- after an unclean stop
 
 
-def _recover_unflushed(
-    segments: list[Segment], first: int, replay: Callable[[BatchHeader], None], notes: list[str]
-) -> int:
+def _recover_unflushed(segments: list[Segment], first: int, replay: Replay, notes: list[str]) -> int:
     """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end."""
     expected = segments[first].base_offset
     for i in range(first, len(segments)):
@@ -301,7 +335,7 @@ def _begin_at(segments: list[Segment], expected: int, notes: list[str]) -> int:
 class _Check:
     """One pass over a segment: hands out good batches, then knows where and why it stopped."""
 
-    def __init__(self, segment: Segment, limit: int | None, replay: Callable[[BatchHeader], None]) -> None:
+    def __init__(self, segment: Segment, limit: int | None, replay: Replay) -> None:
         self._segment = segment
         self._limit = limit
         self._replay = replay
@@ -313,7 +347,7 @@ class _Check:
         try:
             for position, header in checked_headers(self._segment.file(), self._segment.size):
                 self._check_offsets(header)
-                self._replay(header)
+                self._replay(self._segment, position, header)
                 self.next_offset = header.next_offset
                 self.good_bytes = position + header.size
                 yield position, header

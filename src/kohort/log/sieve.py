@@ -14,8 +14,8 @@ without a key                              never
 A batch keeps its offsets, sequence and leader epoch whatever leaves it. One that loses every record goes, unless it is
 told to stay: then its header stays, with a count of zero, for the producer's sequence or for the end of the segment.
 
-Deviation: transactions are not served, so which of them were aborted is not known; the batches of one (a data folder of
-Kafka's can hold some) stay whole and replace nothing.
+What a transaction took back goes, and replaces nothing; what it committed is judged as any record is.
+Deviation: the markers that end transactions stay for good; Kafka lets them go when their delete horizon has passed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from kohort.log.aborted import AbortedTransactions
 from kohort.log.keyed import KeyedRecord, body_of, keyed_records
 from kohort.wire.compression import Codec, compress
 from kohort.wire.record_batch import (
@@ -49,6 +50,7 @@ class Sieve:
     """The last offset of each key in the part that was looked at."""
     latest_offset: int
     """Where that part ends: later batches stay as they are."""
+    aborted: AbortedTransactions
     now_ms: int
     delete_retention_ms: int
 
@@ -62,14 +64,16 @@ class Sifted(NamedTuple):
     unpacked_bytes: int
 
 
-def is_opaque(header: BatchHeader) -> bool:
-    """Whether a batch stays whole whatever it holds: transactions and their markers."""
-    return header.is_transactional or header.is_control
+def is_taken_back(header: BatchHeader, aborted: AbortedTransactions) -> bool:
+    """Whether a batch belongs to a transaction that was aborted."""
+    return header.is_transactional and not header.is_control and aborted.holds(header.producer_id, header.base_offset)
 
 
 def sift(batch: bytes | memoryview, header: BatchHeader, sieve: Sieve) -> Sifted:
     """What ``sieve`` leaves of one whole batch. Raises CorruptRecord."""
-    if is_opaque(header) or header.base_offset > sieve.latest_offset:
+    if is_taken_back(header, sieve.aborted):
+        return Sifted(None, NO_TIMESTAMP, 0, 0)
+    if header.is_control or header.base_offset > sieve.latest_offset:
         return Sifted(batch, header.max_timestamp, header.record_count, 0)
     body = body_of(batch, header)
     kept = [record for record in keyed_records(body, header) if _stays(record, header, sieve)]

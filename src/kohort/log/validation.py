@@ -63,8 +63,6 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
             f"a batch of {header.size} bytes; segment.bytes is {rules.segment_bytes}",
         )
     _check_count(header)
-    if header.is_transactional:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served: a transactional batch is refused")
     if from_client:
         _check_crc(batch, header)
         _check_client_batch(header, rules, now_ms)
@@ -114,6 +112,8 @@ def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> 
         _ = header.codec
     except CorruptRecord as error:
         raise _invalid(error.problem) from error
+    if header.is_transactional and header.producer_id < 0:
+        raise _invalid("a transactional batch without a producer id")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise _invalid(
             f"producer {header.producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}"

@@ -53,7 +53,7 @@ class FaultyDisk(MemoryStorage):
 
     def torn(self, data: bytes) -> bytes:
         """What of ``data`` was written when the process died."""
-        return data[: self._rng.randrange(0, len(data) + 1)]
+        return data[: int(self._rng.random() * (len(data) + 1))]
 
 
 class _FaultyFile(MemoryFile):

@@ -253,6 +253,6 @@ class Network:
 
     def _chunks(self, data: bytes) -> list[bytes]:
         if len(data) > 1 and self._rng.random() < self.weather.split:
-            at = self._rng.randrange(1, len(data))
+            at = 1 + int(self._rng.random() * (len(data) - 1))  # one number of the stream, however long the data is
             return [data[:at], data[at:]]
         return [data]

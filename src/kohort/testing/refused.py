@@ -14,6 +14,7 @@ from kohort.wire.apis import Api
 from kohort.wire.schema import FieldSpec, Message
 
 CODE: Final = "error_code"
+CODES: Final = (CODE, "partition_error_code")
 FETCH, METADATA = 1, 3
 OF_SESSIONS: Final = frozenset({ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH})
 NAMES: Final = ("name", "topic", "topic_name", "group_id", "key", "resource_name")
@@ -36,7 +37,7 @@ def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, 
     for spec in specs.values():
         element = _element(spec)
         if element is not None:
-            elements = [_repeated(element, one, version, code) for one in _things(asked)]
+            elements = [_repeated(element, one, version, code) for one in _things(asked, version)]
             if any(elements):
                 found[spec.name] = [element(**one) for one in elements]
                 break
@@ -46,7 +47,7 @@ def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, 
 def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) -> dict[str, Any]:
     """An element of a response for an element of the request; none if there is no place for the error in it."""
     names = [f.name for f in kind.FIELDS if version in f.versions]
-    found = {CODE: int(code)} if CODE in names else {}
+    found = {name: int(code) for name in CODES if name in names}
     if isinstance(thing, Message):
         if not found:
             found = _filled(kind, thing, version, code, top=True)
@@ -65,11 +66,11 @@ def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) ->
     return found
 
 
-def _things(asked: Message) -> Iterable[Any]:
-    """What a request, or an element of one, asks about: its first array that holds something."""
+def _things(asked: Message, version: int) -> Iterable[Any]:
+    """What a request, or an element of one, asks about: its first array of this version that holds something."""
     for spec in asked.FIELDS:
         value = getattr(asked, spec.name)
-        if spec.kind == "array" and value:
+        if spec.kind == "array" and value and version in spec.versions:
             return list(value)
     return ()
 

@@ -29,6 +29,8 @@ from kohort.wire.messages import (
     reassignments,
     topic_partitions,
     topics,
+    transaction_admin,
+    transactions,
 )
 from kohort.wire.schema import MAX_VERSION, Message
 
@@ -81,6 +83,11 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (topics.DeleteRecordsRequest, topics.DeleteRecordsResponse),
     (producer_ids.InitProducerIdRequest, producer_ids.InitProducerIdResponse),
     (epochs.OffsetForLeaderEpochRequest, epochs.OffsetForLeaderEpochResponse),
+    (transactions.AddPartitionsToTxnRequest, transactions.AddPartitionsToTxnResponse),
+    (transactions.AddOffsetsToTxnRequest, transactions.AddOffsetsToTxnResponse),
+    (transactions.EndTxnRequest, transactions.EndTxnResponse),
+    (transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
+    (transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
     (acls.DescribeAclsRequest, acls.DescribeAclsResponse),
     (acls.CreateAclsRequest, acls.CreateAclsResponse),
     (acls.DeleteAclsRequest, acls.DeleteAclsResponse),
@@ -98,6 +105,8 @@ _PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
     (quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
     (cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
     (producer_ids.DescribeProducersRequest, producer_ids.DescribeProducersResponse),
+    (transaction_admin.DescribeTransactionsRequest, transaction_admin.DescribeTransactionsResponse),
+    (transaction_admin.ListTransactionsRequest, transaction_admin.ListTransactionsResponse),
     (configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
     (topic_partitions.DescribeTopicPartitionsRequest, topic_partitions.DescribeTopicPartitionsResponse),
 )

@@ -31,6 +31,11 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         21: (0, 2),
         22: (0, 5),
         23: (2, 4),
+        24: (0, 5),
+        25: (0, 4),
+        26: (0, 5),
+        27: (1, 2),
+        28: (0, 5),
         29: (1, 3),
         30: (1, 3),
         31: (1, 3),
@@ -48,14 +53,27 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         55: (0, 2),
         60: (0, 2),
         61: (0, 0),
+        65: (0, 0),
+        66: (0, 2),
         74: (0, 1),
         75: (0, 0),
     }
 
 
+def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
+    answer = peer.ask(ASKED, 4)
+
+    (finalized,) = answer.finalized_features
+    assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == ("transaction.version", 2, 2)
+    assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [
+        ("transaction.version", 0, 2)
+    ]
+    assert peer.ask(ASKED, 3).supported_features == [], "a feature may begin with 0 from version 4 on"
+
+
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 38
+        assert len(peer.ask(ASKED, version).api_keys) == 45
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):

@@ -165,11 +165,8 @@ def test_groups_are_placed_by_the_number_of_partitions_that_the_topic_has(house)
 
 
 def test_other_kinds_of_coordinator_are_refused(peer):
-    transaction = peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 6).coordinators[0]
     share = peer.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["g:t:0"]), 6).coordinators[0]
 
-    assert (transaction.error_code, transaction.node_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
-    assert "transactional.id" in transaction.error_message
     assert share.error_code == ErrorCode.INVALID_REQUEST
 
 

@@ -4,7 +4,7 @@ from itertools import chain
 
 from broker_house import House
 
-from kohort.broker.offsets_topic import slices_of
+from kohort.broker.log_items import slices_of
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -151,10 +151,10 @@ def test_each_producer_gets_an_id_of_its_own(peer, house):
     assert first.producer_epoch == 0
 
 
-def test_a_transactional_id_is_refused_in_words_of_the_protocol(peer):
-    refused = peer.ask(InitProducerIdRequest(transactional_id="t"), 4)
+def test_an_epoch_without_an_id_is_refused(peer):
+    refused = peer.ask(InitProducerIdRequest(transactional_id=None, producer_epoch=3), 4)
 
-    assert (refused.error_code, refused.producer_id) == (ErrorCode.UNSUPPORTED_VERSION, -1)
+    assert (refused.error_code, refused.producer_id) == (ErrorCode.INVALID_REQUEST, -1)
 
 
 def sequenced(peer, sequence: int, *values: bytes, epoch: int = 0):

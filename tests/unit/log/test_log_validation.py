@@ -76,7 +76,7 @@ def test_a_wrong_crc_is_found_in_every_byte(room):
         (21, ">h", 0x20, ErrorCode.INVALID_RECORD),
         (21, ">h", 0x07, ErrorCode.INVALID_RECORD),
         (21, ">h", 0x08, ErrorCode.INVALID_TIMESTAMP),
-        (21, ">h", 0x10, ErrorCode.INVALID_TXN_STATE),
+        (21, ">h", 0x10, ErrorCode.INVALID_RECORD),
         (43, ">q", 1, ErrorCode.INVALID_RECORD),
         (8, ">i", 48, ErrorCode.CORRUPT_MESSAGE),
         (8, ">i", -1, ErrorCode.CORRUPT_MESSAGE),

@@ -29,7 +29,7 @@ def codes(message: Message) -> list[int]:
     found = []
     for spec in message.FIELDS:
         value = getattr(message, spec.name)
-        if spec.name == "error_code":
+        if spec.name.endswith("error_code"):
             found.append(value)
         for one in value if isinstance(value, list) else ():
             found += codes(one) if isinstance(one, Message) else []

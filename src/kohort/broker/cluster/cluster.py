@@ -18,6 +18,7 @@ from typing import Final
 from kohort.broker.cluster.news import LeadersMoved, News
 from kohort.broker.cluster.placement import NO_LEADER, Placement, elect, settled, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
+from kohort.broker.cluster.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
@@ -51,6 +52,7 @@ class Cluster:
         self._only: int | None = None
         self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
         self._placements: dict[bytes, list[Placement]] = load_placements(storage, self.nodes) if nodes else {}
+        self.transactions = Transactions(config, self.topics, self.placements, self.tell, now_ms)
 
     # ---------------------------------------------------------------- nodes
 

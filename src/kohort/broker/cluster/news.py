@@ -28,4 +28,14 @@ class Appended:
     size: int
 
 
-News = LeadersMoved | TopicsGone | Appended
+@dataclass(frozen=True, slots=True)
+class TransactionMarked:
+    """A marker was written to a partition: what a producer wrote there is decided, and may be read."""
+
+    topic: str
+    partition: tuple[bytes, int]
+    producer_id: int
+    committed: bool
+
+
+News = LeadersMoved | TopicsGone | Appended | TransactionMarked

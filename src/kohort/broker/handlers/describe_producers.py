@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: what a partition knows of its idempotent producers. KIP-664."""
+"""DescribeProducers (61), version 0: what a partition knows of its producers and of their transactions. KIP-664."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from kohort.wire.messages.producer_ids import (
     DescribeProducersRequest,
     DescribeProducersResponse,
 )
-
-NO_TRANSACTIONS = -1
-"""The epoch of a transaction's coordinator where there was none."""
 
 
 def describe_producers(state: BrokerState, request: Request) -> Answer:
@@ -52,7 +49,8 @@ def _active(log: PartitionLog) -> list[ActiveProducer]:
             producer_epoch=producer.epoch,
             last_sequence=producer.last_sequence,
             last_timestamp=producer.batches[-1].timestamp_ms if producer.batches else -1,
-            coordinator_epoch=NO_TRANSACTIONS,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.open_since,
         )
         for producer_id, producer in sorted(log.producers)
     ]

@@ -28,6 +28,7 @@ from kohort.log.topics import Topic
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -67,7 +68,8 @@ def fetch(state: BrokerState, request: Request) -> Answer:
     missing, keys = _survey(state, reading, min_bytes)
     if missing <= 0:
         return answer(state, reading, request.now_ms)
-    parked = Parked(request.reply_to, keys, missing, reading)
+    committed_only = message.isolation_level == READ_COMMITTED
+    parked = Parked(request.reply_to, keys, missing, reading, committed_only)
     state.purgatory.park(parked, request.now_ms + message.max_wait_ms)
     return Unanswered.LATER
 
@@ -156,12 +158,21 @@ def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=[] if committed else None,
+            aborted_transactions=_aborted(log, wanted.fetch_offset, records) if committed else None,
             diverging_epoch=diverging or EpochEndOffset(),
             records=records,
         )
     except KohortError as error:
         return _refused(state, request, wanted, refusal_of(error).code)
+
+
+def _aborted(log: PartitionLog, offset: int, records: list[Buffer]) -> list[AbortedTransaction]:
+    """What of the batches that are read was taken back, so that the reader can leave it out."""
+    if not records or not len(log.aborted):
+        return []
+    end = max(header.next_offset for _, header in split_batches(records[-1]))
+    found = log.aborted.between(offset, end)
+    return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in found]
 
 
 def _refused(state: BrokerState, request: Request, wanted: Wanted, code: ErrorCode) -> PartitionData:

@@ -1,8 +1,8 @@
-"""FindCoordinator (10), versions 0-6: who coordinates a group. KIP-699 (several keys).
+"""FindCoordinator (10), versions 0-6: who coordinates a group, or a transaction. KIP-98, KIP-699 (several keys).
 
-The leader of the group's partition of ``__consumer_offsets`` coordinates it; the topic is made when it is first asked
-for, before the answer.
-Deviation: transactions and share groups have no coordinator here, and are told so.
+The leader of the key's partition of ``__consumer_offsets``, or of ``__transaction_state``, coordinates it; the topic is
+made when it is first asked for, before the answer.
+Deviation: share groups have no coordinator here, and are told so.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.broker.cluster.placement import NO_LEADER
+from kohort.broker.joining import transaction_coordinator
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -25,11 +26,14 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
     refusal = None
     try:
         _check_key_type(message.key_type)
-        state.offsets_topic.ensure(request.now_ms)
+        if message.key_type == TRANSACTION:
+            state.cluster.transactions.ensure(request.now_ms)
+        else:
+            state.offsets_topic.ensure(request.now_ms)
     except KohortError as error:
         refusal = refusal_of(error)
     keys = message.coordinator_keys if request.version >= 4 else [message.key]
-    answers = [_answer(state, key, refusal, request.now_ms) for key in keys]
+    answers = [_answer(state, message.key_type, key, refusal, request.now_ms) for key in keys]
     if request.version >= 4:
         return FindCoordinatorResponse(coordinators=answers)
     only = answers[0]
@@ -43,25 +47,26 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
 
 
 def _check_key_type(key_type: int) -> None:
-    if key_type == TRANSACTION:
+    if key_type not in (GROUP, TRANSACTION):
         raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION, "kohort does not serve transactions: leave transactional.id unset"
+            ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0) and transactions (1)"
         )
-    if key_type != GROUP:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"key type {key_type} is not served, only groups (0)")
 
 
-def _answer(state: BrokerState, key: str, refusal: ApiError | None, now_ms: int) -> Coordinator:
+def _answer(state: BrokerState, key_type: int, key: str, refusal: ApiError | None, now_ms: int) -> Coordinator:
     if refusal is not None:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
-    node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), now_ms)
+    if key_type == TRANSACTION:
+        node_id = transaction_coordinator(state, key, now_ms)
+    else:
+        node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), now_ms)
     if node_id == NO_LEADER:
         return Coordinator(
             key=key,
             node_id=-1,
             port=-1,
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            error_message="no node that could coordinate the group is up",
+            error_message="no node that could coordinate it is up",
         )
     node = state.cluster.nodes[node_id]
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

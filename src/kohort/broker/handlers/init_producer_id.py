@@ -1,20 +1,46 @@
-"""InitProducerId (22), versions 0-5: an id for an idempotent producer. KIP-98, KIP-360.
+"""InitProducerId (22), versions 0-5: an id for an idempotent or a transactional producer. KIP-98, KIP-360, KIP-890.
 
-Every call gives a new id with epoch 0, as Kafka does where there is no transactional id. Deviation: transactions are
-not served; a transactional id is refused with UNSUPPORTED_VERSION, which ends the producer instead of a retry.
+Without a transactional id every call gives a new id with epoch 0, as Kafka does. With one the id stays and the epoch
+goes up, so that whoever had it before can do nothing more; what it left open is aborted first.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from kohort.broker.joining import check_coordinator
+from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.errors import ErrorCode
+from kohort.coordinator.outcome import ProducerEpoch
+from kohort.errors import ErrorCode, KohortError
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+
+NONE: Final = -1
+FIRST_WITH_PRODUCER_FENCED: Final = 4
 
 
 def init_producer_id(state: BrokerState, request: Request) -> Answer:
     message: InitProducerIdRequest = request.message
-    if message.transactional_id is not None:
-        code = ErrorCode.UNSUPPORTED_VERSION if message.transactional_id else ErrorCode.INVALID_REQUEST
-        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
+    if (message.producer_id == NONE) != (message.producer_epoch == NONE):
+        return _refused(ErrorCode.INVALID_REQUEST)  # one is nothing without the other
+    if message.transactional_id is None:
+        return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
+    expected = None
+    if message.producer_id != NONE:
+        expected = ProducerEpoch(message.producer_id, message.producer_epoch)
+    try:
+        check_coordinator(state, message.transactional_id, request.now_ms)
+        given = state.cluster.transactions.init(
+            message.transactional_id, message.transaction_timeout_ms, expected, request.now_ms
+        )
+    except KohortError as error:
+        code = refusal_of(error).code
+        if code is ErrorCode.PRODUCER_FENCED and request.version < FIRST_WITH_PRODUCER_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return _refused(code)
+    return InitProducerIdResponse(producer_id=given.producer_id, producer_epoch=given.epoch)
+
+
+def _refused(code: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=NONE, producer_epoch=NONE)

@@ -79,6 +79,6 @@ def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int,
     if timestamp in {LATEST_TIERED, EARLIEST_PENDING_UPLOAD}:
         return -1, -1, -1
     found = log.max_timestamp() if timestamp == MAX_TIMESTAMP else log.find_by_time(timestamp)
-    if found is None:
+    if found is None or (committed and found.offset >= log.last_stable_offset):
         return -1, -1, -1
     return found.offset, found.timestamp_ms, found.leader_epoch

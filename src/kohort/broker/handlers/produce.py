@@ -3,7 +3,7 @@
 The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
 response, and any failure closes the connection (facts 6.3). One broker is its own whole ISR, so ``acks`` 1 and -1 wait
 for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits for that flush (ADR 6).
-Deviation: transactions are not served; a transactional batch is refused.
+A batch of a transaction must be of one that is open, and that the partition is part of (joining.py).
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from functools import partial
 from typing import Final
 
 from kohort.broker.flush_waits import Held, Needed
+from kohort.broker.joining import join_transaction
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
+from kohort.coordinator.outcome import ProducerEpoch
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, StorageError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
@@ -32,13 +34,17 @@ from kohort.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.record_batch import parse_batch_header
+from kohort.wire.record_batch import TRANSACTIONAL_BIT, parse_batch_header
 
 ADMIN_CLIENT: Final = "__admin_client"
 """The one client id that may write to internal topics."""
 FIRST_VERSION_WITH_ZSTD: Final = 7
 FIRST_VERSION_WITH_LEADERS: Final = 10
+FIRST_VERSION_WITH_ABORTABLE: Final = 11
+FIRST_VERSION_THAT_JOINS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+ATTRIBUTES_AT: Final = 22
+"""The low byte of a batch's attributes."""
 
 
 def produce(state: BrokerState, request: Request) -> Answer:
@@ -134,9 +140,12 @@ def _append(
     if request.version < FIRST_VERSION_WITH_ZSTD:
         _check_codec(batch)
     log = topic.partitions[data.index]
+    in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
+    if in_transaction:
+        _join_transaction(state, request, log, batch)
     appended = log.append(batch, request.now_ms)
     if not appended.duplicate:
-        state.purgatory.appended((topic.topic_id, data.index), len(batch))
+        state.purgatory.appended((topic.topic_id, data.index), len(batch), undecided=in_transaction)
     response = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
@@ -152,6 +161,23 @@ def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Top
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return topic
+
+
+def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
+    """Raises ApiError unless the batch may be written in its producer's transaction."""
+    try:
+        header = parse_batch_header(batch)
+    except CorruptRecord:
+        return  # the log refuses it
+    join_transaction(
+        state,
+        request.message.transactional_id,
+        ProducerEpoch(header.producer_id, header.producer_epoch),
+        log.tp,
+        request.now_ms,
+        adds=request.version >= FIRST_VERSION_THAT_JOINS,
+        knows_abortable=request.version >= FIRST_VERSION_WITH_ABORTABLE,
+    )
 
 
 def _check_codec(batch: Buffer) -> None:

@@ -24,6 +24,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from kohort.wire.messages.transactions import TxnOffsetCommitRequestPartition
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_WITH_TOPIC_IDS = 10
@@ -88,19 +89,24 @@ def _commit_topic(
         code = group_code
         if count is None or not 0 <= p.partition_index < count:
             code = missing
-        elif code is ErrorCode.NONE and _too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
+        elif code is ErrorCode.NONE and is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         elif code is ErrorCode.NONE:
             assert name is not None
-            value = _value(p, name, message.retention_time_ms, ctx.topics, ctx.now_ms)
+            value = value_of(p, name, message.retention_time_ms, ctx.topics, ctx.now_ms)
             out.records.append(OffsetCommitted(message.group_id, name, p.partition_index, value))
         results.append(OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code))
     return OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)
 
 
-def _value(
-    p: OffsetCommitRequestPartition, name: str, retention_ms: int, topics: TopicsView, now_ms: int
+def value_of(
+    p: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    name: str,
+    retention_ms: int,
+    topics: TopicsView,
+    now_ms: int,
 ) -> OffsetCommitValue:
+    """What is written of one partition of a request."""
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
         # Only version 1 of the record has an expiry, and it has no epoch and no topic id: what cannot be read back
@@ -120,7 +126,7 @@ def _value(
     )
 
 
-def _too_long(metadata: str | None, limit: int) -> bool:
+def is_too_long(metadata: str | None, limit: int) -> bool:
     """Kafka compares the option, named bytes, with the length of a Java string: UTF-16 units."""
     if metadata is None or 2 * len(metadata) <= limit:
         return False

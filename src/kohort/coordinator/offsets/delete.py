@@ -40,6 +40,7 @@ def decide_offset_delete(
     if has_members and group.round.protocol_type != PROTOCOL_TYPE:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "what its members work on is not known")
     out = Outcome(round_changed=False)
+    held = set(offsets.deletable()) if offsets is not None else set()
     results = []
     for topic in message.topics:
         count = ctx.topics.partition_count(topic.name)
@@ -51,7 +52,7 @@ def decide_offset_delete(
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif busy:
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-            elif offsets is not None and offsets.get(topic.name, p.partition_index) is not None:
+            elif (topic.name, p.partition_index) in held:
                 out.records.append(OffsetCommitted(group.group_id, topic.name, p.partition_index, None))
             partitions.append(OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=code))
         results.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
@@ -62,10 +63,10 @@ def decide_offset_delete(
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
     """Tombstones for every offset in the deleted topics, but not for those of a topic made anew under the name."""
     out = Outcome(round_changed=False)
-    for topic, partition, value in offsets:
+    for topic, partition in offsets.deletable():
         if topic not in names:
             continue
-        current = topics.topic_id(topic)
-        if current is None or value.topic_id != current:
+        current, value = topics.topic_id(topic), offsets.get(topic, partition)
+        if current is None or value is None or value.topic_id != current:
             out.records.append(OffsetCommitted(group_id, topic, partition, None))
     return out

@@ -19,11 +19,11 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
     for topic, partition, value in offsets:
-        if has_expired(group, topic, value, ctx.now_ms, retention_ms):
+        if not offsets.is_pending(topic, partition) and has_expired(group, topic, value, ctx.now_ms, retention_ms):
             out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
         else:
             kept += 1
-    if not kept and group.state is State.EMPTY and not group.round.pending_join:
+    if not kept and offsets.pending is None and group.state is State.EMPTY and not group.round.pending_join:
         if group.written is not None:
             out.records.append(GroupWritten(group.group_id, None))
         if out.records:

@@ -1,7 +1,7 @@
 """OffsetFetch (9) v1-10: KIP-88, KIP-320, KIP-447, KIP-709 (several groups), topic ids (v10); facts 2.14.
 
-Reads what is written. ``require_stable`` has nothing to wait for: every write is on the log when its request ends, and
-there are no pending transactional offsets.
+Reads what is written, which is on the log when its request ends. With ``require_stable`` a partition for which a
+transaction that is open has committed an offset is refused, so that nobody goes on from the offset before it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 
+FIRST_WITH_STABLE = 7
 FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
-Lookup = Callable[[str], GroupOffsets | None]
-"""The offsets of a group, None if there is no such group. Raises ApiError if this broker cannot say."""
+Lookup = Callable[[str], GroupOffsets]
+"""The offsets of a group, none if there is no such group. Raises ApiError if this broker cannot say."""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Reply:
@@ -39,12 +40,14 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
     assert isinstance(message, OffsetFetchRequest)
     if request.api_version >= FIRST_WITH_GROUPS:
         by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
-        groups = [_group(group, offsets_of, topics, by_id=by_id) for group in message.groups]
+        stable = message.require_stable
+        groups = [_group(group, offsets_of, topics, by_id=by_id, stable=stable) for group in message.groups]
         return Reply(request, OffsetFetchResponse(groups=groups))
     try:
-        offsets = offsets_of(message.group_id) or GroupOffsets()
+        offsets = offsets_of(message.group_id)
     except ApiError as error:
         return refusal(request, error.code)
+    stable = request.api_version >= FIRST_WITH_STABLE and message.require_stable
     asked: Iterable[tuple[str, Iterable[int]]]
     if message.topics is None:
         asked = [(topic, sorted(partitions)) for topic, partitions in offsets.by_topic.items()]
@@ -55,7 +58,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
         OffsetFetchResponse(
             topics=[
                 OffsetFetchResponseTopic(
-                    name=name, partitions=[_partition(p, _valid(offsets, name, p, topics)) for p in partitions]
+                    name=name, partitions=[_partition(p, *_valid(offsets, name, p, topics, stable)) for p in partitions]
                 )
                 for name, partitions in asked
             ]
@@ -64,55 +67,62 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
 
 
 def _group(
-    group: OffsetFetchRequestGroup, offsets_of: Lookup, topics: TopicsView, *, by_id: bool
+    group: OffsetFetchRequestGroup, offsets_of: Lookup, topics: TopicsView, *, by_id: bool, stable: bool
 ) -> OffsetFetchResponseGroup:
     try:
-        offsets = offsets_of(group.group_id) or GroupOffsets()
+        offsets = offsets_of(group.group_id)
     except ApiError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     if group.topics is None:
-        found = _all_topics(offsets, topics, by_id=by_id)
+        found = _all_topics(offsets, topics, by_id=by_id, stable=stable)
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=found)
     results = []
     for topic in group.topics:
         name = topics.topic_name(topic.topic_id) if by_id else topic.name
-        code = ErrorCode.NONE if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
+        unknown = (NOTHING, ErrorCode.UNKNOWN_TOPIC_ID)
         partitions = [
-            _partitions(p, NOTHING if name is None else _valid(offsets, name, p, topics), code)
+            _partitions(p, *(unknown if name is None else _valid(offsets, name, p, topics, stable)))
             for p in topic.partition_indexes
         ]
         results.append(OffsetFetchResponseTopics(name=name or "", topic_id=topic.topic_id, partitions=partitions))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=results)
 
 
-def _all_topics(offsets: GroupOffsets, topics: TopicsView, *, by_id: bool) -> list[OffsetFetchResponseTopics]:
+def _all_topics(
+    offsets: GroupOffsets, topics: TopicsView, *, by_id: bool, stable: bool
+) -> list[OffsetFetchResponseTopics]:
     """Whatever is committed; by id only topics that exist, since no others have one."""
     results = []
     for name, partitions in offsets.by_topic.items():
         topic_id = topics.topic_id(name)
         if by_id and topic_id is None:
             continue
-        found = [_partitions(p, _valid(offsets, name, p, topics), ErrorCode.NONE) for p in sorted(partitions)]
+        found = [_partitions(p, *_valid(offsets, name, p, topics, stable)) for p in sorted(partitions)]
         results.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id or NO_UUID, partitions=found))
     return results
 
 
-def _valid(offsets: GroupOffsets, name: str, partition: int, topics: TopicsView) -> OffsetCommitValue:
-    """The offset, unless it was committed for an earlier topic of the same name."""
+def _valid(
+    offsets: GroupOffsets, name: str, partition: int, topics: TopicsView, stable: bool
+) -> tuple[OffsetCommitValue, ErrorCode]:
+    """The offset, unless it was committed for an earlier topic of the same name, or may be about to change."""
+    if stable and offsets.is_pending(name, partition):
+        return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
     value = offsets.get(name, partition)
     if value is None:
-        return NOTHING
+        return NOTHING, ErrorCode.NONE
     topic_id = topics.topic_id(name)
     recreated = topic_id is not None and value.topic_id not in (NO_UUID, topic_id)
-    return NOTHING if recreated else value
+    return NOTHING if recreated else value, ErrorCode.NONE
 
 
-def _partition(index: int, value: OffsetCommitValue) -> OffsetFetchResponsePartition:
+def _partition(index: int, value: OffsetCommitValue, code: ErrorCode) -> OffsetFetchResponsePartition:
     return OffsetFetchResponsePartition(
         partition_index=index,
         committed_offset=value.offset,
         committed_leader_epoch=value.leader_epoch,
         metadata=value.metadata,
+        error_code=code,
     )
 
 

@@ -1,9 +1,10 @@
-"""What a group has committed: the latest offset of each partition. Changed by replay alone."""
+"""What a group has committed: the latest offset of each partition, and what is pending. Changed by replay alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
@@ -17,6 +18,8 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self.by_topic: dict[str, dict[int, Kept]] = {}
+        self.pending: PendingOffsets | None = None
+        """Only while a transaction is open that has committed offsets of the group."""
 
     def __len__(self) -> int:
         return sum(map(len, self.by_topic.values()))
@@ -31,11 +34,33 @@ class GroupOffsets:
         kept = None if partitions is None else partitions.get(partition)
         return None if kept is None else _value(kept)
 
-    def put(self, topic: str, partition: int, value: OffsetCommitValue) -> None:
+    @property
+    def is_blank(self) -> bool:
+        return not self.by_topic and self.pending is None
+
+    def is_pending(self, topic: str, partition: int) -> bool:
+        """Whether a transaction that is open has committed an offset of this partition."""
+        return self.pending is not None and self.pending.holds(topic, partition)
+
+    def deletable(self) -> Iterator[tuple[str, int]]:
+        """Every partition of which something is on the log that its tombstone must take away."""
+        for topic, partitions in self.by_topic.items():
+            for partition in partitions:
+                yield topic, partition
+        held = {(topic, partition) for _, topic, partition, _ in self.pending or ()}
+        yield from sorted(place for place in held if place[1] not in self.by_topic.get(place[0], {}))
+
+    def put(self, topic: str, partition: int, value: OffsetCommitValue, order: int | None = None) -> None:
+        """``order``: the place of an offset that was pending; None for one that stands behind all of those."""
         self.by_topic.setdefault(topic, {})[partition] = value
+        if self.pending is not None:
+            self.pending.overtake(topic, partition, order)
 
     def remove(self, topic: str, partition: int) -> None:
-        """Forget an offset; nothing happens if there is none."""
+        """Forget an offset, and what is pending; nothing happens if there is none."""
+        if self.pending is not None:
+            self.pending.remove(topic, partition)
+            self.pending = self.pending or None
         partitions = self.by_topic.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.by_topic[topic]

@@ -32,7 +32,7 @@ def base_offset_kept(patch: Patch) -> None:
 
 @bug("log", "a producer's retry is appended again")
 def retry_appended_again(patch: Patch) -> None:
-    patch.method(Producers, "check", lambda *_: None)
+    patch.method(Producers, "check", lambda *_, **__: None)
 
 
 @bug("log", "recovery forgets the producers")
@@ -94,4 +94,4 @@ def parked_for_ever(patch: Patch) -> None:
 
 @bug("log", "an append wakes nobody")
 def append_wakes_nobody(patch: Patch) -> None:
-    patch.method(Purgatory, "appended", lambda *_: None)
+    patch.method(Purgatory, "appended", lambda *_, **__: None)

@@ -9,6 +9,7 @@ from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import Outcome
 from kohort.coordinator.records import OffsetCommitted
 from kohort.coordinator.replay import replay_offset
+from kohort.errors import ErrorCode
 from kohort.sim.planted.bugs import bug
 from kohort.sim.planted.patch import Patch
 
@@ -50,14 +51,16 @@ def strangers_commit(patch: Patch) -> None:
 
 @bug("offsets", "an OffsetFetch finds nothing")
 def fetch_finds_nothing(patch: Patch) -> None:
-    patch.function(fetch._valid, lambda *_: fetch.NOTHING)
+    patch.function(fetch._valid, lambda *_: (fetch.NOTHING, ErrorCode.NONE))
 
 
 @bug("offsets", "an OffsetFetch is off by one")
 def fetch_off_by_one(patch: Patch) -> None:
     def valid(real: Any, *args: Any) -> Any:
-        value = real(*args)
-        return value if value.offset < 1 else type(value)(offset=value.offset + 1, leader_epoch=value.leader_epoch)
+        value, code = real(*args)
+        if value.offset >= 1:
+            value = type(value)(offset=value.offset + 1, leader_epoch=value.leader_epoch)
+        return value, code
 
     patch.function(fetch._valid, valid)
 
@@ -74,9 +77,9 @@ def offsets_not_loaded(patch: Patch) -> None:
 
 @bug("offsets", "an older commit is kept instead of the newer one")
 def older_commit_stays(patch: Patch) -> None:
-    def put(real: Any, offsets: GroupOffsets, topic: str, partition: int, value: Any) -> None:
+    def put(real: Any, offsets: GroupOffsets, topic: str, partition: int, *what: Any) -> None:
         if offsets.get(topic, partition) is None:
-            real(offsets, topic, partition, value)
+            real(offsets, topic, partition, *what)
 
     patch.method(GroupOffsets, "put", put)
 

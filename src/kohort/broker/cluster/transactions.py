@@ -1,0 +1,259 @@
+"""The transactions of a cluster: ``__transaction_state``, the markers, and what time does to both.
+
+Kafka has a coordinator on each broker, and brokers ask each other for markers. The nodes here share their logs, so
+there is one of these for all of them, read once when the process starts: who leads a partition of
+``__transaction_state`` only says whom producers are to ask. An end is written, then its markers, then that they are:
+all before the answer, unless the disk refuses; then the rest is tried again, and the next transaction has to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal
+
+from kohort.broker.cluster.news import Appended, News, TransactionMarked
+from kohort.broker.log_items import slices_of
+from kohort.clock import Timers
+from kohort.config.broker import BrokerConfig
+from kohort.coordinator.outcome import ProducerEpoch
+from kohort.coordinator.placement import partition_of
+from kohort.coordinator.transactions import decide
+from kohort.coordinator.transactions.states import AT_REST, DECIDED, State
+from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.topics import Topic, Topics
+from kohort.model import TopicPartition
+from kohort.wire.control_records import Marker
+from kohort.wire.record_batch import NewRecord, build_batch
+
+NAME: Final = "__transaction_state"
+MARKERS_RETRY_MS: Final = 1_000
+EXPIRY_CHECK_MS: Final = 3_600_000
+"""Kafka's ``transaction.remove.expired.transaction.cleanup.interval.ms``."""
+
+TimerKind = Literal["deadline", "markers", "expiry"]
+
+
+class Transactions:
+    """Every transactional id, and what is open."""
+
+    name = NAME
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        place: Callable[[Topic], object],
+        tell: Callable[[News], None],
+        now_ms: int,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._place = place
+        self._tell = tell
+        self._by_id: dict[str, Transaction] = {}
+        self._unreadable: set[int] = set()
+        self._timers: Timers[tuple[TimerKind, str]] = Timers()
+        self.notes: list[str] = []
+        """What went wrong at the start, for the broker's log."""
+        self._load(now_ms)
+
+    # ---------------------------------------------------------------- the log
+
+    @property
+    def partition_count(self) -> int:
+        topic = self._topics.get(NAME)
+        return len(topic.partitions) if topic is not None else self._config.transaction_state_log_num_partitions
+
+    def partition_of(self, transactional_id: str) -> int:
+        return partition_of(transactional_id, self.partition_count)
+
+    def ensure(self, now_ms: int) -> Topic:
+        """The topic; made now if it is not there yet."""
+        topic = self._topics.get(NAME)
+        if topic is None:
+            overrides = {
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "segment.bytes": str(max(self._config.transaction_state_log_segment_bytes, 1024)),
+            }
+            topic = self._topics.create(NAME, self.partition_count, overrides, now_ms, internal=True)
+            self._place(topic)
+        return topic
+
+    def _load(self, now_ms: int) -> None:
+        """Go on from what is written: what was decided is completed, what was open has its time."""
+        topic = self._topics.get(NAME)
+        if topic is None:
+            return
+        for partition, log in enumerate(topic.partitions):
+            try:
+                for key, value in (item for items in slices_of(log) for item in items):
+                    assert value is None or isinstance(value, bytes), "nothing here is in a transaction"
+                    self._replay(*parse_record(key, value))
+            except StorageError as error:
+                self._unreadable.add(partition)
+                self.notes.append(f"the transactions of {NAME}-{partition} cannot be coordinated: {error}")
+        for known in list(self._by_id.values()):
+            self._arm(known)
+            if known.state in DECIDED:
+                self._complete(known, now_ms)
+        self._timers.set(("expiry", ""), now_ms + EXPIRY_CHECK_MS)
+
+    def _replay(self, transactional_id: str, written: Transaction | None) -> None:
+        if written is None:
+            self._by_id.pop(transactional_id, None)
+        else:
+            self._by_id[transactional_id] = written
+
+    def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
+        """Append, then replay. Raises ApiError, and nothing has happened, where it cannot be written."""
+        topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
+        key, value = build_record(transactional_id, written)
+        batch = build_batch([NewRecord(key, value, (), now_ms)])
+        try:
+            topic.partitions[partition].append(batch, now_ms, from_client=False)
+        except (ApiError, StorageError) as error:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME}-{partition}: {error}") from error
+        self._tell(Appended((topic.topic_id, partition), len(batch)))
+        self._replay(transactional_id, written)
+        if written is not None:
+            self._arm(written)
+
+    def _arm(self, known: Transaction) -> None:
+        deadline_ms = known.deadline_ms
+        if deadline_ms is None:
+            self._timers.cancel(("deadline", known.transactional_id))
+        else:
+            self._timers.set(("deadline", known.transactional_id), deadline_ms)
+        if ("expiry", "") not in self._timers:
+            self._timers.set(("expiry", ""), known.updated_ms + EXPIRY_CHECK_MS)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """What is written of a transactional id. Raises ApiError where its partition could not be read."""
+        if self.partition_of(transactional_id) in self._unreadable:
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} could not be read")
+        return self._by_id.get(transactional_id)
+
+    def of_partitions(self, partitions: Iterable[int]) -> list[Transaction]:
+        """Every transactional id of these partitions of ``__transaction_state``, by name."""
+        wanted = frozenset(partitions)
+        return [known for name, known in sorted(self._by_id.items()) if self.partition_of(name) in wanted]
+
+    # ---------------------------------------------------------------- what producers ask
+
+    def init(
+        self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None, now_ms: int
+    ) -> ProducerEpoch:
+        """An id and an epoch for a producer that begins. Raises CONCURRENT_TRANSACTIONS if it is to ask again."""
+        most_ms = self._config.transaction_max_timeout_ms
+        if not 0 < timeout_ms <= most_ms:
+            raise ApiError(
+                ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+                f"a timeout of {timeout_ms} ms; transaction.max.timeout.ms is {most_ms}",
+            )
+        known, new_id = self.get(transactional_id), self._topics.next_producer_id
+        made = decide.decide_init(known, transactional_id, timeout_ms, expected, new_id, now_ms)
+        if made != known:
+            self._write(transactional_id, made, now_ms)
+        if made.state is State.PREPARE_ABORT:
+            self._complete(made, now_ms)
+            raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before was open, and is aborted now")
+        return ProducerEpoch(made.producer_id, made.epoch)
+
+    def add(
+        self,
+        transactional_id: str,
+        producer: ProducerEpoch,
+        partitions: Sequence[TopicPartition],
+        version: int,
+        now_ms: int,
+    ) -> None:
+        """Make partitions part of a transaction. Raises ApiError."""
+        known = self.get(transactional_id)
+        made = decide.decide_add(known, producer, partitions, version, now_ms)
+        if made is not known:
+            self._write(transactional_id, made, now_ms)
+
+    def verify(self, transactional_id: str, producer: ProducerEpoch, partition: TopicPartition) -> None:
+        """Raises ApiError unless ``partition`` is part of the producer's open transaction."""
+        decide.check_part_of(self.get(transactional_id), producer, partition)
+
+    def end(
+        self, transactional_id: str, producer: ProducerEpoch, version: int, now_ms: int, *, commit: bool
+    ) -> ProducerEpoch:
+        """Commit or abort; with which id and epoch the producer goes on. Raises ApiError."""
+        known, new_id = self.get(transactional_id), self._topics.next_producer_id
+        made = decide.decide_end(known, producer, version, new_id, now_ms, commit=commit)
+        if made is not known:
+            self._write(transactional_id, made, now_ms)
+            self._complete(made, now_ms)
+        return decide.goes_on_as(made)
+
+    # ---------------------------------------------------------------- markers
+
+    def _complete(self, known: Transaction, now_ms: int) -> None:
+        """Write the markers, and that they are written. What the disk refuses is tried again."""
+        topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
+        coordinator_epoch = topic.partitions[partition].leader_epoch
+        commit = known.state is State.PREPARE_COMMIT
+        marker = Marker(known.producer_id, known.epoch, commit, coordinator_epoch)
+        try:
+            for place in sorted(known.partitions):
+                self.mark(place, marker, now_ms)
+            self._write(known.transactional_id, decide.complete(known, now_ms), now_ms)
+        except ApiError:
+            self._timers.set(("markers", known.transactional_id), now_ms + MARKERS_RETRY_MS)
+
+    def mark(self, place: TopicPartition, marker: Marker, now_ms: int) -> None:
+        """Write a marker, unless the partition is gone, or has seen a later life of the producer. Raises ApiError."""
+        topic = self._topics.get(place.topic)
+        if topic is None or place.partition >= len(topic.partitions):
+            return
+        try:
+            topic.partitions[place.partition].end_transaction(marker, now_ms)
+        except ApiError as error:
+            if error.code is ErrorCode.INVALID_PRODUCER_EPOCH:
+                return
+            raise
+        key = (topic.topic_id, place.partition)
+        self._tell(TransactionMarked(place.topic, key, marker.producer_id, marker.committed))
+
+    # ---------------------------------------------------------------- time
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        return self._timers.wake_at_ms
+
+    def tick(self, now_ms: int) -> None:
+        """Abort what has had its time, try again what was refused, forget what nobody has used for long."""
+        for kind, transactional_id in self._timers.pop_due(now_ms):
+            if kind == "expiry":
+                self._expire(now_ms)
+                continue
+            known = self._by_id.get(transactional_id)
+            if known is None:
+                continue
+            if kind == "deadline" and known.state is State.ONGOING:
+                self._time_out(known, now_ms)
+            elif kind == "markers" and known.state in DECIDED:
+                self._complete(known, now_ms)
+
+    def _time_out(self, known: Transaction, now_ms: int) -> None:
+        made = decide.fence(known, now_ms)
+        try:
+            self._write(known.transactional_id, made, now_ms)
+        except ApiError:
+            self._timers.set(("deadline", known.transactional_id), now_ms + MARKERS_RETRY_MS)
+        else:
+            self._complete(made, now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        self._timers.set(("expiry", ""), now_ms + EXPIRY_CHECK_MS)
+        for known in list(self._by_id.values()):
+            unused_ms = now_ms - known.updated_ms
+            if known.state in AT_REST and unused_ms >= self._config.transactional_id_expiration_ms:
+                try:
+                    self._write(known.transactional_id, None, now_ms)
+                except ApiError:
+                    return  # the next check finds it again

@@ -1,0 +1,126 @@
+"""DescribeTransactions (65) 0, ListTransactions (66) 0-2, WriteTxnMarkers (27) 1-2: to see transactions, and to end one
+that hangs. KIP-664, KIP-994, KIP-1152.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kohort.broker.joining import check_coordinator
+from kohort.broker.leaders import led_log
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.coordinator.transactions.states import NAMES
+from kohort.coordinator.transactions.transaction import Transaction
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import TopicPartition
+from kohort.wire.control_records import Marker
+from kohort.wire.messages.transaction_admin import (
+    DescribedTransaction,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    TransactionTopicData,
+)
+from kohort.wire.messages.transactions import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+def describe_transactions(state: BrokerState, request: Request) -> Answer:
+    message: DescribeTransactionsRequest = request.message
+    found = [_describe(state, transactional_id, request.now_ms) for transactional_id in message.transactional_ids]
+    return DescribeTransactionsResponse(transaction_states=found)
+
+
+def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> DescribedTransaction:
+    try:
+        check_coordinator(state, transactional_id, now_ms)
+        known = state.cluster.transactions.get(transactional_id)
+        if known is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    except KohortError as error:
+        return DescribedTransaction(error_code=refusal_of(error).code, transactional_id=transactional_id)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(known.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        transaction_state=known.state.value,
+        transaction_timeout_ms=known.timeout_ms,
+        transaction_start_time_ms=known.started_ms,
+        producer_id=known.producer_id,
+        producer_epoch=known.epoch,
+        topics=[TransactionTopicData(topic=topic, partitions=ids) for topic, ids in by_topic.items()],
+    )
+
+
+def list_transactions(state: BrokerState, request: Request) -> Answer:
+    message: ListTransactionsRequest = request.message
+    transactions = state.cluster.transactions
+    pattern = message.transactional_id_pattern
+    try:
+        matches = re.compile(pattern).fullmatch if pattern else None
+    except re.error as error:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {error}") from error
+    topic = state.topics.get(transactions.name)
+    led = range(len(topic.partitions)) if topic is not None else ()
+    here = [p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id]
+    found = [
+        ListedTransaction(
+            transactional_id=known.transactional_id,
+            producer_id=known.producer_id,
+            transaction_state=known.state.value,
+        )
+        for known in transactions.of_partitions(here)
+        if _is_wanted(known, message, request.now_ms) and (matches is None or matches(known.transactional_id))
+    ]
+    unknown = [name for name in message.state_filters if name not in NAMES]
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+
+
+def _is_wanted(known: Transaction, message: ListTransactionsRequest, now_ms: int) -> bool:
+    if message.producer_id_filters and known.producer_id not in message.producer_id_filters:
+        return False
+    if message.state_filters and known.state.value not in message.state_filters:
+        return False
+    return message.duration_filter < 0 or now_ms - known.started_ms > message.duration_filter
+
+
+def write_txn_markers(state: BrokerState, request: Request) -> Answer:
+    """What an administrator sends who ends a transaction that hangs; the coordinator itself writes without asking."""
+    message: WriteTxnMarkersRequest = request.message
+    results = []
+    for asked in message.markers:
+        marker = Marker(asked.producer_id, asked.producer_epoch, asked.transaction_result, asked.coordinator_epoch)
+        topics = [
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(
+                        partition_index=p,
+                        error_code=_mark(state, TopicPartition(topic.name, p), marker, request.now_ms),
+                    )
+                    for p in topic.partition_indexes
+                ],
+            )
+            for topic in asked.topics
+        ]
+        results.append(WritableTxnMarkerResult(producer_id=asked.producer_id, topics=topics))
+    return WriteTxnMarkersResponse(markers=results)
+
+
+def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode:
+    try:
+        led_log(state, place.topic, place.partition).producers.check_marker(marker)
+        state.cluster.transactions.mark(place, marker, now_ms)
+    except KohortError as error:
+        return refusal_of(error).code
+    return ErrorCode.NONE

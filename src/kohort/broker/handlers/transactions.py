@@ -1,0 +1,168 @@
+"""AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-5: what producers ask
+of their transactions. KIP-98, KIP-447, KIP-890.
+
+What is decided stands in kohort.coordinator.transactions, what becomes of it in broker/cluster/transactions.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from kohort.broker.handlers.groups import group_request
+from kohort.broker.joining import check_coordinator, join_transaction
+from kohort.broker.refusals import refusal_of
+from kohort.broker.request import Answer, Request
+from kohort.broker.state import BrokerState
+from kohort.coordinator.outcome import GroupRequest, ProducerEpoch
+from kohort.coordinator.refusals import OF_STORAGE, refusal
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.model import TopicPartition
+from kohort.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+)
+
+FIRST_WITH_PRODUCER_FENCED: Final = 2
+FIRST_WITH_SEVERAL: Final = 4
+FIRST_WITH_ABORTABLE: Final = 4
+FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
+FIRST_COMMIT_THAT_ADDS: Final = 5
+OLD_CLIENT: Final = 0
+NEW_CLIENT: Final = 2
+
+
+def _code(error: KohortError, version: int) -> ErrorCode:
+    """PRODUCER_FENCED came with version 2 of these APIs."""
+    code = refusal_of(error).code
+    is_old = code is ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_PRODUCER_FENCED
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
+
+
+def add_partitions_to_txn(state: BrokerState, request: Request) -> Answer:
+    message: AddPartitionsToTxnRequest = request.message
+    if request.version >= FIRST_WITH_SEVERAL:
+        results = [
+            AddPartitionsToTxnResult(
+                transactional_id=asked.transactional_id, topic_results=_add_partitions(state, asked, request)
+            )
+            for asked in message.transactions
+        ]
+        return AddPartitionsToTxnResponse(results_by_transaction=results)
+    only = AddPartitionsToTxnTransaction(
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        producer_epoch=message.v3_and_below_producer_epoch,
+        topics=message.v3_and_below_topics,
+    )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_add_partitions(state, only, request))
+
+
+def _add_partitions(
+    state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request
+) -> list[AddPartitionsToTxnTopicResult]:
+    """All of them or none: where one is unknown, the others are not attempted."""
+    places = [TopicPartition(topic.name, p) for topic in asked.topics for p in topic.partitions]
+    unknown = {place for place in places if state.topics.log(*place) is None}
+    if unknown:
+        codes = dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED)
+        codes |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _by_topic(asked.topics, codes)
+    producer = ProducerEpoch(asked.producer_id, asked.producer_epoch)
+    codes = dict.fromkeys(places, ErrorCode.NONE)
+    try:
+        check_coordinator(state, asked.transactional_id, request.now_ms)
+        if asked.verify_only:
+            codes = {place: _verified(state, asked.transactional_id, producer, place) for place in places}
+        else:
+            transactions = state.cluster.transactions
+            transactions.add(asked.transactional_id, producer, places, OLD_CLIENT, request.now_ms)
+    except KohortError as error:
+        codes = dict.fromkeys(places, _code(error, request.version))
+    return _by_topic(asked.topics, codes)
+
+
+def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch, place: TopicPartition) -> ErrorCode:
+    try:
+        state.cluster.transactions.verify(transactional_id, producer, place)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+def _by_topic(
+    topics: Sequence[AddPartitionsToTxnTopic], codes: dict[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(
+                    partition_index=p, partition_error_code=codes[TopicPartition(topic.name, p)]
+                )
+                for p in topic.partitions
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
+    message: AddOffsetsToTxnRequest = request.message
+    producer = ProducerEpoch(message.producer_id, message.producer_epoch)
+    try:
+        check_coordinator(state, message.transactional_id, request.now_ms)
+        place = _offsets_of(state, message.group_id, request.now_ms)
+        transactions = state.cluster.transactions
+        transactions.add(message.transactional_id, producer, [place], OLD_CLIENT, request.now_ms)
+    except KohortError as error:
+        return AddOffsetsToTxnResponse(error_code=_code(error, request.version))
+    return AddOffsetsToTxnResponse()
+
+
+def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartition:
+    """The partition in which a group's offsets are written."""
+    state.offsets_topic.ensure(now_ms)
+    return TopicPartition(state.offsets_topic.name, state.coordinator.partition_of(group_id))
+
+
+def end_txn(state: BrokerState, request: Request) -> Answer:
+    message: EndTxnRequest = request.message
+    producer = ProducerEpoch(message.producer_id, message.producer_epoch)
+    version = NEW_CLIENT if request.version >= FIRST_THAT_ENDS_WITH_NEW_EPOCHS else OLD_CLIENT
+    try:
+        check_coordinator(state, message.transactional_id, request.now_ms)
+        transactions = state.cluster.transactions
+        after = transactions.end(message.transactional_id, producer, version, request.now_ms, commit=message.committed)
+    except KohortError as error:
+        return EndTxnResponse(error_code=_code(error, request.version))
+    return EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
+
+
+def txn_offset_commit(state: BrokerState, request: Request) -> Answer:
+    message: TxnOffsetCommitRequest = request.message
+    try:
+        join_transaction(
+            state,
+            message.transactional_id,
+            ProducerEpoch(message.producer_id, message.producer_epoch),
+            _offsets_of(state, message.group_id, request.now_ms),
+            request.now_ms,
+            adds=request.version >= FIRST_COMMIT_THAT_ADDS,
+            knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
+        )
+    except KohortError as error:
+        code = refusal_of(error).code
+        asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
+        return refusal(asked, OF_STORAGE.get(code, code)).message
+    return group_request(state, request)

@@ -1,0 +1,52 @@
+"""What the log of one of the broker's own topics holds, in the order in which it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kohort.coordinator.records import InTransaction, LogItem, TransactionEnded
+from kohort.errors import ApiError, CorruptLog, CorruptRecord
+from kohort.log.partition import PartitionLog
+from kohort.wire.control_records import parse_marker
+from kohort.wire.record_batch import check_crc, read_pairs, split_batches
+
+READ_BYTES: Final = 1 << 20
+BATCH_MAX_BYTES: Final = 1 << 28
+"""What one batch may hold once decompressed; the broker's own batches are not compressed."""
+SLICE_RECORDS: Final = 1000
+"""After how many records a slice ends, with its batch; a slice is loaded between two events: a few milliseconds."""
+
+
+def slices_of(log: PartitionLog) -> Iterator[list[LogItem]]:
+    """Every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or more in
+    each but the last, which has fewer, and may be empty. A batch of a transaction counts as one, and so does a marker.
+
+    Raises CorruptLog for a batch that fails its checks.
+    """
+    found: list[LogItem] = []
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        try:
+            chunk = b"".join(log.read(offset, READ_BYTES))
+            before = offset
+            for at, header in split_batches(chunk):
+                offset = header.next_offset
+                check_crc(chunk, at, header)
+                if header.is_control:
+                    marker = parse_marker(chunk[at : at + header.size], header)
+                    found += [(b"", TransactionEnded(marker.producer_id, marker.committed))] if marker else []
+                    continue
+                pairs = read_pairs(chunk, at, header, max_bytes=BATCH_MAX_BYTES)
+                records = [(key, value) for key, value in pairs if key is not None]
+                found += [(b"", InTransaction(header.producer_id, records))] if header.is_transactional else records
+                if len(found) >= SLICE_RECORDS:
+                    yield found
+                    found = []
+        except (CorruptRecord, ApiError) as error:
+            raise CorruptLog(f"{log.tp} at offset {offset}: {error}") from error
+        if offset == before:
+            raise CorruptLog(
+                f"{log.tp} at offset {offset}: no whole batch, though the log ends at {log.log_end_offset}"
+            )
+    yield found

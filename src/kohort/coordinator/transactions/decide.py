@@ -1,0 +1,186 @@
+"""What may happen to a transactional id next: the rules of Kafka's coordinator (KIP-98, KIP-360, KIP-890).
+
+Nothing here changes anything. Each decision returns what is to be written next, or the very value that it was given
+where there is nothing to write; whoever may not ask this gets an ApiError. A decision is true once it is written. A
+client of KIP-890 (``version`` 2) gets a new epoch with each end of a transaction, so that nothing that it sent before
+can be taken for a part of the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from typing import Final
+
+from kohort.coordinator.outcome import ProducerEpoch
+from kohort.coordinator.transactions.states import AT_REST, DECIDED, PREVIOUS, State
+from kohort.coordinator.transactions.transaction import NONE, Transaction
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import TopicPartition
+
+EPOCH_MAX: Final = 0x7FFF
+LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
+"""One is left, so that whoever holds the last can be fenced."""
+WITH_NEW_EPOCHS: Final = 2
+
+NewProducerId = Callable[[], int]
+
+
+def decide_init(
+    known: Transaction | None,
+    transactional_id: str,
+    timeout_ms: int,
+    expected: ProducerEpoch | None,
+    new_producer_id: NewProducerId,
+    now_ms: int,
+) -> Transaction:
+    """A producer begins, or goes on after an error, and then names the id and epoch that it had (``expected``).
+
+    If a transaction is open, its abort comes first: then that is what is returned, and the producer is to ask again.
+    """
+    if known is None:
+        return Transaction(transactional_id, new_producer_id(), 0, timeout_ms, updated_ms=now_ms)
+    if expected is not None and not _was_given(known, expected):
+        raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has producer id {known.producer_id} by now")
+    if known.state in DECIDED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
+    if known.state is State.ONGOING:
+        return fence(known, now_ms)
+    fresh = _next(known, State.EMPTY, now_ms, timeout_ms=timeout_ms, started_ms=NONE, client_version=0)
+    if known.epoch >= LAST_EPOCH_OF_A_CLIENT and (expected is None or expected.epoch == known.epoch):
+        return replace(
+            fresh,
+            producer_id=new_producer_id(),
+            epoch=0,
+            last_epoch=NONE if expected is None else known.epoch,
+            previous_producer_id=known.producer_id,
+        )
+    if expected is None:
+        return replace(fresh, epoch=known.epoch + 1, last_epoch=NONE)
+    if expected.epoch == known.epoch:
+        return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
+    if expected.epoch == known.last_epoch:
+        return fresh  # it asks again, for it did not hear the answer
+    raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch} by now")
+
+
+def _was_given(known: Transaction, expected: ProducerEpoch) -> bool:
+    if expected.producer_id == known.producer_id:
+        return True
+    return expected.producer_id == known.previous_producer_id and expected.epoch >= LAST_EPOCH_OF_A_CLIENT
+
+
+def fence(known: Transaction, now_ms: int) -> Transaction:
+    """Abort what is open, and let the producer that opened it do nothing more."""
+    return _next(known, State.PREPARE_ABORT, now_ms, epoch=known.epoch + 1, last_epoch=NONE, client_version=0)
+
+
+def check_producer(known: Transaction | None, producer: ProducerEpoch) -> Transaction:
+    """The transactional id of ``producer``. Raises ApiError unless it is the one that holds it now."""
+    if known is None or known.producer_id != producer.producer_id:
+        raise ApiError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no transactional id has producer {producer.producer_id}"
+        )
+    if known.epoch != producer.epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED, f"epoch {producer.epoch}, but {known.epoch} was given out")
+    return known
+
+
+def check_part_of(known: Transaction | None, producer: ProducerEpoch, partition: TopicPartition) -> None:
+    """Raises ApiError unless ``partition`` is a part of the producer's open transaction."""
+    known = check_producer(known, producer)
+    if known.state in DECIDED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
+    if partition not in known.partitions:
+        raise ApiError(ErrorCode.TRANSACTION_ABORTABLE, f"{partition} is no part of the transaction")
+
+
+def decide_add(
+    known: Transaction | None,
+    producer: ProducerEpoch,
+    partitions: Collection[TopicPartition],
+    version: int,
+    now_ms: int,
+) -> Transaction:
+    """These partitions become part of the transaction, which is opened by the first."""
+    known = check_producer(known, producer)
+    if known.state in DECIDED:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is ending")
+    if known.state is State.ONGOING and known.partitions.issuperset(partitions):
+        return known
+    begins = known.state in AT_REST
+    return _next(
+        known,
+        State.ONGOING,
+        now_ms,
+        partitions=known.partitions.union(partitions),
+        started_ms=now_ms if begins else known.started_ms,
+        client_version=version,
+    )
+
+
+def decide_end(
+    known: Transaction | None,
+    producer: ProducerEpoch,
+    version: int,
+    new_producer_id: NewProducerId,
+    now_ms: int,
+    *,
+    commit: bool,
+) -> Transaction:
+    """Commit or abort. What has happened already is not done again: the answer to a repeated request is the same."""
+    if known is None:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "nothing is known of the transactional id")
+    repeats = _repeats(known, producer)
+    if known.producer_id != producer.producer_id and not repeats:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"its producer id is {known.producer_id}")
+    if known.epoch != producer.epoch and not (repeats and known.state is not State.ONGOING):
+        raise ApiError(ErrorCode.PRODUCER_FENCED, f"epoch {producer.epoch}, but {known.epoch} was given out")
+    wanted = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
+    done = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+    if known.state is wanted:
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "it is ending")
+    by_epoch = version >= WITH_NEW_EPOCHS
+    if known.state is done and (repeats or not by_epoch):
+        return known
+    may_abort_nothing = by_epoch and not repeats and not commit and known.state in AT_REST
+    if known.state is not State.ONGOING and not may_abort_nothing:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"a transaction in state {known.state.value} cannot be ended so")
+    prepared = _next(known, wanted, now_ms, client_version=version)
+    if known.state is not State.ONGOING:
+        prepared = replace(prepared, started_ms=now_ms)
+    if not by_epoch:
+        return prepared
+    next_id = new_producer_id() if known.epoch >= LAST_EPOCH_OF_A_CLIENT else NONE
+    return replace(prepared, epoch=known.epoch + 1, last_epoch=known.epoch, next_producer_id=next_id)
+
+
+def _repeats(known: Transaction, producer: ProducerEpoch) -> bool:
+    """Whether a client of KIP-890 asks with the epoch that it had before its transaction ended."""
+    if known.client_version < WITH_NEW_EPOCHS:
+        return False
+    if known.producer_id == producer.producer_id:
+        return known.epoch == producer.epoch + 1
+    given_anew = known.previous_producer_id == producer.producer_id and known.epoch == 0
+    return given_anew and producer.epoch == LAST_EPOCH_OF_A_CLIENT
+
+
+def complete(known: Transaction, now_ms: int) -> Transaction:
+    """All markers are written."""
+    state = State.COMPLETE_COMMIT if known.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
+    done = _next(known, state, now_ms, partitions=frozenset[TopicPartition](), next_producer_id=NONE)
+    if known.next_producer_id == NONE:
+        return replace(done, previous_producer_id=known.producer_id)
+    return replace(done, producer_id=known.next_producer_id, epoch=0, previous_producer_id=known.producer_id)
+
+
+def goes_on_as(known: Transaction) -> ProducerEpoch:
+    """The id and epoch that the producer is to use from now on."""
+    if known.next_producer_id != NONE:
+        return ProducerEpoch(known.next_producer_id, 0)
+    return ProducerEpoch(known.producer_id, known.epoch)
+
+
+def _next(known: Transaction, state: State, now_ms: int, **changes: object) -> Transaction:
+    assert known.state in PREVIOUS[state], f"{known} cannot become {state}"
+    return replace(known, state=state, updated_ms=now_ms, **changes)  # type: ignore[arg-type]  # names of its fields

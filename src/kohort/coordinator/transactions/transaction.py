@@ -1,0 +1,97 @@
+"""What is written of a transactional id, and its record in ``__transaction_state``: Kafka's, byte for byte."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.coordinator.transactions.states import BY_NUMBER, State
+from kohort.errors import CorruptLog, ProtocolError
+from kohort.model import TopicPartition
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.messages.transaction_records import TransactionLogKey, TransactionLogPartitions, TransactionLogValue
+
+NONE: Final = -1
+KEY_TYPE: Final = 0
+VALUE_VERSION: Final = 1
+_INT16 = struct.Struct(">h")
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transactional id as it stands. ``client_version`` is 2 where every end gives the producer a new epoch."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    state: State = State.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    updated_ms: int = NONE
+    started_ms: int = NONE
+    last_epoch: int = NONE
+    """The epoch before, for whoever did not hear of this one; not written, as in Kafka."""
+    previous_producer_id: int = NONE
+    next_producer_id: int = NONE
+    client_version: int = 0
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """When it is aborted unless it has ended; None where no transaction is open."""
+        return self.started_ms + self.timeout_ms if self.state is State.ONGOING else None
+
+
+def build_record(transactional_id: str, transaction: Transaction | None) -> tuple[bytes, bytes | None]:
+    """Key and value; without a transaction the tombstone."""
+    key = _INT16.pack(KEY_TYPE) + encode_bytes(TransactionLogKey(transactional_id=transactional_id), 0)
+    if transaction is None:
+        return key, None
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    partitions = [TransactionLogPartitions(topic=t, partition_ids=ids) for t, ids in by_topic.items()]
+    value = TransactionLogValue(
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.epoch,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_status=transaction.state.number,
+        transaction_partitions=None if transaction.state is State.EMPTY else partitions,
+        transaction_last_update_timestamp_ms=transaction.updated_ms,
+        transaction_start_timestamp_ms=transaction.started_ms,
+        previous_producer_id=transaction.previous_producer_id,
+        next_producer_id=transaction.next_producer_id,
+        client_transaction_version=transaction.client_version,
+    )
+    return key, _INT16.pack(VALUE_VERSION) + encode_bytes(value, VALUE_VERSION)
+
+
+def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
+    """The transactional id, and what is written of it. Raises CorruptLog for bytes that are no such record."""
+    try:
+        (kind,) = _INT16.unpack_from(key)
+        if kind != KEY_TYPE:
+            raise CorruptLog(f"a record of type {kind} in __transaction_state; only type {KEY_TYPE} is known")
+        transactional_id = decode(TransactionLogKey, 0, key, 2)[0].transactional_id
+        if value is None:
+            return transactional_id, None
+        read, _ = decode(TransactionLogValue, _INT16.unpack_from(value)[0], value, 2)
+        state = BY_NUMBER[read.transaction_status]
+    except (ProtocolError, struct.error, KeyError) as error:
+        raise CorruptLog(f"a record of __transaction_state with key {key[:80]!r} cannot be read: {error}") from error
+    partitions = frozenset(
+        TopicPartition(topic.topic, p) for topic in read.transaction_partitions or () for p in topic.partition_ids
+    )
+    return transactional_id, Transaction(
+        transactional_id,
+        read.producer_id,
+        read.producer_epoch,
+        read.transaction_timeout_ms,
+        state,
+        partitions,
+        read.transaction_last_update_timestamp_ms,
+        read.transaction_start_timestamp_ms,
+        previous_producer_id=read.previous_producer_id,
+        next_producer_id=read.next_producer_id,
+        client_version=read.client_transaction_version,
+    )

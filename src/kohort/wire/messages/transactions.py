@@ -1,0 +1,187 @@
+"""AddPartitionsToTxn (24), AddOffsetsToTxn (25), EndTxn (26), WriteTxnMarkers (27), TxnOffsetCommit (28).
+
+AddPartitionsToTxn: what a transaction is about to write to.
+- 2: PRODUCER_FENCED. 3: flexible. 4: for brokers alone, several transactions at once, or only to ask. 5: KIP-890.
+
+AddOffsetsToTxn: a group whose offsets it is about to commit.
+- 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE.
+
+EndTxn: commit or abort.
+- 2: PRODUCER_FENCED. 3: flexible. 4: TRANSACTION_ABORTABLE. 5: every end gives the producer a new epoch (KIP-890).
+
+WriteTxnMarkers: what the end means for partitions; for brokers, and to abort what hangs.
+- 1: flexible. 2: the version of the transaction (KIP-1228).
+
+TxnOffsetCommit: offsets that count once the transaction is committed.
+- 2: leader epochs. 3: flexible; member and generation (KIP-447). 4: TRANSACTION_ABORTABLE. 5: no AddOffsetsToTxn.
+"""
+
+from __future__ import annotations
+
+from kohort.wire.schema import Message, array, boolean, int8, int16, int32, int64, string
+
+
+class AddPartitionsToTxnTopic(Message):
+    name: str = string()
+    partitions: list[int] = array(int32())
+
+
+class AddPartitionsToTxnTransaction(Message):
+    transactional_id: str = string("4+")
+    producer_id: int = int64("4+")
+    producer_epoch: int = int16("4+")
+    verify_only: bool = boolean("4+")
+    topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "4+")
+
+
+class AddPartitionsToTxnRequest(Message, api_key=24, versions="0-5", flexible="3+"):
+    """AddPartitionsToTxn: what a client asks."""
+
+    transactions: list[AddPartitionsToTxnTransaction] = array(AddPartitionsToTxnTransaction, "4+")
+    v3_and_below_transactional_id: str = string("0-3")
+    v3_and_below_producer_id: int = int64("0-3")
+    v3_and_below_producer_epoch: int = int16("0-3")
+    v3_and_below_topics: list[AddPartitionsToTxnTopic] = array(AddPartitionsToTxnTopic, "0-3")
+
+
+class AddPartitionsToTxnPartitionResult(Message):
+    partition_index: int = int32()
+    partition_error_code: int = int16()
+
+
+class AddPartitionsToTxnTopicResult(Message):
+    name: str = string()
+    results_by_partition: list[AddPartitionsToTxnPartitionResult] = array(AddPartitionsToTxnPartitionResult)
+
+
+class AddPartitionsToTxnResult(Message):
+    transactional_id: str = string("4+")
+    topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "4+")
+
+
+class AddPartitionsToTxnResponse(Message, api_key=24, versions="0-5", flexible="3+"):
+    """AddPartitionsToTxn: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16("4+", ignorable=True)
+    results_by_transaction: list[AddPartitionsToTxnResult] = array(AddPartitionsToTxnResult, "4+")
+    results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult, "0-3")
+
+
+class AddOffsetsToTxnRequest(Message, api_key=25, versions="0-4", flexible="3+"):
+    """AddOffsetsToTxn: what a client asks."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    group_id: str = string()
+
+
+class AddOffsetsToTxnResponse(Message, api_key=25, versions="0-4", flexible="3+"):
+    """AddOffsetsToTxn: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+
+
+class EndTxnRequest(Message, api_key=26, versions="0-5", flexible="3+"):
+    """EndTxn: what a client asks."""
+
+    transactional_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    committed: bool = boolean()
+
+
+class EndTxnResponse(Message, api_key=26, versions="0-5", flexible="3+"):
+    """EndTxn: what a broker answers; the id and epoch to go on with."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    producer_id: int = int64("5+", default=-1, ignorable=True)
+    producer_epoch: int = int16("5+", default=-1, ignorable=True)
+
+
+class WritableTxnMarkerTopic(Message):
+    name: str = string()
+    partition_indexes: list[int] = array(int32())
+
+
+class WritableTxnMarker(Message):
+    """``transaction_result``: whether it was committed."""
+
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    transaction_result: bool = boolean()
+    topics: list[WritableTxnMarkerTopic] = array(WritableTxnMarkerTopic)
+    coordinator_epoch: int = int32()
+    transaction_version: int = int8("2+", ignorable=True)
+
+
+class WriteTxnMarkersRequest(Message, api_key=27, versions="1-2", flexible="1+"):
+    """WriteTxnMarkers: what a broker or an administrator asks."""
+
+    markers: list[WritableTxnMarker] = array(WritableTxnMarker)
+
+
+class WritableTxnMarkerPartitionResult(Message):
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class WritableTxnMarkerTopicResult(Message):
+    name: str = string()
+    partitions: list[WritableTxnMarkerPartitionResult] = array(WritableTxnMarkerPartitionResult)
+
+
+class WritableTxnMarkerResult(Message):
+    producer_id: int = int64()
+    topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
+
+
+class WriteTxnMarkersResponse(Message, api_key=27, versions="1-2", flexible="1+"):
+    """WriteTxnMarkers: what a broker answers."""
+
+    markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)
+
+
+class TxnOffsetCommitRequestPartition(Message):
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32("2+", default=-1, ignorable=True)
+    committed_metadata: str | None = string(nullable="0+")
+
+
+class TxnOffsetCommitRequestTopic(Message):
+    name: str = string()
+    partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
+
+
+class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+    """TxnOffsetCommit: what a client asks."""
+
+    transactional_id: str = string()
+    group_id: str = string()
+    producer_id: int = int64()
+    producer_epoch: int = int16()
+    generation_id: int = int32("3+", default=-1)
+    member_id: str = string("3+")
+    group_instance_id: str | None = string("3+", nullable="3+", default=None)
+    topics: list[TxnOffsetCommitRequestTopic] = array(TxnOffsetCommitRequestTopic)
+
+
+class TxnOffsetCommitResponsePartition(Message):
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class TxnOffsetCommitResponseTopic(Message):
+    name: str = string()
+    partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
+
+
+class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
+    """TxnOffsetCommit: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

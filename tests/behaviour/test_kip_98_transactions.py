@@ -1,0 +1,191 @@
+"""KIP-98, KIP-447, KIP-890: transactions by raw requests, of producers of before KIP-890 and of after it.
+
+What Kafka does a moment after it answers (markers, the end of a transaction) is waited for, with a deadline.
+"""
+
+import time
+
+import pytest
+from transactional import (
+    Transactional,
+    committed_offset,
+    committed_values,
+    fetched,
+    latest,
+)
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+
+DEADLINE_S = 60.0
+AT_ONCE_OR_LATER = {
+    ErrorCode.NONE,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_COORDINATOR,
+}
+
+
+def until(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.02)
+    return found
+
+
+class Patient(Transactional):
+    """It asks again where Kafka says that the end before is still under way."""
+
+    def again(self, ask):
+        codes = []
+
+        def done():
+            codes.append(ask())
+            return codes[-1] not in AT_ONCE_OR_LATER - {ErrorCode.NONE}
+
+        until(done)
+        return codes[-1]
+
+    def init(self, *, recover=False):
+        return self.again(lambda: super(Patient, self).init(recover=recover))
+
+    def add(self, topic, *partitions):
+        return self.again(lambda: super(Patient, self).add(topic, *partitions))
+
+    def write(self, topic, *values, **options):
+        answers = []
+
+        def ask():
+            answers.append(super(Patient, self).write(topic, *values, **options))
+            return ErrorCode(answers[-1].error_code)
+
+        self.again(ask)
+        return answers[-1]
+
+    def commit_offsets(self, group, topic, offset, **options):
+        return self.again(lambda: super(Patient, self).commit_offsets(group, topic, offset, **options))
+
+
+@pytest.fixture(params=["before KIP-890", "after KIP-890"])
+def producer(crew, request):
+    name = crew.group()
+    find = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
+    until(lambda: crew.ask(find, 4).coordinators[0].error_code == 0)
+    made = Patient(crew, name, new=request.param == "after KIP-890")
+    assert made.init() == 0
+    return made
+
+
+def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(crew, producer):
+    topic = crew.topic()
+    producer.send(topic, b"1", b"2")
+    assert committed_values(crew, topic) == []
+    assert (latest(crew, topic), latest(crew, topic, isolation=0)) == (0, 2)
+
+    assert producer.end(commit=True) == 0
+    until(lambda: latest(crew, topic) == 3)
+    producer.send(topic, b"gone")
+    assert producer.end(commit=False) == 0
+    until(lambda: latest(crew, topic) == 5)
+    producer.send(topic, b"3")
+    assert producer.end(commit=True) == 0
+    until(lambda: latest(crew, topic) == 7)
+
+    assert committed_values(crew, topic) == [b"1", b"2", b"3"]
+    aborted = fetched(crew, topic).aborted_transactions
+    assert [(a.producer_id, a.first_offset) for a in aborted] == [(producer.producer_id, 3)]
+
+
+def test_offsets_count_when_their_transaction_is_committed(crew, producer):
+    topic, group = crew.topic(), crew.group()
+    crew.commit(group, topic, {0: 3})
+    assert producer.commit_offsets(group, topic, 10) == 0
+    assert committed_offset(crew, group, topic) == (0, 3)
+    assert committed_offset(crew, group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+
+    assert producer.end(commit=True) == 0
+
+    until(lambda: committed_offset(crew, group, topic, stable=True) == (0, 10))
+
+
+def test_offsets_of_an_aborted_transaction_are_forgotten(crew, producer):
+    topic, group = crew.topic(), crew.group()
+    crew.commit(group, topic, {0: 3})
+    assert producer.commit_offsets(group, topic, 10) == 0
+
+    assert producer.end(commit=False) == 0
+
+    until(lambda: committed_offset(crew, group, topic, stable=True) == (0, 3))
+
+
+def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(crew, producer):
+    topic, group = crew.topic(), crew.group()
+    assert producer.commit_offsets(group, topic, 10) == 0
+    crew.commit(group, topic, {0: 4})
+    assert committed_offset(crew, group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+
+    assert producer.end(commit=True) == 0
+
+    until(lambda: committed_offset(crew, group, topic, stable=True) == (0, 4))
+
+
+def test_whoever_names_a_member_must_be_one(crew, producer):
+    topic, group = crew.topic(), crew.group()
+
+    assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
+
+    crew.commit(group, topic, {0: 3})
+    assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_second_producer_of_one_id_fences_the_first(crew, producer):
+    topic = crew.topic()
+    producer.send(topic, b"of the first")
+    second = Patient(crew, producer.transactional_id, new=producer.new)
+
+    assert second.init() == 0
+
+    assert second.producer_id == producer.producer_id
+    assert second.epoch > producer.epoch
+    assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert producer.write(topic, b"zombie").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    second.send(topic, b"of the second")
+    assert second.end(commit=True) == 0
+    until(lambda: committed_values(crew, topic) == [b"of the second"])
+
+
+def test_an_end_that_is_asked_for_twice_is_done_once(crew, producer):
+    topic = crew.topic()
+    producer.send(topic, b"1")
+    had = producer.producer_id, producer.epoch
+    assert producer.end(commit=True) == 0
+    until(lambda: latest(crew, topic) == 2)
+    producer.producer_id, producer.epoch = had
+
+    assert producer.again(lambda: producer.end(commit=True)) == 0
+
+    producer.producer_id, producer.epoch = had
+    assert producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
+    assert latest(crew, topic) == 2
+
+
+def test_nothing_is_written_that_the_transaction_was_not_told_of(crew, producer):
+    topic, group = crew.topic(), crew.group()
+    crew.commit(group, topic, {0: 3})
+    if producer.new:
+        assert producer.write(topic, b"joins by writing").error_code == 0
+    else:
+        assert producer.write(topic, b"no").error_code == ErrorCode.INVALID_TXN_STATE
+        assert producer.commit_offsets(group, topic, 1, adds=False) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_unknown_producer_is_told_so(crew, producer):
+    topic = crew.topic()
+    producer.send(topic, b"1")
+    stranger = Patient(crew, producer.transactional_id)
+    stranger.producer_id, stranger.epoch = producer.producer_id + 100_000, 0
+
+    assert stranger.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert stranger.add(topic, 0) == ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -1,0 +1,128 @@
+"""Transactional producers of others, on a broker of ours and on Apache Kafka: what is committed counts, once."""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+import pytest
+
+import kohort
+from kohort import TopicPartition
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
+DEADLINE_S = 120.0
+OUTCOMES = [True, False, True, True, False, True]
+EACH = 5
+
+
+class Librdkafka:
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        from confluent_kafka import Producer
+
+        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+        self._producer.init_transactions(60)
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.produce(topic, value, partition=0)
+
+    def commit_offset(self, group: str, topic: str, offset: int) -> None:
+        from confluent_kafka import Consumer
+        from confluent_kafka import TopicPartition as Place
+
+        settings = {"bootstrap.servers": "unused", "group.id": group}
+        consumer = Consumer(settings)
+        self._producer.send_offsets_to_transaction([Place(topic, 0, offset)], consumer.consumer_group_metadata(), 60)
+        consumer.close()
+
+    def end(self, *, commit: bool) -> None:
+        if commit:
+            self._producer.commit_transaction(60)
+        else:
+            self._producer.abort_transaction(60)
+
+
+class KafkaPython:
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        from kafka import KafkaProducer
+
+        self._producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.send(topic, value, partition=0)
+
+    def commit_offset(self, group: str, topic: str, offset: int) -> None:
+        from kafka import OffsetAndMetadata
+        from kafka import TopicPartition as Place
+
+        self._producer.send_offsets_to_transaction({Place(topic, 0): OffsetAndMetadata(offset, "", -1)}, group)
+
+    def end(self, *, commit: bool) -> None:
+        if commit:
+            self._producer.commit_transaction()
+        else:
+            self._producer.abort_transaction()
+
+
+@pytest.fixture(params=[Librdkafka, KafkaPython], ids=lambda client: client.__name__)
+def client(request):
+    return request.param
+
+
+@pytest.fixture
+def name(either):
+    made = f"txn-{uuid.uuid4().hex[:10]}"
+    with kohort.Admin(bootstrap_servers=either) as admin:
+        admin.create_topics({made: 1})
+    return made
+
+
+def read_committed(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    deadline = time.monotonic() + DEADLINE_S
+    options = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+    with kohort.Consumer(bootstrap_servers=bootstrap, **options) as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        while len(values) < count and time.monotonic() < deadline:
+            values += [record.value for record in consumer.poll(500)]
+        values += [record.value for record in consumer.poll(500)]
+    return values
+
+
+def test_what_is_committed_is_read_once_and_offsets_go_with_it(either, name, client):
+    producer = client(either, name)
+    for number, commit in enumerate(OUTCOMES):
+        producer.begin()
+        for n in range(EACH):
+            producer.send(name, f"{number}/{n}".encode())
+        producer.commit_offset(name, name, number)
+        producer.end(commit=commit)
+
+    kept = [f"{number}/{n}".encode() for number, commit in enumerate(OUTCOMES) if commit for n in range(EACH)]
+    assert read_committed(either, name, len(kept)) == kept
+    with kohort.Admin(bootstrap_servers=either) as admin:
+        place = TopicPartition(name, 0)
+        held = admin.list_group_offsets(name, [place]).check()[place]
+    assert held is not None
+    assert held.offset == len(OUTCOMES) - 1
+
+
+def test_the_next_process_of_a_name_aborts_what_the_last_one_left_open(either, name, client):
+    left = client(either, name)
+    left.begin()
+    left.send(name, b"left open")
+    left._producer.flush()
+
+    following = client(either, name)
+    following.begin()
+    following.send(name, b"done")
+    following.end(commit=True)
+
+    assert read_committed(either, name, 1) == [b"done"]

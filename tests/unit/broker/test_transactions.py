@@ -1,0 +1,388 @@
+"""Transactions, request by request: what is written together counts together, or not at all."""
+
+import pytest
+from broker_house import House
+from transactional import (
+    Transactional,
+    committed_offset,
+    committed_values,
+    fetched,
+    latest,
+)
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.topics import DeleteTopicsRequest, DeleteTopicState
+from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kohort.wire.messages.transactions import (
+    EndTxnRequest,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+
+UNCOMMITTED = 0
+
+
+@pytest.fixture(params=["before KIP-890", "after KIP-890"])
+def producer(peer, request):
+    peer.create("a")
+    peer.create("b")
+    made = Transactional(peer, new=request.param == "after KIP-890")
+    assert made.init() == 0
+    return made
+
+
+def state_of(peer, transactional_id="t"):
+    answer = peer.ask(DescribeTransactionsRequest(transactional_ids=[transactional_id]), 0)
+    return answer.transaction_states[0]
+
+
+def test_the_coordinator_of_a_transactional_id_is_found(peer):
+    answer = peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["t"]), 4)
+
+    assert (answer.coordinators[0].error_code, answer.coordinators[0].node_id) == (0, 1)
+
+
+def test_what_is_committed_is_read_and_what_is_open_is_not(peer, producer):
+    producer.send("a", b"1", b"2")
+    assert committed_values(peer, "a") == []
+    assert (latest(peer, "a"), latest(peer, "a", isolation=UNCOMMITTED)) == (0, 2)
+
+    assert producer.end(commit=True) == 0
+
+    assert committed_values(peer, "a") == [b"1", b"2"]
+    assert latest(peer, "a") == 3, "the marker has an offset of its own"
+
+
+def test_what_is_aborted_is_named_to_whoever_reads_committed_records(peer, producer):
+    producer.send("a", b"1")
+    producer.end(commit=True)
+    producer.send("a", b"gone")
+    producer.end(commit=False)
+    producer.send("a", b"2")
+    producer.end(commit=True)
+
+    assert committed_values(peer, "a") == [b"1", b"2"]
+    (aborted,) = fetched(peer, "a").aborted_transactions
+    assert (aborted.producer_id, aborted.first_offset) == (producer.producer_id, 2)
+    assert fetched(peer, "a", 4).aborted_transactions == [], "from there on nothing was taken back"
+    assert fetched(peer, "a", isolation=UNCOMMITTED).aborted_transactions is None
+
+
+def test_a_transaction_over_two_topics_counts_in_both_at_once(peer, producer):
+    producer.send("a", b"left")
+    producer.send("b", b"right")
+    assert committed_values(peer, "a") == committed_values(peer, "b") == []
+
+    producer.end(commit=True)
+
+    assert (committed_values(peer, "a"), committed_values(peer, "b")) == ([b"left"], [b"right"])
+
+
+def test_a_time_that_only_undecided_records_reach_has_no_offset_for_who_reads_committed(peer, producer):
+    from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+    def at(isolation):
+        asked = ListOffsetsPartition(partition_index=0, timestamp=1_700_000_000_000)
+        topics = [ListOffsetsTopic(name="a", partitions=[asked])]
+        answer = peer.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), 4)
+        return answer.topics[0].partitions[0].offset
+
+    producer.send("a", b"1")
+    assert (at(0), at(1)) == (0, -1)
+    producer.end(commit=True)
+    assert (at(0), at(1)) == (0, 0)
+
+
+def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(house, peer, producer):
+    producer.send("a", b"first")
+    other = Transactional(house.connect(), "other", new=producer.new)
+    other.init()
+    other.send("a", b"second")
+    other.end(commit=True)
+    assert committed_values(peer, "a") == [], "what was committed later waits for what began before"
+
+    from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    waiting = house.connect()
+    asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+    waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
+    producer.send("a", b"third")
+    assert waiting.take() is None, "an open transaction gives it nothing"
+
+    producer.end(commit=True)
+
+    assert waiting.take() is not None
+    assert committed_values(peer, "a") == [b"first", b"second", b"third"]
+
+
+def test_offsets_of_a_transaction_count_when_it_is_committed(peer, producer):
+    assert producer.commit_offsets("g", "a", 10) == 0
+    assert committed_offset(peer, "g", "a") == (0, -1)
+    assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+
+    producer.end(commit=True)
+
+    assert committed_offset(peer, "g", "a", stable=True) == (0, 10)
+
+
+def test_offsets_of_an_aborted_transaction_are_forgotten(peer, producer):
+    producer.commit_offsets("g", "a", 10)
+    producer.end(commit=True)
+    producer.commit_offsets("g", "a", 20)
+    producer.end(commit=False)
+
+    assert committed_offset(peer, "g", "a", stable=True) == (0, 10)
+
+
+def test_whoever_names_a_member_in_a_commit_must_be_one(peer, producer):
+    assert producer.commit_offsets("g", "a", 10, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
+    assert producer.end(commit=False) == 0
+
+
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(house, peer, producer, cleanly):
+    producer.send("a", b"gone")
+    producer.end(commit=False)
+    producer.send("a", b"kept")
+    producer.end(commit=True)
+    producer.send("a", b"open")
+    producer.commit_offsets("g", "a", 7)
+
+    house.restart(cleanly=cleanly)
+    peer = producer.peer = house.connect()
+
+    assert committed_values(peer, "a") == [b"kept"]
+    assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert state_of(peer).transaction_state == "Ongoing"
+    producer.send("a", b"more")
+    assert producer.end(commit=True) == 0
+    assert committed_values(peer, "a") == [b"kept", b"open", b"more"]
+    assert committed_offset(peer, "g", "a", stable=True) == (0, 7)
+
+
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(house, peer, producer):
+    producer.send("a", b"slow")
+    producer.commit_offsets("g", "a", 5)
+
+    house.advance(producer.timeout_ms + 1)
+
+    assert state_of(peer).transaction_state == "CompleteAbort"
+    assert committed_values(peer, "a") == []
+    assert committed_offset(peer, "g", "a", stable=True) == (0, -1)
+    assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert producer.write("a", b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_open(house, peer, producer):
+    producer.send("a", b"of the first")
+    second = Transactional(house.connect(), new=producer.new)
+
+    assert second.init() == ErrorCode.CONCURRENT_TRANSACTIONS, "the abort comes first"
+    assert second.init() == 0
+
+    assert second.producer_id == producer.producer_id
+    assert second.epoch > producer.epoch
+    assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
+    assert producer.write("a", b"zombie").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    second.send("a", b"of the second")
+    second.end(commit=True)
+    assert committed_values(peer, "a") == [b"of the second"]
+
+
+def test_nothing_is_written_in_a_transaction_that_was_not_told_of_it(peer, producer):
+    if producer.new:
+        assert producer.write("a", b"joins by writing").error_code == 0
+        return
+    assert producer.write("a", b"no").error_code == ErrorCode.INVALID_TXN_STATE
+    assert producer.commit_offsets("g", "a", 1, adds=False) == ErrorCode.INVALID_TXN_STATE
+    producer.add("b", 0)
+    assert producer.write("a", b"no").error_code == ErrorCode.INVALID_TXN_STATE
+    producer.end(commit=True)
+    producer.add("a", 0)
+    producer.end(commit=True)
+    assert producer.write("a", b"after its end").error_code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_end_that_is_asked_for_twice_is_done_once(peer, producer):
+    producer.send("a", b"1")
+    before = producer.producer_id, producer.epoch
+    assert producer.end(commit=True) == 0
+    after = producer.producer_id, producer.epoch
+    size = latest(peer, "a")
+    again = EndTxnRequest(transactional_id="t", producer_id=before[0], producer_epoch=before[1], committed=True)
+
+    answer = peer.ask(again, 5 if producer.new else 3)
+
+    assert answer.error_code == 0
+    if producer.new:
+        assert (answer.producer_id, answer.producer_epoch) == after == (before[0], before[1] + 1)
+    assert latest(peer, "a") == size, "no second marker"
+    contrary = EndTxnRequest(transactional_id="t", producer_id=before[0], producer_epoch=before[1], committed=False)
+    assert peer.ask(contrary, 5 if producer.new else 3).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_transaction_that_wrote_nothing_can_be_aborted_after_kip_890_alone(peer, producer):
+    epoch = producer.epoch
+    assert producer.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    if producer.new:
+        assert producer.end(commit=False) == 0
+        assert producer.epoch == epoch + 1
+        producer.send("a", b"1")
+        assert producer.end(commit=True) == 0
+    else:
+        assert producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_producer_recovers_from_its_own_error_with_the_next_epoch(peer, producer):
+    epoch = producer.epoch
+
+    assert producer.init(recover=True) == 0
+
+    assert producer.epoch == epoch + 1
+    producer.epoch = epoch
+    assert producer.init(recover=True) == 0, "it did not hear the answer"
+    assert producer.epoch == epoch + 1
+    producer.init()
+    producer.epoch = epoch
+    assert producer.init(recover=True) == ErrorCode.PRODUCER_FENCED
+
+
+def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(house, peer, producer):
+    producer_id = producer.producer_id
+    transactions = house.broker.state.cluster.transactions
+    from dataclasses import replace
+
+    worn = replace(transactions.get("t"), epoch=0x7FFE)
+    transactions._write("t", worn, house.now_ms)
+    producer.epoch = 0x7FFE
+    producer.sequences.clear()
+
+    producer.send("a", b"1")
+    assert producer.end(commit=True) == 0
+    if not producer.new:
+        assert producer.init() == 0
+
+    assert producer.producer_id != producer_id
+    assert producer.epoch == 0
+    producer.send("a", b"2")
+    assert producer.end(commit=True) == 0
+    assert committed_values(peer, "a") == [b"1", b"2"]
+
+
+def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(house, peer, producer):
+    producer.send("a", b"1")
+    log = house.broker.state.topics.log("a", 0)
+    refuse = house.storage.open
+
+    def refusing(name):
+        from kohort.errors import StorageError
+
+        if name.startswith("a-0/") and name.endswith(".txnindex"):
+            raise StorageError("the disk is full")
+        return refuse(name)
+
+    house.storage.open = refusing
+    assert producer.end(commit=False) == 0, "it is decided"
+    assert state_of(peer).transaction_state == "PrepareAbort"
+    fresh = Transactional(peer, new=producer.new)
+    assert fresh.init() == ErrorCode.CONCURRENT_TRANSACTIONS
+    house.storage.open = refuse
+
+    house.advance(1_000)
+
+    assert state_of(peer).transaction_state == "CompleteAbort"
+    assert fresh.init() == 0
+    assert committed_values(peer, "a") == []
+    assert log.last_stable_offset == log.log_end_offset
+
+
+def test_a_topic_that_is_deleted_meanwhile_hinders_nobody(peer, producer):
+    producer.send("a", b"1")
+    producer.send("b", b"2")
+    peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000), 6)
+
+    assert producer.end(commit=True) == 0
+
+    assert committed_values(peer, "b") == [b"2"]
+
+
+def test_transactions_are_listed_and_described(house, peer, producer):
+    producer.send("a", b"1")
+    house.advance(5_000)
+
+    listed = peer.ask(ListTransactionsRequest(), 2).transaction_states
+    assert [(t.transactional_id, t.producer_id, t.transaction_state) for t in listed] == [
+        ("t", producer.producer_id, "Ongoing")
+    ]
+    described = state_of(peer)
+    assert described.transaction_start_time_ms == house.now_ms - 5_000
+    assert [(t.topic, t.partitions) for t in described.topics] == [("a", [0])]
+    assert state_of(peer, "nobody").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+    def found(version=2, **filters):
+        return [t.transactional_id for t in peer.ask(ListTransactionsRequest(**filters), version).transaction_states]
+
+    assert found(state_filters=["Ongoing"]) == found(producer_id_filters=[producer.producer_id]) == ["t"]
+    assert found(duration_filter=4_000) == found(transactional_id_pattern="t.*") == ["t"]
+    assert found(state_filters=["Empty"]) == found(duration_filter=6_000) == found(transactional_id_pattern="u") == []
+    assert peer.ask(ListTransactionsRequest(state_filters=["Odd"]), 0).unknown_state_filters == ["Odd"]
+    bad = peer.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
+    assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_an_administrator_ends_what_hangs(peer, producer):
+    producer.send("a", b"hangs")
+    topics = [WritableTxnMarkerTopic(name="a", partition_indexes=[0, 9])]
+    marker = WritableTxnMarker(producer_id=producer.producer_id, producer_epoch=producer.epoch, topics=topics)
+
+    answer = peer.ask(WriteTxnMarkersRequest(markers=[marker]), 1)
+
+    codes = [(p.partition_index, p.error_code) for p in answer.markers[0].topics[0].partitions]
+    assert codes == [(0, 0), (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    assert committed_values(peer, "a") == []
+    assert latest(peer, "a") == 2
+
+
+def test_an_id_that_nobody_uses_is_forgotten():
+    house = House(transactional_id_expiration_ms=60_000, connections_max_idle_ms=-1)
+    peer = house.connect()
+    peer.create("a")
+    producer = Transactional(peer)
+    producer.init()
+    producer.send("a", b"1")
+    producer.end(commit=True)
+
+    house.advance(3_600_000)
+
+    assert state_of(peer).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    house.restart()
+    assert state_of(house.connect()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_a_timeout_that_the_broker_does_not_allow_is_refused(peer, timeout_ms):
+    assert Transactional(peer, timeout_ms=timeout_ms).init() == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_an_empty_transactional_id_is_refused(peer):
+    assert Transactional(peer, "").init() == ErrorCode.INVALID_REQUEST
+
+
+def test_unknown_partitions_are_refused_and_the_others_not_attempted(peer, producer):
+    from kohort.wire.messages.transactions import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+
+    answer = peer.ask(
+        AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="t",
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="a", partitions=[0, 9])],
+        ),
+        3,
+    )
+
+    codes = [p.partition_error_code for p in answer.results_by_topic_v3_and_below[0].results_by_partition]
+    assert codes == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert state_of(peer).transaction_state == "Empty"

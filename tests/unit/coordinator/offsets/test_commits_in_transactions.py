@@ -1,0 +1,164 @@
+"""Offsets that are pending: what becomes of them, and what they hold up meanwhile."""
+
+import pytest
+from coordinator_stage import GROUP, Stage
+
+from kohort.coordinator.records import OffsetCommitted
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_admin import DeleteGroupsRequest
+from kohort.wire.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+)
+from kohort.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+T, U = ("t", 0), ("u", 0)
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+def commit(stage, offsets, producer=7, **who):
+    topics = [
+        TxnOffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                TxnOffsetCommitRequestPartition(partition_index=p, committed_offset=offset, committed_metadata="")
+            ],
+        )
+        for (topic, p), offset in offsets.items()
+    ]
+    message = TxnOffsetCommitRequest(
+        transactional_id="x", group_id=who.pop("group", GROUP), producer_id=producer, producer_epoch=0, topics=topics
+    )
+    answer = stage.answer(stage.ask(message, 3))
+    return [p.error_code for topic in answer.topics for p in topic.partitions]
+
+
+def fetch(stage, *places, stable=False):
+    topics = [OffsetFetchRequestTopic(name=name, partition_indexes=[p]) for name, p in places]
+    answer = stage.answer(stage.ask(OffsetFetchRequest(group_id=GROUP, topics=topics, require_stable=stable), 7))
+    return [(p.error_code, p.committed_offset) for topic in answer.topics for p in topic.partitions]
+
+
+def test_two_producers_of_one_group_are_kept_apart(stage):
+    commit(stage, {T: 5}, producer=7)
+    commit(stage, {U: 6}, producer=8)
+
+    stage.end_transaction(7, commit=True)
+
+    assert fetch(stage, T, U, stable=True) == [(0, 5), (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)]
+    stage.end_transaction(8, commit=False)
+    assert fetch(stage, T, U, stable=True) == [(0, 5), (0, -1)]
+
+
+@pytest.mark.parametrize("first", [7, 8])
+def test_of_two_transactions_the_later_commit_counts_whichever_ends_first(stage, first):
+    commit(stage, {T: 5}, producer=7)
+    commit(stage, {T: 6}, producer=8)
+
+    stage.end_transaction(first, commit=True)
+    stage.end_transaction(15 - first, commit=True)
+
+    assert fetch(stage, T, stable=True) == [(0, 6)]
+
+
+def test_the_last_commit_of_a_transaction_counts(stage):
+    commit(stage, {T: 5})
+    commit(stage, {T: 6})
+
+    stage.end_transaction(7, commit=True)
+
+    assert fetch(stage, T) == [(0, 6)]
+
+
+def test_a_group_that_has_nothing_but_an_aborted_commit_is_gone(stage):
+    commit(stage, {T: 5})
+    assert stage.coordinator.committed(GROUP) is not None
+
+    stage.end_transaction(7, commit=False)
+
+    assert stage.coordinator.committed(GROUP) is None
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_is_pending_outlives_a_failover(stage, committed):
+    stage.commit({T: 1})
+    commit(stage, {T: 5, U: 6})
+    stage.restart()
+
+    assert fetch(stage, T, stable=True) == [(ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)]
+    stage.end_transaction(7, commit=committed)
+    stage.restart()
+
+    assert fetch(stage, T, U, stable=True) == ([(0, 5), (0, 6)] if committed else [(0, 1), (0, -1)])
+
+
+def test_the_end_of_a_transaction_that_has_nothing_here_changes_nothing(stage):
+    stage.commit({T: 1})
+
+    stage.end_transaction(99, commit=True)
+
+    assert fetch(stage, T, stable=True) == [(0, 1)]
+
+
+def test_offsets_that_are_pending_do_not_expire_nor_does_their_group(stage):
+    stage.commit({T: 1, U: 2})
+    commit(stage, {T: 5})
+
+    stage.advance(2 * WEEK_MS)
+
+    assert fetch(stage, T, U) == [(0, 1), (0, -1)]
+    stage.end_transaction(7, commit=False)
+    stage.advance(WEEK_MS)
+    assert fetch(stage, T) == [(0, -1)]
+
+
+def test_deleting_the_group_takes_what_is_pending_along(stage):
+    stage.commit({T: 1})
+    commit(stage, {T: 5, U: 6})
+
+    answer = stage.answer(stage.ask(DeleteGroupsRequest(groups_names=[GROUP]), 2))
+    assert answer.results[0].error_code == 0
+    stage.end_transaction(7, commit=True)
+
+    assert fetch(stage, T, U, stable=True) == [(0, -1), (0, -1)]
+    assert OffsetCommitted(GROUP, "u", 0, None) in stage.records()
+
+
+def test_deleting_an_offset_takes_what_is_pending_along(stage):
+    commit(stage, {T: 5, U: 6})
+    topics = [OffsetDeleteRequestTopic(name="t", partitions=[OffsetDeleteRequestPartition(partition_index=0)])]
+
+    stage.answer(stage.ask(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0))
+    stage.end_transaction(7, commit=True)
+
+    assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
+
+
+def test_a_deleted_topic_takes_what_is_pending_along(stage):
+    commit(stage, {T: 5, U: 6})
+    stage.topics.delete("t")
+
+    stage.coordinator.topics_deleted(["t"], stage.now)
+    stage.end_transaction(7, commit=True)
+
+    assert fetch(stage, T, U, stable=True) == [(0, -1), (0, 6)]
+
+
+def test_an_append_that_fails_refuses_each_partition_and_leaves_nothing_pending(stage):
+    stage.refuse_with = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "full")
+
+    assert commit(stage, {T: 5, ("nope", 0): 1}) == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    stage.refuse_with = None
+    assert fetch(stage, T, stable=True) == [(0, -1)]
+
+
+def test_a_group_without_a_name_is_refused():
+    assert commit(Stage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]
