@@ -47,7 +47,7 @@ def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, 
 def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) -> dict[str, Any]:
     """An element of a response for an element of the request; none if there is no place for the error in it."""
     names = [f.name for f in kind.FIELDS if version in f.versions]
-    found = {name: int(code) for name in CODES if name in names}
+    found: dict[str, Any] = {name: int(code) for name in CODES if name in names}
     if isinstance(thing, Message):
         if not found:
             found = _filled(kind, thing, version, code, top=True)
