@@ -33,6 +33,13 @@ class Killed:
     def notice_ms(self) -> int:
         return self.noticed_ms - self.at_ms
 
+    @property
+    def told(self) -> str:
+        """When it was noticed, in words; on a slow machine it may have been heard of too late before it was killed."""
+        if self.notice_ms < 0:
+            return f"was out of the group already, {-self.notice_ms / 1000:.1f} s before its SIGKILL"
+        return f"was noticed {self.notice_ms / 1000:.1f} s after its SIGKILL"
+
 
 @dataclass(slots=True)
 class GroupPart:

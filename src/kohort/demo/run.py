@@ -154,7 +154,7 @@ class _Demo:
             killed = group.kill_one()
             self._say.line(f"SIGKILL to {killed.name} (pid {killed.pid})")
             group.wait_for_notice()
-            self._say.line(f"noticed after {killed.notice_ms / 1000:.1f} s (session timeout {SESSION_TIMEOUT_MS} ms)")
+            self._say.line(f"{killed.name} {killed.told} (session timeout {SESSION_TIMEOUT_MS} ms)")
             group.add_one()
             self._say.line(f"{group.added} joined")
 
@@ -217,6 +217,6 @@ class _Demo:
         if killed is None:
             return
         told = [s for s in sentences if killed.name in s]
-        found = f"{killed.name} was noticed {killed.notice_ms / 1000:.1f} s after SIGKILL"
+        found = f"{killed.name} {killed.told}"
         self._outcome.report["killed"] = {"name": killed.name, "pid": killed.pid, "notice_ms": killed.notice_ms}
         self._outcome.checks.append(Check("each rebalance has its cause; the kill is told by name", bool(told), found))
