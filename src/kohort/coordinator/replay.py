@@ -78,15 +78,15 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int) -> None:
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
-        if isinstance(value, SPECIAL):
-            replay_one(groups, (key, value), now_ms)
-            places.clear()  # pending offsets are overtaken by the long way alone
-            continue
-        if value is not None and not groups.open and is_plain_offset(value):
+        if type(value) is bytes and not groups.open and is_plain_offset(value):
             place = places.get(key[:-4])
             if place is not None:
                 place[int.from_bytes(key[-4:], "big", signed=True)] = value
                 continue
+        elif isinstance(value, SPECIAL):
+            replay_one(groups, (key, value), now_ms)
+            places.clear()  # pending offsets are overtaken by the long way alone
+            continue
         record = parse_record(key, value)
         if record is None:
             continue

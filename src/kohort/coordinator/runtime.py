@@ -23,7 +23,7 @@ from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.offsets.commit_in_transaction import check_commit_in_transaction_request
 from kohort.coordinator.offsets.delete import check_offset_delete_request
 from kohort.coordinator.offsets.fetch import answer_fetch
-from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.coordinator.outcome import AppendRecords, GroupRequest, Outcome, Reply, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.placement import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
@@ -61,7 +61,6 @@ CHECKS: Final[dict[type[Message], Callable[[GroupRequest, BrokerConfig], None]]]
 }
 """What is refused before anyone asks where the group is. OffsetCommit takes any group id, even an empty one."""
 
-NO_OFFSETS: Final = GroupOffsets()
 SWEEP: Final = TimerKey("offsets")
 
 

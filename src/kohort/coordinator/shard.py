@@ -29,7 +29,7 @@ from kohort.coordinator.offsets.commit import decide_commit
 from kohort.coordinator.offsets.commit_in_transaction import decide_commit_in_transaction
 from kohort.coordinator.offsets.delete import decide_offset_delete, decide_topics_deleted
 from kohort.coordinator.offsets.expiry import decide_expiry
-from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.offsets.state import NO_OFFSETS
 from kohort.coordinator.outcome import GroupRequest, Outcome, TimerKey
 from kohort.coordinator.refusals import refusal
 from kohort.errors import ApiError, ErrorCode
@@ -117,7 +117,7 @@ class Shard:
     def expire_offsets(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
         """The sweep for expired offsets, group by group, each in a write of its own."""
         for group_id, group in list(self.groups.by_id.items()):
-            yield group_id, decide_expiry(group, self.groups.offsets.get(group_id, GroupOffsets()), ctx)
+            yield group_id, decide_expiry(group, self.groups.offsets.get(group_id, NO_OFFSETS), ctx)
 
     def topics_deleted(self, names: Collection[str], ctx: Context) -> Iterator[tuple[str, Outcome]]:
         for group_id, offsets in list(self.groups.offsets.items()):

@@ -2,9 +2,8 @@
 
 A compacted log has a clean part, in which every key stands once, a dirty part behind it, and a part that may not be
 touched: the segment that is appended to, what is younger than ``min.compaction.lag.ms``, and what a transaction that is
-open may yet take back. It is compacted when the
-dirty part is more than ``min.cleanable.dirty.ratio`` of both, or when its oldest record has waited for
-``max.compaction.lag.ms``.
+open may yet take back. It is compacted when the dirty part is more than ``min.cleanable.dirty.ratio`` of both, or when
+its oldest record has waited for ``max.compaction.lag.ms``.
 """
 
 from __future__ import annotations

@@ -48,9 +48,6 @@ def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> Describ
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     except KohortError as error:
         return DescribedTransaction(error_code=refusal_of(error).code, transactional_id=transactional_id)
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(known.partitions):
-        by_topic.setdefault(topic, []).append(partition)
     return DescribedTransaction(
         transactional_id=transactional_id,
         transaction_state=known.state.value,
@@ -58,7 +55,7 @@ def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> Describ
         transaction_start_time_ms=known.started_ms,
         producer_id=known.producer_id,
         producer_epoch=known.epoch,
-        topics=[TransactionTopicData(topic=topic, partitions=ids) for topic, ids in by_topic.items()],
+        topics=[TransactionTopicData(topic=topic, partitions=ids) for topic, ids in known.by_topic.items()],
     )
 
 

@@ -16,6 +16,7 @@ from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import GroupRequest, ProducerEpoch
 from kohort.coordinator.refusals import OF_STORAGE, refusal
+from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.wire.messages.transactions import (
@@ -39,7 +40,6 @@ FIRST_WITH_ABORTABLE: Final = 4
 FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
 FIRST_COMMIT_THAT_ADDS: Final = 5
 OLD_CLIENT: Final = 0
-NEW_CLIENT: Final = 2
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
@@ -139,7 +139,7 @@ def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartitio
 def end_txn(state: BrokerState, request: Request) -> Answer:
     message: EndTxnRequest = request.message
     producer = ProducerEpoch(message.producer_id, message.producer_epoch)
-    version = NEW_CLIENT if request.version >= FIRST_THAT_ENDS_WITH_NEW_EPOCHS else OLD_CLIENT
+    version = WITH_NEW_EPOCHS if request.version >= FIRST_THAT_ENDS_WITH_NEW_EPOCHS else OLD_CLIENT
     try:
         check_coordinator(state, message.transactional_id, request.now_ms)
         transactions = state.cluster.transactions

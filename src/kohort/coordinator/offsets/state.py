@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.records import read_plain_offset
@@ -64,6 +65,10 @@ class GroupOffsets:
         partitions = self.by_topic.get(topic)
         if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
             del self.by_topic[topic]
+
+
+NO_OFFSETS: Final = GroupOffsets()
+"""Those of a group that has none; nobody adds to it."""
 
 
 def _value(kept: Kept) -> OffsetCommitValue:

@@ -37,6 +37,14 @@ class Transaction:
     client_version: int = 0
 
     @property
+    def by_topic(self) -> dict[str, list[int]]:
+        """Its partitions by topic, in order."""
+        found: dict[str, list[int]] = {}
+        for topic, partition in sorted(self.partitions):
+            found.setdefault(topic, []).append(partition)
+        return found
+
+    @property
     def deadline_ms(self) -> int | None:
         """When it is aborted unless it has ended; None where no transaction is open."""
         return self.started_ms + self.timeout_ms if self.state is State.ONGOING else None
@@ -47,10 +55,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
     key = _INT16.pack(KEY_TYPE) + encode_bytes(TransactionLogKey(transactional_id=transactional_id), 0)
     if transaction is None:
         return key, None
-    by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.partitions):
-        by_topic.setdefault(topic, []).append(partition)
-    partitions = [TransactionLogPartitions(topic=t, partition_ids=ids) for t, ids in by_topic.items()]
+    partitions = [TransactionLogPartitions(topic=t, partition_ids=ids) for t, ids in transaction.by_topic.items()]
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         producer_epoch=transaction.epoch,
