@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from operator import call
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kohort.cli.interrupts import interrupts_wait
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, complete_topics, pairs, set_option
 from kohort.cli.record_lines import CSV_COLUMNS, writer_of
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -165,21 +165,14 @@ class Reading:
             records = self._consumer.poll(POLL_MS, max_records=room)
             now = time.monotonic()
             if records:
-                write(records)
-                self._flush_and_note(flush, records)
+                with interrupts_wait():
+                    write(records)
+                    flush()
+                    self._note(records)
                 self._last_record = now
                 if commits and now - self._last_commit >= COMMIT_S:
                     self._consumer.commit_async(self._mine())
                     self._last_commit = now
-
-    def _flush_and_note(self, flush: Callable[[], object], records: list[Record]) -> None:
-        """What has reached the reader is noted, though an interrupt comes the moment that it has."""
-        flushed: list[object] = []
-        try:
-            flushed.extend(map(call, (flush,)))  # one step of the interpreter: nothing comes between the two
-        finally:
-            if flushed:
-                self._note(records)
 
     def _note(self, records: list[Record]) -> None:
         """These are written, and may be committed."""

@@ -1,0 +1,37 @@
+"""When an interrupt is raised: not between a write and the note that it was written."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
+
+
+@contextmanager
+def interrupts_wait() -> Iterator[None]:
+    """Within it, a first Ctrl-C is raised at the end; a second at once, for a write that never ends.
+
+    A buffered file looks for signals after its bytes have left: without this, ``flush`` may raise for bytes that
+    the reader has.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or not callable(before):  # where no interrupt is ever raised
+        yield
+        return
+    waiting = False
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        nonlocal waiting
+        if waiting:
+            raise KeyboardInterrupt
+        waiting = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            raise KeyboardInterrupt

@@ -1,0 +1,66 @@
+"""Ctrl-C while ``kohort consume`` writes: what the reader has is counted, whenever the interrupt comes."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+import kohort
+from kohort.cli.consume import Reading
+from kohort.cli.interrupts import interrupts_wait
+
+
+def interrupt():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("comes_in", ["write", "flush"])
+def test_an_interrupt_while_records_are_written_is_raised_when_they_are_counted(comes_in):
+    written = []
+
+    def write(records):
+        written.extend(record.value for record in records)
+        if comes_in == "write":
+            interrupt()
+
+    with kohort.Broker() as broker:
+        with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+            for i in range(3):
+                producer.send("orders", b"%d" % i, partition=0)
+        partition = kohort.TopicPartition("orders", 0)
+        with kohort.Consumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
+            consumer.assign([partition])
+            consumer.seek_to_beginning([partition])
+            reading = Reading(consumer, [partition], most=None, idle=None, until_end=False)
+            with pytest.raises(KeyboardInterrupt):
+                reading.run(write, interrupt if comes_in == "flush" else lambda: None, commits=False)
+
+    assert reading.count == len(written) == 3
+
+
+def test_a_second_interrupt_does_not_wait():
+    reached = []
+
+    def write():
+        with interrupts_wait():
+            interrupt()
+            reached.append("after the first")
+            interrupt()
+            reached.append("after the second")
+
+    with pytest.raises(KeyboardInterrupt):
+        write()
+
+    assert reached == ["after the first"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with interrupts_wait():
+            interrupt()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
