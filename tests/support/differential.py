@@ -22,7 +22,7 @@ from kohort.wire.apis import APIS
 from kohort.wire.schema import FieldSpec, Message
 
 LEVELS = range(max(api.high - api.low for api in APIS.values()) + 1)
-SILENCE_S = 5.0
+SILENCE_S = 20.0  # of who never answers: a JVM on a busy machine stands still for seconds
 NO_ANSWER = "no answer"
 CLOSED = "the connection is closed"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
