@@ -17,13 +17,15 @@ from kohort.errors import (
     KohortError,
     MissingExtra,
     NoOffsetForPartition,
+    ProducerFenced,
     ProtocolError,
     StorageError,
+    TransactionFailed,
     UndecodableValue,
     UsageError,
     Wakeup,
 )
-from kohort.model import Node, OffsetAndMetadata, Record, TopicPartition
+from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, TopicPartition
 from kohort.version import VERSION
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ __all__ = [
     "Delivery",
     "ErrorCode",
     "GroupHandler",
+    "GroupMetadata",
     "GroupSession",
     "HandlerFailed",
     "KohortError",
@@ -95,11 +98,13 @@ __all__ = [
     "Node",
     "OffsetAndMetadata",
     "Producer",
+    "ProducerFenced",
     "ProtocolError",
     "RebalanceListener",
     "Record",
     "StorageError",
     "TopicPartition",
+    "TransactionFailed",
     "UndecodableValue",
     "UsageError",
     "Wakeup",

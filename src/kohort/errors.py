@@ -15,6 +15,8 @@ KohortError
 ├── ConnectionFailed         nobody answers, or the connection ended with requests under way  (retriable)
 ├── ApiTimeout               an operation outlived ``default.api.timeout.ms``                 (retriable)
 ├── CommitFailed             the member was fenced out of its group before its commit
+├── TransactionFailed        the transaction cannot be committed any more; abort it
+├── ProducerFenced           another producer has taken over the ``transactional.id``; this one is done
 ├── NoOffsetForPartition     nothing committed, and ``auto.offset.reset`` is none
 ├── LogTruncated             the log lost what was read, and ``auto.offset.reset`` is none
 └── Wakeup                   poll() was interrupted from another thread
@@ -307,6 +309,17 @@ class ApiTimeout(KohortError):
 
 class CommitFailed(KohortError):
     """The member no longer belongs to the generation that its commit names."""
+
+
+class TransactionFailed(KohortError):
+    """Something of the transaction is lost, so it can only be aborted; ``__cause__`` is what was lost, and why."""
+
+
+class ProducerFenced(KohortError):
+    """Another producer with the same ``transactional.id`` has begun, or the coordinator ended this one's transaction.
+
+    Nothing can be sent any more; close this producer, and make a new one if it was not replaced on purpose.
+    """
 
 
 class NoOffsetForPartition(KohortError):

@@ -32,6 +32,15 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
+class GroupMetadata(NamedTuple):
+    """A member of a group at one moment: what a coordinator checks when offsets are committed for it (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class Node(NamedTuple):
     """A broker, as metadata names it."""
 

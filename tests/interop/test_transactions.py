@@ -1,4 +1,4 @@
-"""Transactional producers of others, on a broker of ours and on Apache Kafka: what is committed counts, once."""
+"""Transactional producers, ours among them, on our broker and on Apache Kafka: what is committed counts, once."""
 
 from __future__ import annotations
 
@@ -71,7 +71,28 @@ class KafkaPython:
             self._producer.abort_transaction()
 
 
-@pytest.fixture(params=[Librdkafka, KafkaPython], ids=lambda client: client.__name__)
+class Kohort:
+    def __init__(self, bootstrap: str, transactional_id: str) -> None:
+        self._producer = kohort.Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.send(topic, value, partition=0)
+
+    def commit_offset(self, group: str, topic: str, offset: int) -> None:
+        self._producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, kohort.GroupMetadata(group))
+
+    def end(self, *, commit: bool) -> None:
+        if commit:
+            self._producer.commit_transaction()
+        else:
+            self._producer.abort_transaction()
+
+
+@pytest.fixture(params=[Librdkafka, KafkaPython, Kohort], ids=lambda client: client.__name__)
 def client(request):
     return request.param
 

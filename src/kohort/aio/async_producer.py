@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,10 +14,13 @@ from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_chunks
 from kohort.aio.system import system_rng
+from kohort.aio.transactions import Offsets, checked_offsets, not_ended
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.client.promise import Promise
 from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ApiTimeout, ConnectionFailed, UsageError
+from kohort.errors import ConnectionFailed, KohortError, TransactionFailed, UsageError
+from kohort.model import GroupMetadata
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,7 +55,7 @@ class AsyncProducer:
         """Hand over one record; await the Delivery to know what became of it. Raises as ``Producer.send``."""
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
-        driver = self._running()
+        driver = self._sending()
         partitions = await self.partitions_for(topic)
         await self._room(driver)
         now_ms = driver.clock.now_ms()
@@ -72,7 +75,7 @@ class AsyncProducer:
         Returns the delivery of the last record of each batch that they fell into: when these are delivered, all are.
         Cancelled, it may have handed over some of them.
         """
-        driver = self._running()
+        driver = self._sending()
         check_partition(topic, partition, await self.partitions_for(topic))
         last: dict[int, tuple[ProduceBatch, int]] = {}
         for chunk in checked_chunks(records):
@@ -87,7 +90,7 @@ class AsyncProducer:
 
     async def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
         """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched."""
-        driver = self._running()
+        driver = self._sending()
         check_partition(topic, partition, await self.partitions_for(topic))
         await self._room(driver)
         made = self._machine.add_prebuilt(topic, partition, batch, driver.clock.now_ms())
@@ -133,15 +136,73 @@ class AsyncProducer:
         """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_s``."""
         self._machine.accumulator.flush()
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
-        sender = self._machine.sender
-        if not await self._running().until(lambda: True if sender.idle else None, timeout_ms):
-            left = self._machine.accumulator.buffered_bytes
-            raise ApiTimeout(f"{left} bytes are not delivered after {timeout_s} s")
+        machine = self._machine
+        if not await self._running().until(lambda: machine.is_idle or None, timeout_ms):
+            raise machine.not_done(timeout_s)
+
+    # Transactions, as of KIP-98 and KIP-447
+
+    async def init_transactions(self, timeout_s: float | None = None) -> None:
+        """Take over the ``transactional.id``, as ``Producer.init_transactions``."""
+        await self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_s)
+
+    def begin_transaction(self) -> None:
+        """What is sent from now on counts together: when it is committed, or not at all."""
+        self._running()
+        self._machine.transactional().begin()
+
+    async def send_offsets_to_transaction(
+        self, offsets: Offsets, group: GroupMetadata, timeout_s: float | None = None
+    ) -> None:
+        """Commit a group's offsets with the transaction, as ``Producer.send_offsets_to_transaction``."""
+        checked = checked_offsets(offsets)
+        await self._settle(
+            "send_offsets_to_transaction()",
+            lambda: self._machine.transactional().send_offsets(checked, group),
+            timeout_s,
+        )
+
+    async def commit_transaction(self, timeout_s: float | None = None) -> None:
+        """Deliver what was sent, then make it count. Raises as ``Producer.commit_transaction``."""
+        await self._settle("commit_transaction()", self._machine.commit_transaction, timeout_s)
+
+    async def abort_transaction(self, timeout_s: float | None = None) -> None:
+        """Nothing that was sent in this transaction counts; what was not delivered yet fails with TransactionFailed."""
+        await self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_s)
+
+    @contextlib.asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """``async with producer.transaction(): ...`` commits at its end, and aborts if anything was raised within."""
+        self.begin_transaction()
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(KohortError):  # what was raised first says more
+                await self.abort_transaction()
+            raise
+        try:
+            await self.commit_transaction()
+        except TransactionFailed:
+            with contextlib.suppress(KohortError):
+                await self.abort_transaction()
+            raise
+
+    async def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_s: float | None) -> None:
+        timeout_ms = self.config.max_block_ms if timeout_s is None else int(timeout_s * 1000)
+        driver = self._running()
+        promise = ask()
+        if not await driver.until(lambda: promise.done or None, timeout_ms):
+            raise not_ended(what, timeout_ms)
+        promise.result()
 
     async def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
-        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails."""
+        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails.
+
+        A transaction that is open is aborted.
+        """
         if self._closed:
             return
+        self._machine.end_open()
         try:
             if self._driver is not None:
                 await self.flush(timeout_s)
@@ -172,6 +233,11 @@ class AsyncProducer:
             machine = self._machine
             driver.on_progress(lambda: call_back(machine, driver, contextlib.nullcontext()))
         return self._driver
+
+    def _sending(self) -> Driver:
+        driver = self._running()
+        self._machine.check_may_send()
+        return driver
 
     async def _room(self, driver: Driver) -> None:
         buffer = self._machine.accumulator

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import Any
 
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
@@ -15,18 +15,9 @@ from kohort.client.positions import Position
 from kohort.client.promise import Promise
 from kohort.client.subscription import Reset
 from kohort.errors import KohortError, UsageError
-from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
-
-
-class GroupMetadata(NamedTuple):
-    """A member of a group at one moment."""
-
-    group_id: str
-    generation_id: int
-    member_id: str
-    group_instance_id: str | None
 
 
 class Verbs(ABC):

@@ -2,7 +2,7 @@
 
 A consumer leaves its group: else its member would go on beating in the background, and its partitions would wait for a
 user who is gone, until ``max.poll.interval.ms`` is over. Nothing is committed, for nobody knows how far the user came.
-A producer delivers what it was given.
+A producer delivers what it was given; a transaction that it left open is aborted.
 
 These are called by finalizers, in whatever thread: they only leave word on the client's loop.
 """
@@ -60,9 +60,9 @@ def deliver_rest(
 
     async def deliver() -> None:
         with guard:
+            machine.end_open()
             machine.accumulator.flush()
-        sender = machine.sender
-        await driver.until(lambda: True if sender.idle else None)
+        await driver.until(lambda: machine.is_idle or None)
         await driver.close()
 
     _warn(name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +16,13 @@ from kohort.aio.dropped import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_chunks
 from kohort.aio.system import system_rng
+from kohort.aio.transactions import Offsets, checked_offsets, not_ended
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.client.promise import Promise
 from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ApiTimeout, ConnectionFailed, UsageError
+from kohort.errors import ConnectionFailed, KohortError, TransactionFailed, UsageError
+from kohort.model import GroupMetadata
 
 if TYPE_CHECKING:
     import pyarrow
@@ -79,8 +83,7 @@ class Producer:
             self._wait_for_room()
         now_ms = time.time_ns() // 1_000_000
         with self._lock:
-            if self._closed:
-                raise UsageError("the producer is closed")
+            self._check_open()
             if partition is None:
                 size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
                 partition = self._machine.choose(topic, key, size, partitions)
@@ -164,17 +167,88 @@ class Producer:
         with self._lock:
             self._accumulator.flush()
         timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
-        sender = self._machine.sender
-        done = self._io.call(lambda: self._driver.until(lambda: True if sender.idle else None, timeout_ms))
-        if not done:
-            raise ApiTimeout(f"{self._accumulator.buffered_bytes} bytes are not delivered after {timeout_s} s")
+        machine = self._machine
+        if not self._io.call(lambda: self._driver.until(lambda: machine.is_idle or None, timeout_ms)):
+            raise machine.not_done(timeout_s)
+
+    # Transactions, as of KIP-98 and KIP-447
+
+    def init_transactions(self, timeout_s: float | None = None) -> None:
+        """Take over the ``transactional.id``: once, before the first transaction.
+
+        An earlier producer of that name is fenced, what it left open is aborted. Raises ApiTimeout when the coordinator
+        has not answered after ``timeout_s`` (default: ``max.block.ms``), UsageError without a ``transactional.id``.
+        """
+        self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_s)
+
+    def begin_transaction(self) -> None:
+        """What is sent from now on counts together: when it is committed, or not at all."""
+        with self._lock:
+            self._check_closed()
+            self._machine.transactional().begin()
+
+    def send_offsets_to_transaction(
+        self, offsets: Offsets, group: GroupMetadata, timeout_s: float | None = None
+    ) -> None:
+        """Commit a group's offsets with the transaction: ``group`` is what ``consumer.group_metadata()`` says.
+
+        Raises TransactionFailed if the member is not in its group any more: abort then, and poll.
+        """
+        checked = checked_offsets(offsets)
+        self._settle(
+            "send_offsets_to_transaction()",
+            lambda: self._machine.transactional().send_offsets(checked, group),
+            timeout_s,
+        )
+
+    def commit_transaction(self, timeout_s: float | None = None) -> None:
+        """Deliver what was sent, then make it count.
+
+        Raises TransactionFailed if something was lost (abort then), ProducerFenced if the transactional id was,
+        ApiTimeout after ``timeout_s`` (default: ``max.block.ms``): it may be committed by now, so call this again.
+        """
+        self._settle("commit_transaction()", self._machine.commit_transaction, timeout_s)
+
+    def abort_transaction(self, timeout_s: float | None = None) -> None:
+        """Nothing that was sent in this transaction counts; what was not delivered yet fails with TransactionFailed."""
+        self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_s)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """``with producer.transaction(): ...`` commits at its end, and aborts if anything was raised within."""
+        self.begin_transaction()
+        try:
+            yield
+        except BaseException:
+            with suppress(KohortError):  # what was raised first says more
+                self.abort_transaction()
+            raise
+        try:
+            self.commit_transaction()
+        except TransactionFailed:
+            with suppress(KohortError):
+                self.abort_transaction()
+            raise
+
+    def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_s: float | None) -> None:
+        timeout_ms = self.config.max_block_ms if timeout_s is None else int(timeout_s * 1000)
+        with self._lock:
+            self._check_closed()
+            promise = ask()
+        if not self._io.call(lambda: self._driver.until(lambda: promise.done or None, timeout_ms)):
+            raise not_ended(what, timeout_ms)
+        promise.result()
 
     def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
-        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails."""
+        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails.
+
+        A transaction that is open is aborted.
+        """
         with self._lock:
             if self._closed:
                 return
             self._closed = True
+            self._machine.end_open()
         self._io.forget(self)
         try:
             self.flush(timeout_s)
@@ -195,9 +269,13 @@ class Producer:
         if not getattr(self, "_closed", True) and self._io.is_here:
             deliver_rest("a Producer", self._machine, self._driver, self._lock, self._io.finish)
 
-    def _check_open(self) -> None:
+    def _check_closed(self) -> None:
         if self._closed:
             raise UsageError("the producer is closed")
+
+    def _check_open(self) -> None:
+        self._check_closed()
+        self._machine.check_may_send()
 
     def _partitions(self, topic: str) -> int:
         known = self._metadata.partition_count(topic)
@@ -208,7 +286,7 @@ class Producer:
             self._wait_for_room()
 
     def _wait_for_topic(self, topic: str) -> int:
-        self._check_open()
+        self._check_closed()
         timeout_ms = self.config.max_block_ms
         found = self._io.call(lambda: self._driver.until(lambda: self._machine.partitions(topic), timeout_ms))
         if found is None:

@@ -1,4 +1,4 @@
-"""Which node coordinates the group: asked for when somebody needs it, and again when it proves wrong."""
+"""Which node coordinates a group or a transactional id: asked for when needed, and again when it proves wrong."""
 
 from __future__ import annotations
 
@@ -17,22 +17,26 @@ from kohort.wire.schema import Message
 
 COORDINATOR_LANE: Final = "coordinator"
 GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+WHAT: Final = {GROUP_KEY: "group", TRANSACTION_KEY: "transactional.id"}
 BATCHED_FROM: Final = 4
 
 
 class CoordinatorLookup:
-    """The source that finds the coordinator of one group."""
+    """The source that finds the coordinator of one group, or of one transactional id (``key_type`` 1)."""
 
     def __init__(
         self,
-        group_id: str,
+        key: str,
         config: ClientConfig,
         metadata: Metadata,
         rng: Rng,
         raise_later: Callable[[KohortError], None],
+        key_type: int = GROUP_KEY,
     ) -> None:
         self.node_id: int | None = None
-        self._group_id = group_id
+        self._key = key
+        self._key_type = key_type
         self._config = config
         self._metadata = metadata
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
@@ -58,8 +62,8 @@ class CoordinatorLookup:
         if now_ms < self._retry_at_ms:
             return Poll(wake_at_ms=self._retry_at_ms)
         self._in_flight = True
-        request = FindCoordinatorRequest(key=self._group_id, key_type=GROUP_KEY)
-        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape)])
+        request = FindCoordinatorRequest(key=self._key, key_type=self._key_type)
+        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=self)])
 
     def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, FindCoordinatorResponse)
@@ -69,7 +73,9 @@ class CoordinatorLookup:
             code = error_code(found.error_code)
             if not code.retriable:
                 self._wanted = False
-                self._raise_later(ApiError(code, f"looking for the coordinator of group {self._group_id!r}"))
+                self._raise_later(
+                    ApiError(code, f"looking for the coordinator of {WHAT[self._key_type]} {self._key!r}")
+                )
             self._try_later(now_ms)
             return
         self._metadata.learn_node(Node(found.node_id, found.host, found.port))

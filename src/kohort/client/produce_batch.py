@@ -20,6 +20,7 @@ from kohort.wire.record_batch import (
     HEADER_BYTES,
     MAGIC,
     SMALLEST_LENGTH,
+    TRANSACTIONAL_BIT,
     ReadRecord,
     check_crc,
     parse_batch_header,
@@ -44,7 +45,8 @@ class ProduceBatch:
     __slots__ = (
         "append_time_ms", "attempts", "base_offset", "base_sequence", "callbacks", "codec", "count", "deadline_ms",
         "done", "error", "first_ms", "full", "halves", "headers", "keys", "last_error", "last_ms", "partition",
-        "payload", "producer_epoch", "producer_id", "ready_at_ms", "size", "timestamps", "topic", "values",
+        "payload", "producer_epoch", "producer_id", "ready_at_ms", "size", "timestamps", "topic", "transactional",
+        "values",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, codec: Codec, *, ready_at_ms: int, deadline_ms: int) -> None:
@@ -65,6 +67,7 @@ class ProduceBatch:
         self.first_ms = self.last_ms = -1
         self.payload: bytes | None = None
         self.producer_id = self.producer_epoch = self.base_sequence = NO_SEQUENCE
+        self.transactional = False
         self.attempts = 0
         self.last_error: KohortError | None = None
         self.halves: tuple[ProduceBatch, ProduceBatch] | None = None
@@ -98,7 +101,7 @@ class ProduceBatch:
         """The sealed batch as it is sent."""
         assert self.payload is not None, "a batch is sealed before it is sent"
         summed = _after_crc.pack(
-            self.codec,
+            self.codec | TRANSACTIONAL_BIT if self.transactional else self.codec,
             self.count - 1,
             self.first_ms,
             self.last_ms,

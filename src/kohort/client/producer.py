@@ -10,7 +10,10 @@ from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.client.partitioner import StickyPartitioner, partition_of_key
 from kohort.client.produce_batch import ProduceBatch, prebuilt, record_timestamp
+from kohort.client.promise import Promise
 from kohort.client.sender import Sender
+from kohort.client.source import RequestSource
+from kohort.client.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, UsageError
@@ -33,10 +36,50 @@ class ProducerMachine:
         self.config = config
         self.metadata = Metadata(config, rng)
         self.accumulator = Accumulator(config)
-        self.sender = Sender(config, self.metadata, self.accumulator, rng)
-        self.engine = Engine(config, [self.sender], self.metadata, rng)
+        self.transactions: Transactions | None = None
+        """Of a producer with a ``transactional.id``."""
+        if config.transactional_id is not None:
+            self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle)
+        self.sender = Sender(config, self.metadata, self.accumulator, rng, self.transactions)
+        sources: list[RequestSource] = [self.sender]
+        if self.transactions is not None:
+            sources.append(self.transactions)
+        self.engine = Engine(config, sources, self.metadata, rng)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._rng = rng
+
+    def transactional(self) -> Transactions:
+        """What sees to this producer's transactions. Raises UsageError if it has none."""
+        if self.transactions is None:
+            raise UsageError("transactions need the option transactional.id")
+        return self.transactions
+
+    def commit_transaction(self) -> Promise[None]:
+        """Let nothing wait any longer, and commit what was sent."""
+        promise = self.transactional().commit()
+        self.accumulator.flush()
+        return promise
+
+    def end_open(self) -> None:
+        """The producer ends: an open transaction is aborted."""
+        if self.transactions is not None:
+            self.transactions.end_open()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be delivered any more, and no transaction is being ended."""
+        return self.sender.idle and (self.transactions is None or not self.transactions.is_ending)
+
+    def not_done(self, waited_s: float | None) -> ApiTimeout:
+        """What still kept this producer from being idle."""
+        if self.sender.idle:
+            return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_s} s")
+        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_s} s")
+
+    def check_may_send(self) -> None:
+        """Raises UsageError for a transactional producer without an open transaction; or why that can take no more."""
+        if self.transactions is not None:
+            self.transactions.check_may_send()
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""

@@ -5,6 +5,9 @@ broker tells a repetition from something new. Up to five requests are under way 
 it come back as out of order; they wait their turn again, one at a time until the partition flows. Where the sequence
 cannot be continued (a batch was given up, the broker forgot the producer) the epoch is raised and the partition's
 sequence begins again at 0, once nothing of it is under way (KIP-360).
+
+A transactional producer's batches go to partitions that are in its transaction, under the id that the transaction has.
+What is given up then costs the transaction, and the next epoch comes from the coordinator.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
 from kohort.client.produce_batch import SEQUENCES, ProduceBatch
 from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.client.transaction_messages import PRODUCE_MAX_VERSION
+from kohort.client.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
@@ -72,12 +77,20 @@ class Lineage:
 class Sender:
     """The request source of a producer."""
 
-    def __init__(self, config: ProducerConfig, metadata: Metadata, accumulator: Accumulator, rng: Rng) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: Metadata,
+        accumulator: Accumulator,
+        rng: Rng,
+        transactions: Transactions | None = None,
+    ) -> None:
         self.completed: list[ProduceBatch] = []
         """Batches done since the face last looked; it takes them from here."""
         self._config = config
         self._metadata = metadata
         self._accumulator = accumulator
+        self._transactions = transactions
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lineages: dict[TopicPartition, Lineage] = {}
         self._under_way: dict[int, int] = {}
@@ -97,6 +110,8 @@ class Sender:
 
     def poll(self, now_ms: int) -> Poll:
         self._expire(now_ms)
+        if self._transactions is not None:
+            self._follow(self._transactions)
         if not self._accumulator.waiting:
             return Poll(wake_at_ms=self._wake_under_way())
         if self._config.enable_idempotence and self._producer_id < 0:
@@ -124,8 +139,17 @@ class Sender:
                 wakes.append(ready_ms)
         return Poll([self._request(node_id, by_node[node_id]) for node_id in due], min(wakes))
 
+    def _follow(self, transactions: Transactions) -> None:
+        """Go on under the transaction's id; what it will not send any more, fails."""
+        self._producer_id, self._producer_epoch = transactions.who.producer_id, transactions.who.epoch
+        refusal = transactions.refusal if self._accumulator.waiting else None
+        if refusal is not None:
+            self._drop_waiting(refusal)
+
     def _may_leave_at(self, tp: TopicPartition) -> int | None:
         """From when on the partition's order and back-off let a batch go; None if an answer must come first."""
+        if self._transactions is not None and not self._transactions.admits(tp):
+            return None
         lineage = self._lineages.get(tp)
         if lineage is None:
             return 0
@@ -160,6 +184,7 @@ class Sender:
                 topic = topics[tp.topic] = TopicProduceData(name=tp.topic, topic_id=topic_id or NO_UUID)
             topic.partition_data.append(PartitionProduceData(index=tp.partition, records=batch.buffers()))
         request = ProduceRequest(
+            transactional_id=self._config.transactional_id,
             acks=self._config.acks_on_the_wire,
             timeout_ms=self._config.request_timeout_ms,
             topic_data=list(topics.values()),
@@ -169,16 +194,22 @@ class Sender:
             node_id,
             request,
             self._config.request_timeout_ms,
-            max_version=LAST_VERSION_WITH_NAMES if named_only else None,
+            max_version=self._max_version(named_only=named_only),
             expect_response=self._config.acks != "0",
             context=batches,
         )
+
+    def _max_version(self, *, named_only: bool) -> int | None:
+        if self._transactions is not None:
+            return PRODUCE_MAX_VERSION
+        return LAST_VERSION_WITH_NAMES if named_only else None
 
     def _number(self, tp: TopicPartition, batch: ProduceBatch) -> None:
         lineage = self._lineages.get(tp)
         if lineage is None:
             lineage = self._lineages[tp] = Lineage()
         batch.attempts += 1
+        batch.transactional = self._transactions is not None
         if self._config.enable_idempotence:
             self._continue_sequence(lineage, batch)
         lineage.under_way.append(batch)
@@ -256,12 +287,7 @@ class Sender:
         if code in TOO_LARGE and batch.count > 1:
             self._split(tp, batch)
         elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
-            lineage = self._lineages[tp]
-            if (
-                lineage.acked_sequence + 1
-            ) % SEQUENCES == batch.base_sequence:  # nothing before it is missing: the broker forgot us
-                self._begin_again(lineage)
-            self._retry(batch, error, now_ms)
+            self._out_of_order(tp, batch, error, now_ms)
         elif code is ErrorCode.INVALID_PRODUCER_EPOCH or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
             self._producer_id = -1
             self._give_up(batch, error)
@@ -269,6 +295,16 @@ class Sender:
             self._retry(batch, error, now_ms)
         else:
             self._give_up(batch, error)
+
+    def _out_of_order(self, tp: TopicPartition, batch: ProduceBatch, error: ApiError, now_ms: int) -> None:
+        """The broker misses what came before; if nothing before is missing, it has forgotten this producer."""
+        lineage = self._lineages[tp]
+        if (lineage.acked_sequence + 1) % SEQUENCES == batch.base_sequence:
+            if self._transactions is not None:
+                self._give_up(batch, error)
+                return
+            self._begin_again(lineage)
+        self._retry(batch, error, now_ms)
 
     def _land(self, batch: ProduceBatch) -> None:
         lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
@@ -313,24 +349,31 @@ class Sender:
         if not batch.done:
             batch.fail(error)
             self._finished(batch)
+            if self._transactions is not None:
+                self._transactions.record_lost(error)
 
     def _begin_again(self, lineage: Lineage) -> None:
         if lineage.begin_again:
             return
         lineage.begin_again = True
-        if self._producer_epoch >= EPOCH_MOST:
+        if self._transactions is not None:
+            self._transactions.sequence_lost()
+        elif self._producer_epoch >= EPOCH_MOST:
             self._producer_id = -1
         elif lineage.producer_epoch == self._producer_epoch:
             self._producer_epoch += 1
 
     def abort(self, error: KohortError) -> None:
         """Fail everything that is not delivered yet: the producer ends."""
+        self._drop_waiting(error)
+        for lineage in self._lineages.values():
+            for batch in lineage.under_way:
+                self._give_up(batch, error)
+
+    def _drop_waiting(self, error: KohortError) -> None:
         for tp, queue in list(self._accumulator.waiting.items()):
             for batch in list(queue):
                 self._accumulator.drop(tp, batch)
-                self._give_up(batch, error)
-        for lineage in self._lineages.values():
-            for batch in lineage.under_way:
                 self._give_up(batch, error)
 
     def _finished(self, batch: ProduceBatch) -> None:

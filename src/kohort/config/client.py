@@ -164,6 +164,12 @@ class ProducerConfig(ClientConfig):
     max_in_flight_requests_per_connection: int = option(
         "max.in.flight.requests.per.connection", 5, "Requests sent to a broker before the first is answered.", low=1
     )
+    transactional_id: str | None = option(
+        "transactional.id", None, "Makes this a transactional producer; one at a time has this name (KIP-98)."
+    )
+    transaction_timeout_ms: int = option(
+        "transaction.timeout.ms", 60000, "Age at which the coordinator aborts a transaction.", low=1, high=INT_MAX
+    )
     retries: int = option("retries", INT_MAX, "Attempts after the first; delivery.timeout.ms ends them too.", low=0)
 
     def __post_init__(self) -> None:
@@ -171,6 +177,8 @@ class ProducerConfig(ClientConfig):
         in_flight = self.max_in_flight_requests_per_connection
         if self.acks == "-1":
             object.__setattr__(self, "acks", "all")
+        if self.transactional_id is not None:
+            self._check_transactional()
         if self.enable_idempotence is None:
             able = self.acks == "all" and self.retries > 0 and in_flight <= MAX_IN_FLIGHT_IDEMPOTENT
             object.__setattr__(self, "enable_idempotence", able)
@@ -188,6 +196,14 @@ class ProducerConfig(ClientConfig):
                 f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms "
                 f"= {self.linger_ms + self.request_timeout_ms}"
             )
+
+    def _check_transactional(self) -> None:
+        """Transactions are made of batches that arrive once. Raises ConfigError for what stands against that."""
+        if not self.transactional_id:
+            raise ConfigError("transactional.id must not be empty")
+        if self.enable_idempotence is False:
+            raise ConfigError("transactional.id needs enable.idempotence=true")
+        object.__setattr__(self, "enable_idempotence", True)
 
     @property
     def acks_on_the_wire(self) -> int:

@@ -1,0 +1,23 @@
+"""What both faces of the producer say of their transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kohort.errors import ApiTimeout
+from kohort.model import OffsetAndMetadata, TopicPartition
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+
+def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets as they are committed; a bare number is an offset without a word with it."""
+    return {
+        TopicPartition(*partition): OffsetAndMetadata(at) if isinstance(at, int) else at
+        for partition, at in offsets.items()
+    }
+
+
+def not_ended(what: str, timeout_ms: int) -> ApiTimeout:
+    """The coordinator has not answered in time."""
+    return ApiTimeout(f"{what} was not answered within {timeout_ms} ms; it is still tried: call it again")

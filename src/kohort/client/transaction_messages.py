@@ -1,0 +1,141 @@
+"""What a transactional producer asks of its coordinator, and of the groups whose offsets it commits (KIP-98, KIP-447).
+
+Versions end where brokers begin to expect the second protocol of KIP-890; every broker since 2.5 serves these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kohort.client.offset_messages import by_topic
+from kohort.errors import ErrorCode, error_code
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from kohort.wire.schema import Message
+
+MAX_VERSION: Final = {
+    InitProducerIdRequest.API_KEY: 5,
+    AddPartitionsToTxnRequest.API_KEY: 3,
+    AddOffsetsToTxnRequest.API_KEY: 4,
+    EndTxnRequest.API_KEY: 4,
+    TxnOffsetCommitRequest.API_KEY: 4,
+}
+"""By API key. From AddPartitionsToTxn 4 on it is for brokers, from EndTxn 5 and TxnOffsetCommit 5 on KIP-890's."""
+PRODUCE_MAX_VERSION: Final = 11
+"""From Produce 12 on a batch begins its transaction by itself."""
+
+
+class Identity:
+    """A producer's transactional id, and the producer id and epoch that the coordinator gave it."""
+
+    __slots__ = ("epoch", "producer_id", "transactional_id")
+
+    def __init__(self, transactional_id: str) -> None:
+        self.transactional_id = transactional_id
+        self.producer_id = -1
+        self.epoch = -1
+
+
+def init_request(who: Identity, timeout_ms: int) -> InitProducerIdRequest:
+    """Ask for an id, or with one for its next epoch; what an earlier holder left open is aborted."""
+    return InitProducerIdRequest(
+        transactional_id=who.transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+    )
+
+
+def add_partitions(who: Identity, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=who.transactional_id,
+        v3_and_below_producer_id=who.producer_id,
+        v3_and_below_producer_epoch=who.epoch,
+        v3_and_below_topics=[
+            AddPartitionsToTxnTopic(name=topic, partitions=numbers)
+            for topic, numbers in by_topic(sorted(partitions)).items()
+        ],
+    )
+
+
+def add_group(who: Identity, group_id: str) -> AddOffsetsToTxnRequest:
+    return AddOffsetsToTxnRequest(
+        transactional_id=who.transactional_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        group_id=group_id,
+    )
+
+
+def commit_offsets(
+    who: Identity, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+) -> TxnOffsetCommitRequest:
+    topics: dict[str, TxnOffsetCommitRequestTopic] = {}
+    for partition, offset in offsets.items():
+        topic = topics.setdefault(partition.topic, TxnOffsetCommitRequestTopic(name=partition.topic, partitions=[]))
+        topic.partitions.append(
+            TxnOffsetCommitRequestPartition(
+                partition_index=partition.partition,
+                committed_offset=offset.offset,
+                committed_leader_epoch=offset.leader_epoch,
+                committed_metadata=offset.metadata,
+            )
+        )
+    return TxnOffsetCommitRequest(
+        transactional_id=who.transactional_id,
+        group_id=group.group_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        generation_id=group.generation_id,
+        member_id=group.member_id,
+        group_instance_id=group.group_instance_id,
+        topics=list(topics.values()),
+    )
+
+
+def end(who: Identity, *, commit: bool) -> EndTxnRequest:
+    return EndTxnRequest(
+        transactional_id=who.transactional_id,
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        committed=commit,
+    )
+
+
+def first_error(response: Message) -> tuple[ErrorCode, str]:
+    """The error that an answer carries, and for which partition; NONE if all went well."""
+    where = ""
+    match response:
+        case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():
+            return error_code(response.error_code), where
+        case AddPartitionsToTxnResponse():
+            found = [
+                (error_code(p.partition_error_code), f"{t.name}-{p.partition_index}")
+                for t in response.results_by_topic_v3_and_below
+                for p in t.results_by_partition
+            ]
+        case TxnOffsetCommitResponse():
+            found = [
+                (error_code(p.error_code), f"{t.name}-{p.partition_index}")
+                for t in response.topics
+                for p in t.partitions
+            ]
+        case _:
+            raise AssertionError(f"not an answer to a transaction's request: {response}")
+    bad = [(code, tp) for code, tp in found if code is not ErrorCode.NONE]
+    # What was not attempted says nothing of why.
+    return min(bad, key=lambda one: one[0] is ErrorCode.OPERATION_NOT_ATTEMPTED, default=(ErrorCode.NONE, where))

@@ -1,0 +1,483 @@
+"""A transactional producer against a scripted coordinator: what it asks in which order, and what each refusal costs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.client.producer import ProducerMachine, record_metadata
+from kohort.clock import ManualClock
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ErrorCode, ProducerFenced, TransactionFailed, UsageError
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.testing.loop import Loop
+from kohort.testing.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kohort.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from kohort.wire.record_batch import parse_batch_header
+
+ADDRESS = ("one", 9092)
+ORDERS = TopicPartition("orders", 0)
+GROUP = GroupMetadata("g", 3, "member-1", None)
+OF_TRANSACTIONS = (
+    InitProducerIdRequest,
+    AddPartitionsToTxnRequest,
+    ProduceRequest,
+    AddOffsetsToTxnRequest,
+    TxnOffsetCommitRequest,
+    EndTxnRequest,
+)
+
+
+class World:
+    """One producer and one node, which is the coordinator too and hands out epochs one after the other."""
+
+    def __init__(self, **options: object) -> None:
+        self.clock = ManualClock()
+        self.loop = Loop(self.clock)
+        self.node = ScriptedBroker()
+        self.loop.serve(ADDRESS, self.node)
+        self.codes: dict[type, list[object]] = {}
+        """Error codes, HANG_UP or SILENCE for the next requests of a class, before all is well again."""
+        self.epochs = iter(range(100))
+        self.written = 0
+        self.node.on(MetadataRequest, metadata)
+        self.node.on(FindCoordinatorRequest, coordinators)
+        self.node.on(InitProducerIdRequest, self._or_code(self._init, InitProducerIdResponse))
+        self.node.on(AddPartitionsToTxnRequest, self._or_code(added, added))
+        self.node.on(AddOffsetsToTxnRequest, self._or_code(AddOffsetsToTxnResponse, AddOffsetsToTxnResponse))
+        self.node.on(TxnOffsetCommitRequest, self._or_code(offsets_taken, offsets_taken))
+        self.node.on(EndTxnRequest, self._or_code(EndTxnResponse, EndTxnResponse))
+        self.node.on(ProduceRequest, self._or_code(self._produce, self._produce))
+        config = ProducerConfig(
+            bootstrap_servers=["one:9092"], transactional_id="t", linger_ms=options.pop("linger_ms", 0), **options
+        )
+        self.machine = ProducerMachine(config, random.Random(5))
+        self.transactions = self.machine.transactional()
+        self.loop.add(self.machine.engine)
+        self.machine.metadata.want(["orders"])
+        self.loop.settle()
+
+    def _or_code(self, well, refused):
+        def answer(request, _version):
+            queue = self.codes.get(type(request))
+            code = queue.pop(0) if queue else ErrorCode.NONE
+            if code is HANG_UP or code is SILENCE:
+                return code
+            if refused in (added, offsets_taken) or refused == self._produce:
+                return refused(request, code)
+            if code:
+                return refused(error_code=code)
+            return well(request) if well == self._init else well()
+
+        return answer
+
+    def _init(self, _request):
+        return InitProducerIdResponse(producer_id=500, producer_epoch=next(self.epochs))
+
+    def _produce(self, request, code):
+        (topic,) = request.topic_data
+        (data,) = topic.partition_data
+        base = self.written
+        if code:
+            one = PartitionProduceResponse(index=data.index, error_code=code)
+        else:
+            self.written += parse_batch_header(bytes(data.records)).record_count
+            one = PartitionProduceResponse(index=data.index, base_offset=base)
+        return ProduceResponse(responses=[TopicProduceResponse(name=topic.name, partition_responses=[one])])
+
+    def send(self, value: bytes = b"v"):
+        now_ms = self.clock.now_ms()
+        self.machine.check_may_send()
+        batch, index, _ = self.machine.add("orders", 0, None, value, (), now_ms, now_ms)
+        return batch, index
+
+    def settle(self, promise, limit_ms: int = 200_000):
+        self.loop.run_until(lambda: promise.done, limit_ms)
+        return promise
+
+    def ready(self):
+        self.settle(self.transactions.init()).result()
+        return self
+
+    def commit(self):
+        self.settle(self.machine.commit_transaction()).result()
+
+    def abort(self):
+        self.settle(self.transactions.abort()).result()
+
+    def asked(self):
+        """What of transactions was asked, in order; whether an end was a commit, and by which epoch a batch came."""
+        found = []
+        for seen in self.node.seen:
+            request = seen.request
+            if isinstance(request, EndTxnRequest):
+                found.append("commit" if request.committed else "abort")
+            elif isinstance(request, ProduceRequest):
+                header = self.batch(request)
+                found.append(f"produce {header.producer_epoch}/{header.base_sequence}")
+            elif isinstance(request, OF_TRANSACTIONS):
+                found.append(type(request).__name__.removesuffix("Request"))
+        return found
+
+    def batch(self, request):
+        return parse_batch_header(bytes(request.topic_data[0].partition_data[0].records))
+
+
+def metadata(request, _version):
+    one = MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=1)
+    topics = [MetadataResponseTopic(name=t.name, topic_id=b"o" * 16, partitions=[one]) for t in request.topics]
+    return MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)], topics=topics)
+
+
+def coordinators(request, _version):
+    found = [Coordinator(key=key, node_id=1, host="one", port=9092) for key in request.coordinator_keys]
+    return FindCoordinatorResponse(coordinators=found)
+
+
+def added(request, code):
+    return AddPartitionsToTxnResponse(
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ]
+    )
+
+
+def offsets_taken(request, code):
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                    for p in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def test_a_transaction_names_its_partitions_and_groups_before_it_uses_them_and_ends_when_all_has_arrived():
+    world = World().ready()
+    world.transactions.begin()
+    sent = world.send()
+    offsets = world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP)
+    world.commit()
+
+    assert world.asked() == [
+        "InitProducerId",
+        "AddPartitionsToTxn",
+        "produce 0/0",
+        "AddOffsetsToTxn",
+        "TxnOffsetCommit",
+        "commit",
+    ]
+    assert record_metadata(*sent).offset == 0
+    offsets.result()
+    (request,) = world.node.requests(ProduceRequest)
+    assert request.transactional_id == "t"
+    assert world.batch(request).is_transactional
+    (commit,) = world.node.requests(TxnOffsetCommitRequest)
+    assert (commit.generation_id, commit.member_id, commit.group_instance_id) == (3, "member-1", None)
+
+
+def test_the_next_transaction_goes_on_in_the_same_epoch_and_sequence():
+    world = World().ready()
+    for _ in range(2):
+        world.transactions.begin()
+        world.send()
+        world.commit()
+
+    assert world.asked()[1:] == [
+        "AddPartitionsToTxn",
+        "produce 0/0",
+        "commit",
+        "AddPartitionsToTxn",
+        "produce 0/1",
+        "commit",
+    ]
+
+
+def test_an_empty_transaction_asks_nothing():
+    world = World().ready()
+    for end in (world.commit, world.abort):
+        world.transactions.begin()
+        end()
+
+    assert world.asked() == ["InitProducerId"]
+
+
+def test_an_abort_sends_nothing_more_and_what_waits_fails():
+    world = World(linger_ms=10_000).ready()
+    world.transactions.begin()
+    waiting = world.send()
+    world.abort()
+
+    with pytest.raises(TransactionFailed, match="was aborted"):
+        record_metadata(*waiting)
+    assert world.asked() == ["InitProducerId"]
+    assert world.machine.accumulator.buffered_bytes == 0
+
+
+def test_an_abort_waits_for_what_is_under_way():
+    world = World().ready()
+    world.transactions.begin()
+    world.loop.settle()
+    sent = world.send()
+    world.codes[ProduceRequest] = [SILENCE]
+    world.loop.run_until(lambda: "produce 0/0" in world.asked(), 10_000)
+    world.abort()
+
+    assert world.asked()[-2:] == ["abort", "InitProducerId"], "whether the batch was written is not known: a new epoch"
+    with pytest.raises(TransactionFailed):
+        record_metadata(*sent)
+    world.transactions.begin()
+    world.send()
+    world.commit()
+    assert world.asked()[-2:] == ["produce 1/0", "commit"]
+
+
+def test_a_lost_record_leaves_only_the_abort_and_costs_an_epoch():
+    world = World().ready()
+    world.transactions.begin()
+    world.codes[ProduceRequest] = [ErrorCode.INVALID_RECORD]
+    lost = world.send()
+    with pytest.raises(TransactionFailed, match="INVALID_RECORD"):
+        world.commit()
+    with pytest.raises(ApiError, match="INVALID_RECORD"):
+        record_metadata(*lost)
+    with pytest.raises(TransactionFailed):
+        world.send()
+    with pytest.raises(TransactionFailed):
+        world.machine.commit_transaction()
+
+    world.abort()
+    world.transactions.begin()
+    world.send()
+    world.commit()
+    assert world.asked()[3:] == ["abort", "InitProducerId", "AddPartitionsToTxn", "produce 1/0", "commit"]
+    (_, again) = world.node.requests(InitProducerIdRequest)
+    assert (again.producer_id, again.producer_epoch) == (500, 0), "KIP-360: it says which it had"
+
+
+def test_what_waits_fails_as_soon_as_the_transaction_is_lost():
+    world = World().ready()
+    world.transactions.begin()
+    world.codes[AddPartitionsToTxnRequest] = [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    sent = world.send()
+    world.loop.run_until(lambda: sent[0].done, 10_000)
+
+    with pytest.raises(TransactionFailed, match=r"orders-0"):
+        record_metadata(*sent)
+    world.abort()
+    assert world.asked() == ["InitProducerId", "AddPartitionsToTxn"], "nothing is open: there is nothing to abort"
+
+
+@pytest.mark.parametrize("request_class", [InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest])
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        HANG_UP,
+    ],
+)
+def test_what_passes_is_tried_again(request_class, code):
+    world = World()
+    world.codes[request_class] = [code, code]
+    world.ready()
+    world.transactions.begin()
+    sent = world.send()
+    world.commit()
+
+    assert record_metadata(*sent).offset == 0
+    assert len(world.node.requests(request_class)) == 3
+    assert world.asked()[-1] == "commit"
+    asked_again = code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, HANG_UP)
+    assert (len(world.node.requests(FindCoordinatorRequest)) > 1) == asked_again
+
+
+@pytest.mark.parametrize("request_class", [AddOffsetsToTxnRequest, TxnOffsetCommitRequest])
+def test_offsets_are_tried_again_and_a_commit_waits_for_them(request_class):
+    world = World().ready()
+    world.codes[request_class] = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR]
+    world.transactions.begin()
+    offsets = world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP)
+    world.commit()
+
+    offsets.result()
+    assert world.asked()[-2:] == ["TxnOffsetCommit", "commit"]
+    assert len(world.node.requests(request_class)) == 3
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID]
+)
+def test_a_member_out_of_its_group_can_only_abort(code):
+    world = World().ready()
+    world.codes[TxnOffsetCommitRequest] = [code]
+    world.transactions.begin()
+    world.send()
+    offsets = world.settle(world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP))
+
+    with pytest.raises(TransactionFailed, match=code.name):
+        offsets.result()
+    world.abort()
+    assert world.asked()[-1] == "abort"
+    world.transactions.begin()
+    world.commit()
+
+
+@pytest.mark.parametrize(
+    "request_class", [AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest, EndTxnRequest]
+)
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+def test_whoever_lost_the_name_can_do_nothing_any_more(request_class, code):
+    world = World().ready()
+    world.codes[request_class] = [code]
+    world.transactions.begin()
+    world.send()
+    world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP)
+
+    with pytest.raises(ProducerFenced, match=r"transactional\.id 't'"):
+        world.commit()
+    for call in (world.transactions.begin, world.transactions.commit, world.transactions.abort, world.send):
+        with pytest.raises(ProducerFenced):
+            call()
+
+
+def test_a_batch_of_an_old_epoch_is_found_out_at_the_latest_by_the_abort():
+    world = World().ready()
+    world.codes = {ProduceRequest: [ErrorCode.INVALID_PRODUCER_EPOCH], EndTxnRequest: [ErrorCode.PRODUCER_FENCED]}
+    world.transactions.begin()
+    world.send()
+
+    with pytest.raises(TransactionFailed):
+        world.commit()
+    with pytest.raises(ProducerFenced):
+        world.abort()
+
+
+def test_a_coordinator_that_forgot_the_producer_has_nothing_to_abort_and_gives_a_new_id():
+    world = World().ready()
+    mapping = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    world.codes = {AddPartitionsToTxnRequest: [ErrorCode.NONE], EndTxnRequest: [mapping, mapping]}
+    world.transactions.begin()
+    world.send()
+
+    with pytest.raises(TransactionFailed, match=mapping.name):
+        world.commit()
+    world.abort()
+    world.transactions.begin()
+    world.send()
+    world.commit()
+    ids = [(r.producer_id, r.producer_epoch) for r in world.node.requests(InitProducerIdRequest)]
+    assert ids == [(-1, -1), (-1, -1)]
+    assert world.asked()[-2:] == ["produce 1/0", "commit"]
+
+
+def test_partitions_that_may_or_may_not_have_been_added_cost_an_epoch_which_aborts_them():
+    world = World().ready()
+    world.codes[AddPartitionsToTxnRequest] = [HANG_UP] * 100
+    world.transactions.begin()
+    world.send()
+    world.loop.run_until(lambda: "AddPartitionsToTxn" in world.asked(), 10_000)
+    world.abort()
+
+    assert world.asked()[-1] == "InitProducerId"
+    assert "abort" not in world.asked()
+
+
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.INVALID_TRANSACTION_TIMEOUT]
+)
+def test_an_id_that_is_not_given_stops_the_producer(code):
+    world = World()
+    world.codes[InitProducerIdRequest] = [code]
+
+    with pytest.raises(ApiError, match=code.name):
+        world.ready()
+    with pytest.raises(ApiError, match=code.name):
+        world.transactions.begin()
+
+
+def test_a_call_out_of_its_order_says_what_to_call():
+    world = World()
+    with pytest.raises(UsageError, match=r"init_transactions\(\) first"):
+        world.transactions.begin()
+    with pytest.raises(UsageError, match=r"init_transactions\(\) first"):
+        world.send()
+    world.ready()
+    with pytest.raises(UsageError, match="was called before"):
+        world.transactions.init()
+    for call in (world.send, world.transactions.commit, world.transactions.abort):
+        with pytest.raises(UsageError, match=r"begin_transaction\(\) first"):
+            call()
+    world.transactions.begin()
+    with pytest.raises(UsageError, match="commit or abort it first"):
+        world.transactions.begin()
+    world.codes[EndTxnRequest] = [SILENCE]
+    world.send()
+    ending = world.machine.commit_transaction()
+    with pytest.raises(UsageError, match=r"commit_transaction\(\) again"):
+        world.transactions.abort()
+    assert world.machine.commit_transaction() is ending, "whoever asks again hears of the same commit"
+    world.settle(ending).result()
+
+
+def test_a_commit_whose_answer_was_lost_is_asked_for_again():
+    world = World().ready()
+    world.transactions.begin()
+    world.send()
+    world.codes[EndTxnRequest] = [SILENCE]
+    world.commit()
+
+    assert world.asked()[-2:] == ["commit", "commit"]
+
+
+def test_a_producer_without_the_option_has_no_transactions():
+    config = ProducerConfig(bootstrap_servers=["one:9092"])
+    with pytest.raises(UsageError, match=r"transactional\.id"):
+        ProducerMachine(config, random.Random(1)).transactional()
