@@ -45,14 +45,11 @@ class Verbs(ABC):
     def group_metadata(self) -> GroupMetadata:
         """Who this member is: what a coordinator checks, and what logs should name. Raises UsageError without a group.
 
-        ``generation_id`` is -1 and ``member_id`` empty while it is in no generation.
+        ``generation_id`` is -1 and ``member_id`` empty before the first assignment. A member that has lost its group is
+        still named, until its next assignment: a coordinator then refuses what was done under it (KIP-447).
         """
         with self._use() as machine, self._held:
-            generation = machine.group.membership.generation
-            config = machine.config
-            return GroupMetadata(
-                config.group_id or "", generation.generation_id, generation.member_id, config.group_instance_id
-            )
+            return machine.group_metadata()
 
     def enforce_rebalance(self, reason: str = "") -> None:
         """Rejoin the group at the next poll, as when what an assignor looks at has changed. The group hears ``reason``.

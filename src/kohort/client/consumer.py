@@ -19,6 +19,7 @@ from kohort.client.engine import Engine
 from kohort.client.fetcher import Fetcher, Wants
 from kohort.client.find_coordinator import CoordinatorLookup
 from kohort.client.list_offsets import Listed, OffsetQueries
+from kohort.client.member_messages import NO_GENERATION
 from kohort.client.membership_classic import Membership
 from kohort.client.metadata import Metadata
 from kohort.client.promise import Promise
@@ -30,7 +31,7 @@ from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, UsageError
-from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
 MOST_NOTES: Final = 100
 DEFAULT_REASON: Final = "rebalance enforced by user"
@@ -126,6 +127,15 @@ class ConsumerMachine:
             self.subscription.unsubscribe()
         if self._group is not None and self.config.enable_auto_commit and offsets:
             self._group.commits.commit(offsets, None)
+
+    def group_metadata(self) -> GroupMetadata:
+        """The member whose partitions the user works on, or worked on last; nobody where they are assigned by hand."""
+        generation = self.group.membership.user_generation
+        if self.subscription.mode is Mode.PARTITIONS:
+            generation = NO_GENERATION
+        config = self.config
+        group_id = config.group_id or ""
+        return GroupMetadata(group_id, generation.generation_id, generation.member_id, config.group_instance_id)
 
     def enforce_rebalance(self, reason: str) -> None:
         """Rejoin at the next poll (KIP-568)."""

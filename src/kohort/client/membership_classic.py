@@ -74,6 +74,8 @@ class Membership:
         """The answer of SyncGroup, until the rebalance takes it."""
         self.adopted: tuple[list[TopicPartition], int] = ([], -1)
         """The last assignment that was taken, and its generation: what sticky strategies are told."""
+        self.user_generation = NO_GENERATION
+        """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
         self.clocks = HeartbeatClocks(config, rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, metadata, subscription)
         self._config = config
@@ -114,6 +116,8 @@ class Membership:
     def adopt(self, partitions: list[TopicPartition]) -> None:
         """The user has been told: this is what the member owns."""
         self.adopted = (partitions, self.generation.generation_id)
+        if self.generation.is_member:
+            self.user_generation = self.generation
 
     def leave(self, reason: str, *, static_too: bool = False) -> Promise[None]:
         """Say goodbye if there is anyone to say it to, and forget the generation. Static members stay, to return."""

@@ -11,7 +11,7 @@ from kohort.client.membership_classic import MemberState
 from kohort.client.promise import Promise
 from kohort.config.client import ConsumerConfig
 from kohort.errors import KohortError
-from kohort.model import TopicPartition
+from kohort.model import Record, TopicPartition
 from kohort.sim.checks.watcher import Watcher
 from kohort.sim.clients import EngineActor
 from kohort.sim.history import History
@@ -207,9 +207,15 @@ class ConsumerActor(EngineActor):
             return
         if records:
             self._watcher.read(self, records)
-            if self.rng.random() < self.pace.commit_each_poll:
-                self.pace.commits.append(machine.commit(None, None))
-            self._leave_poll()
+            self.take(records)
+
+    def take(self, records: list[Record]) -> None:
+        """Be the user who was given records."""
+        del records  # the watcher has them
+        assert self.machine is not None
+        if self.rng.random() < self.pace.commit_each_poll:
+            self.pace.commits.append(self.machine.commit(None, None))
+        self._leave_poll()
 
     def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
         """Be the listener."""
@@ -224,15 +230,27 @@ class ConsumerActor(EngineActor):
             machine.acknowledge(self.world.now_ms)
 
     def _leave_poll(self) -> None:
+        self.end_poll()
+        self.think(self.takes_ms())
+        self.world.after(0, lambda: self.step(Tick()))  # as a face kicks its driver
+
+    def end_poll(self) -> None:
+        """The user is out of poll()."""
         assert self.machine is not None
         self._polling = False
         self.left_poll_ms = self.world.now_ms
         self.machine.leave_poll(self.world.now_ms)
+
+    def think(self, for_ms: int) -> None:
+        """Poll again once the user has thought, or handled what it was given."""
+        self._after_thinking(for_ms)
+
+    def takes_ms(self) -> int:
+        """How long the user is busy now, by chance."""
         low, high = self.pace.slow_ms if self.rng.random() < self.pace.slow else self.pace.think_ms
         busy_ms = self.rng.randint(low, high)
         self.busy_until_ms = self.world.now_ms + busy_ms
-        self._after_thinking(busy_ms)
-        self.world.after(0, lambda: self.step(Tick()))  # as a face kicks its driver
+        return busy_ms
 
     def _settle_commits(self) -> None:
         waiting = []

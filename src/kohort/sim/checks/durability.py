@@ -6,13 +6,21 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from kohort.broker.broker import Broker
-from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
+from kohort.coordinator.records import (
+    GroupWritten,
+    InTransaction,
+    LogItem,
+    OffsetCommitted,
+    TransactionEnded,
+    parse_record,
+)
 from kohort.log.invariants import check_invariants
 from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Consumer, Server, Watcher
-from kohort.wire.record_batch import ReadRecord, read_batch, split_batches
+from kohort.wire.control_records import parse_marker
+from kohort.wire.record_batch import BatchHeader, ReadRecord, read_batch, split_batches
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -53,20 +61,42 @@ def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
     return log
 
 
-def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
-    """Every record that the log holds."""
+def batches_on(log: PartitionLog) -> Iterator[tuple[bytes, BatchHeader]]:
+    """Every batch that the log holds."""
     at = log.log_start_offset
     while at < log.log_end_offset:
         data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
         for start, header in split_batches(data):
             if header.next_offset <= at:
                 raise CheckFailed(f"{log}: a batch that ends before {header.next_offset} is read at {at}")
-            yield from _records_of(data[start : start + header.size])
+            yield data[start : start + header.size], header
             at = header.next_offset
 
 
+def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
+    """Every record that the log holds; no markers."""
+    for batch, header in batches_on(log):
+        if not header.is_control:
+            yield from records_of(batch)
+
+
+def items_on(log: PartitionLog) -> Iterator[LogItem]:
+    """What a log of the coordinator's says, as it is replayed."""
+    for batch, header in batches_on(log):
+        if header.is_control:
+            marker = parse_marker(batch, header)
+            if marker is not None:
+                yield b"", TransactionEnded(marker.producer_id, marker.committed)
+            continue
+        pairs = [(r.key or b"", r.value) for r in records_of(batch)]
+        if header.is_transactional:
+            yield b"", InTransaction(header.producer_id, pairs)
+        else:
+            yield from pairs
+
+
 @lru_cache(maxsize=8_192)
-def _records_of(batch: bytes) -> tuple[ReadRecord, ...]:
+def records_of(batch: bytes) -> tuple[ReadRecord, ...]:
     """A run reads the same batches again and again, at every restart and at its end."""
     return tuple(read_batch(batch, 0))
 
@@ -128,8 +158,7 @@ def check_replay(broker: Broker) -> None:
     """Replaying each partition of ``__consumer_offsets`` gives what the coordinator holds."""
     topic = broker.state.topics.get(OFFSETS_TOPIC)
     for number, log in enumerate(topic.partitions if topic is not None else []):
-        pairs = [(r.key or b"", r.value) for r in records_on(log)]
-        broker.state.coordinator.check_replay(number, pairs)
+        broker.state.coordinator.check_replay(number, items_on(log))
 
 
 def check_logs(broker: Broker) -> None:

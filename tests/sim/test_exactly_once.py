@@ -1,0 +1,121 @@
+"""A group that copies a topic in transactions, under faults: what is committed at the end is each record, once."""
+
+from dataclasses import replace
+
+import pytest
+
+from kohort.client.transactions import Transactions
+from kohort.model import GroupMetadata
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.exactly_once import Copies, copy_under, plan_of_copies
+from kohort.sim.processors import Processor
+from kohort.wire.messages.offsets import OffsetFetchRequest
+
+SCENE = replace(
+    plan_of_copies(1),
+    consumers=2,
+    topics={"t0": 4},
+    records=80,
+    send_every_ms=200,
+    assignors=["range"],
+    session_timeout_ms=6_000,
+    heartbeat_interval_ms=1_000,
+    max_poll_interval_ms=20_000,
+    request_timeout_ms=5_000,
+    static=False,
+    delay_ms=(0, 3),
+    faults=frozenset(),
+    faults_ms=30_000,
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_strikes_each_record_is_copied_once(seed):
+    run = copy_under(seed)
+
+    assert run.producer.acknowledged
+
+
+@pytest.mark.long
+def test_many_more_seeds_copy_each_record_once():
+    for seed in range(8, 300):
+        copy_under(seed)
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = copy_under(3), copy_under(3)
+
+    assert (first.world.events, list(first.history.lines)) == (second.world.events, list(second.history.lines))
+
+
+def strike(run, at, act):
+    """Do something once, when the first process is in the middle of a transaction."""
+    struck = []
+
+    def midway(reached):
+        if reached == at and not struck and run.world.elapsed_ms > 8_000:
+            struck.append(reached)
+            act()
+
+    run.processors[0].midway = midway
+    return struck
+
+
+def stands_still(run, at):
+    """It freezes; another takes its partitions over meanwhile."""
+    return strike(run, at, lambda: run.processors[0].freeze(9_000))
+
+
+def disk_refuses(run, at):
+    """The broker cannot write for longer than a record may take to be delivered."""
+    weather = run.broker.disk.weather
+
+    def act():
+        weather.refuse = 1.0
+        run.world.after(12_000, lambda: setattr(weather, "refuse", 0.0))
+
+    return strike(run, at, act)
+
+
+@pytest.mark.parametrize("at", ["records sent", "offsets sent"])
+@pytest.mark.parametrize("what", [stands_still, disk_refuses])
+def test_what_strikes_in_the_middle_of_a_transaction_copies_nothing_twice_and_loses_nothing(what, at):
+    run = Copies(SCENE)
+    struck = what(run, at)
+
+    run.go()
+
+    assert struck
+
+
+def as_nobody(monkeypatch):
+    """Offsets are committed without saying by which member: nobody who was fenced out of the group is refused."""
+    monkeypatch.setattr(Processor, "_member", lambda _: GroupMetadata("copiers"))
+    return stands_still, "records sent"
+
+
+def unstable_offsets(monkeypatch):
+    """A consumer does not wait for offsets of transactions that are still open."""
+    init = OffsetFetchRequest.__init__
+
+    def not_stable(self, **fields):
+        init(self, **{**fields, "require_stable": False})
+
+    monkeypatch.setattr(OffsetFetchRequest, "__init__", not_stable)
+    return stands_still, "offsets sent"
+
+
+def losses_forgiven(monkeypatch):
+    """A record that was given up does not cost its transaction."""
+    monkeypatch.setattr(Transactions, "record_lost", lambda _self, _error: None)
+    return disk_refuses, "records sent"
+
+
+@pytest.mark.parametrize("plant", [as_nobody, unstable_offsets, losses_forgiven])
+def test_a_client_that_is_wrong_is_found_out(plant, monkeypatch):
+    what, at = plant(monkeypatch)
+    run = Copies(SCENE)
+    what(run, at)
+
+    with pytest.raises(CheckFailed, match=r"copied too often|never copied"):
+        run.go()
