@@ -46,6 +46,8 @@ def plan_of_copies(seed: int) -> Plan:
         plan,
         faults=plan.faults - LEFT_OUT | ({"freeze member", "slow handler"} if plan.faults else set()),
         records=max(plan.records, 60),
+        # As in Kafka, one that dies before it gives up what was taken from it returns as if it had: nobody gets that.
+        static=plan.static and "cooperative-sticky" not in plan.assignors,
         poll_records=2 + plan.seed % 6,
         forgets=False,
     )
