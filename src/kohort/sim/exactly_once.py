@@ -142,7 +142,8 @@ class Copies:
 
     def _logs(self, *topics: str) -> list[PartitionLog]:
         assert self.broker.broker is not None
-        return [log for name in topics for log in self.broker.broker.state.topics.get(name).partitions]
+        found = [self.broker.broker.state.topics.get(name) for name in topics]
+        return [log for topic in found if topic is not None for log in topic.partitions]
 
     def _is_settled(self) -> bool:
         if self.world.events % 32:
