@@ -94,7 +94,7 @@ def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(crew, prod
     until(lambda: latest(crew, topic) == 7)
 
     assert committed_values(crew, topic) == [b"1", b"2", b"3"]
-    aborted = fetched(crew, topic).aborted_transactions
+    aborted = fetched(crew, topic, 3).aborted_transactions
     assert [(a.producer_id, a.first_offset) for a in aborted] == [(producer.producer_id, 3)]
 
 

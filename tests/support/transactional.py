@@ -167,19 +167,21 @@ def fetched(peer: Any, topic: str, offset: int = 0, *, isolation: int = COMMITTE
 
 
 def committed_values(peer: Any, topic: str) -> list[bytes]:
-    """What a reader of committed records is given, by the rules of the consumer."""
-    data = fetched(peer, topic)
-    records = bytes(data.records or b"")
-    aborted = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or ())
-    taken_back: set[int] = set()
-    values = []
-    for at, header in split_batches(records):
-        while aborted and aborted[0][0] <= header.last_offset:
-            taken_back.add(aborted.pop(0)[1])
-        if header.is_control:
-            taken_back.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in taken_back):
-            values += [record.value for record in read_batch(records, at)]
+    """What a reader of committed records is given, by the rules of the consumer; each segment is fetched by itself."""
+    values: list[bytes] = []
+    offset = 0
+    while (data := fetched(peer, topic, offset)).records:
+        records = bytes(data.records)
+        aborted = sorted((a.first_offset, a.producer_id) for a in data.aborted_transactions or ())
+        taken_back: set[int] = set()
+        for at, header in split_batches(records):
+            while aborted and aborted[0][0] <= header.last_offset:
+                taken_back.add(aborted.pop(0)[1])
+            if header.is_control:
+                taken_back.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in taken_back):
+                values += [record.value for record in read_batch(records, at)]
+            offset = header.next_offset
     return values
 
 
