@@ -158,3 +158,20 @@ def test_names_are_completed_from_the_cluster(run, broker, orders):
     assert "g" in words(["group", "describe", "--bootstrap", broker.bootstrap], "")
     assert words(["topics", "describe", "--bootstrap", "127.0.0.1:1"], "o") == []
     assert words([], "to") == ["topics"]
+
+
+def test_partitions_that_no_member_of_a_stable_group_has_are_named(run, ask, broker, orders):
+    @kohort.assignor("first-only")
+    def first_only(_topics, members):
+        return {members[0].member_id: [kohort.TopicPartition("orders", 0)]}
+
+    options = {"partition_assignment_strategy": [first_only], "auto_offset_reset": "earliest"}
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="lazy", **options) as consumer:
+        consumer.subscribe("orders")
+        while not consumer.assignment():
+            consumer.poll(200)
+
+        assert ask("group", "describe", "lazy")["unowned"] == ["orders-1"]
+        note = run("group", "describe", "lazy").stderr
+    assert note.startswith("1 partition of 'lazy' is read by no member: orders-1.")
+    assert ask("group", "describe", "g")["unowned"] == [], "it has no members"

@@ -49,7 +49,20 @@ def describe_group(group_id: str, view: str, bootstrap: str, output: str) -> Non
         click.echo(f"group {group_id!r} is rebalancing", err=True)
     elif not found.description.members:
         click.echo(f"group {group_id!r} has no active members", err=True)
+    elif found.unowned:
+        click.echo(unowned_note(found), err=True)
     print_table(*VIEWS[view](found))
+
+
+def unowned_note(found: GroupState) -> str:
+    """That nobody reads some of what the group subscribes to, how that comes about, and what ends it."""
+    names = ", ".join(str(tp) for tp in found.unowned[:5]) + (" and more" if len(found.unowned) > 5 else "")
+    count, name = len(found.unowned), found.description.group_id
+    return (
+        f"{count} partition{'s' * (count > 1)} of {name!r} {'are' if count > 1 else 'is'} read by no member: {names}. "
+        "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
+        "rebalance: the next rebalance of the group gives that out again"
+    )
 
 
 def offsets_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
