@@ -16,6 +16,7 @@ from kohort.client.commits import Commits, Offsets
 from kohort.client.committed import Committed, CommittedOffsets
 from kohort.client.decode import Fetched
 from kohort.client.engine import Engine
+from kohort.client.failures import Failures
 from kohort.client.fetcher import Fetcher, Wants
 from kohort.client.find_coordinator import CoordinatorLookup
 from kohort.client.list_offsets import Listed, OffsetQueries
@@ -30,7 +31,7 @@ from kohort.client.subscription import Mode, SubscriptionState
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ErrorCode, KohortError, UsageError
+from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
 MOST_NOTES: Final = 100
@@ -54,17 +55,16 @@ class ConsumerMachine:
         self.metadata = Metadata(config, rng, allow_auto_create=config.allow_auto_create_topics)
         self.metadata.want(())
         self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
-        self.failures: deque[KohortError] = deque()
-        """Errors that the user has to hear of, oldest first."""
+        self.failures = Failures(self.subscription)
         self.notes: deque[str] = deque(maxlen=MOST_NOTES)
         """What happened that a log should say, oldest first: the faces take from it."""
         self._open: Fetched | None = None
-        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures.append)
+        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(
             config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range
         )
-        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures.append)
+        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures)
         self._group: Group | None = None
         sources: list[RequestSource] = []
         if config.group_id is not None:

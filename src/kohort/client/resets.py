@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from kohort.client.backoff import Backoff
+from kohort.client.failures import Failures
 from kohort.client.list_offsets import (
     EARLIEST,
     LATEST,
@@ -39,14 +39,14 @@ class Resets:
         subscription: SubscriptionState,
         metadata: Metadata,
         rng: Rng,
-        raise_later: Callable[[KohortError], None],
+        failures: Failures,
     ) -> None:
         self._config = config
         self._subscription = subscription
         self._metadata = metadata
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._raise_later = raise_later
-        self._failures = 0
+        self._failures = failures
+        self._failed = 0
 
     @property
     def has_policy(self) -> bool:
@@ -59,9 +59,8 @@ class Resets:
             return
         state.looking_up = True  # until the user seeks
         group = f"committed in group {self._config.group_id!r}" if self._config.group_id else "known"
-        self._raise_later(
-            NoOffsetForPartition(f"{partition}: no offset is {group}, and auto.offset.reset is none; seek() somewhere")
-        )
+        text = f"{partition}: no offset is {group}, and auto.offset.reset is none; seek() somewhere"
+        self._failures.append_about(partition, state, NoOffsetForPartition(text))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
         """The log does not reach to the position (any more): reset by policy, or tell the user."""
@@ -71,7 +70,7 @@ class Resets:
         state.stuck = True  # until the user seeks
         offset = -1 if state.position is None else state.position.offset
         text = f"{partition} has no offset {offset}, and auto.offset.reset is none; seek() somewhere"
-        self._raise_later(ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
+        self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
     def poll(self, now_ms: int) -> Poll:
         targets: dict[TopicPartition, int] = {}
@@ -125,7 +124,7 @@ class Resets:
             self._later(state, now_ms)
             self._metadata.request_refresh()
             if code not in REFRESHED and not code.retriable:
-                self._raise_later(ApiError(code, f"looking for the {state.reset_to} offset of {partition}"))
+                self._failures.append(ApiError(code, f"looking for the {state.reset_to} offset of {partition}"))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         runs: Runs = sent.context
@@ -134,10 +133,10 @@ class Resets:
                 state.looking_up = False
                 self._later(state, now_ms)
         if not error.retriable:
-            self._raise_later(error)
+            self._failures.append(error)
 
     def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> None:
-        self._failures = 0
+        self._failed = 0
         if found.offset < 0:
             state.await_reset("latest")  # nothing is as young as the policy asks for
             return
@@ -146,6 +145,6 @@ class Resets:
         state.state = FetchState.FETCHING  # the leader itself has just named it
 
     def _later(self, state: PartitionState, now_ms: int) -> int:
-        self._failures += 1
-        state.retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+        self._failed += 1
+        state.retry_at_ms = now_ms + self._backoff.delay_ms(self._failed)
         return state.retry_at_ms

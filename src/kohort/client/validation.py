@@ -6,9 +6,8 @@ reading goes on from the cut if there is a reset policy; without one the user de
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kohort.client.backoff import Backoff
+from kohort.client.failures import Failures
 from kohort.client.list_offsets import CONSUMER, REFRESHED, by_leader
 from kohort.client.metadata import LeaderAndEpoch, Metadata
 from kohort.client.offset_messages import by_topic
@@ -41,16 +40,16 @@ class Validation:
         metadata: Metadata,
         resets: Resets,
         rng: Rng,
-        raise_later: Callable[[KohortError], None],
+        failures: Failures,
     ) -> None:
         self._config = config
         self._subscription = subscription
         self._metadata = metadata
         self._resets = resets
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._raise_later = raise_later
+        self._failures = failures
         self._seen_version = -1
-        self._failures = 0
+        self._failed = 0
 
     def poll(self, now_ms: int) -> Poll:
         if self._seen_version != self._metadata.version:
@@ -119,13 +118,13 @@ class Validation:
             answer = answers.get(partition)
             code = ErrorCode.UNKNOWN_SERVER_ERROR if answer is None else error_code(answer.error_code)
             if answer is not None and code is ErrorCode.NONE:
-                self._failures = 0
+                self._failed = 0
                 self._judge(partition, state, leader, Position(answer.end_offset, answer.leader_epoch))
                 continue
             self._later(state, now_ms)
             self._metadata.request_refresh()
             if code not in REFRESHED and not code.retriable and code is not ErrorCode.UNKNOWN_SERVER_ERROR:
-                self._raise_later(ApiError(code, f"validating the position in {partition}"))
+                self._failures.append(ApiError(code, f"validating the position in {partition}"))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         runs: Runs = sent.context
@@ -138,7 +137,7 @@ class Validation:
             else:
                 self._later(state, now_ms)
         if not error.retriable and not isinstance(error, UnsupportedVersion):
-            self._raise_later(error)
+            self._failures.append(error)
 
     def _judge(self, partition: TopicPartition, state: PartitionState, leader: LeaderAndEpoch, end: Position) -> None:
         position = state.position
@@ -154,9 +153,10 @@ class Validation:
                 state.validated(leader)
         else:
             state.looking_up = True  # until the user seeks
-            self._raise_later(LogTruncated(str(partition), position.offset, None if undefined else end.offset))
+            error = LogTruncated(str(partition), position.offset, None if undefined else end.offset)
+            self._failures.append_about(partition, state, error)
 
     def _later(self, state: PartitionState, now_ms: int) -> int:
-        self._failures += 1
-        state.retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+        self._failed += 1
+        state.retry_at_ms = now_ms + self._backoff.delay_ms(self._failed)
         return state.retry_at_ms

@@ -1,0 +1,60 @@
+"""What is found out about a position between polls, and is no news any more when the user has moved on."""
+
+import random
+
+import pytest
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.io import Tick
+from kohort.client.positions import Position
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, ErrorCode, NoOffsetForPartition
+from kohort.model import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+NOW_MS = 1_000
+
+
+@pytest.fixture
+def machine():
+    config = ConsumerConfig(bootstrap_servers=["one:9092"], auto_offset_reset="none")
+    made = ConsumerMachine(config, random.Random(1))
+    made.assign([ORDERS])
+    made.engine.handle(Tick(), NOW_MS)  # the I/O thread may come between any two calls of the user
+    return made
+
+
+def test_without_a_position_and_a_policy_the_user_is_told_once(machine):
+    with pytest.raises(NoOffsetForPartition, match="orders-0"):
+        machine.raise_failure()
+    machine.engine.handle(Tick(), NOW_MS)
+    machine.raise_failure()
+
+
+def test_a_position_that_the_user_has_set_meanwhile_is_not_missed(machine):
+    machine.subscription.state(ORDERS).seek(Position(7))
+
+    machine.raise_failure()
+    assert not machine.needs_user
+
+
+def test_a_partition_that_was_taken_away_meanwhile_is_not_spoken_of(machine):
+    machine.assign([TopicPartition("payments", 0)])
+
+    machine.raise_failure()
+
+
+def test_another_assignment_of_the_same_partition_begins_anew(machine):
+    machine.assign([])
+    machine.assign([ORDERS])
+    machine.subscription.state(ORDERS).seek(Position(7))
+
+    machine.raise_failure()
+
+
+def test_what_is_about_no_position_stays(machine):
+    machine.subscription.state(ORDERS).seek(Position(7))
+    machine.failures.append(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "g"))
+
+    with pytest.raises(ApiError, match="GROUP_AUTHORIZATION_FAILED"):
+        machine.raise_failure()
