@@ -83,41 +83,10 @@ def join_refusal(asked: GroupRequest, code: ErrorCode, member_id: str) -> Reply:
 def refused(reply: Reply, code: ErrorCode) -> Reply:
     """What becomes of ``reply`` when the records behind it could not be appended."""
     if isinstance(reply.message, OffsetCommitResponse):
-        return Reply(reply.asked, refused_commit(reply.message, code))
+        return Reply(reply.asked, _offset_commit(reply.message, reply.asked.api_version, code))
     if isinstance(reply.message, TxnOffsetCommitResponse):
-        return Reply(reply.asked, refused_commit_in_transaction(reply.message, code))
+        return Reply(reply.asked, _offset_commit_in_transaction(reply.message, reply.asked.api_version, code))
     return refusal(reply.asked, code)
-
-
-def refused_commit(response: OffsetCommitResponse, code: ErrorCode) -> OffsetCommitResponse:
-    """``code`` for every partition that was accepted; those with an error of their own keep it."""
-    topics = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=p.error_code or code)
-                for p in topic.partitions
-            ],
-        )
-        for topic in response.topics
-    ]
-    return OffsetCommitResponse(topics=topics)
-
-
-def refused_commit_in_transaction(response: TxnOffsetCommitResponse, code: ErrorCode) -> TxnOffsetCommitResponse:
-    """The same, for a commit in a transaction."""
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=p.error_code or code)
-                for p in topic.partitions
-            ],
-        )
-        for topic in response.topics
-    ]
-    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _join(message: JoinGroupRequest, version: int, code: ErrorCode) -> Message:
@@ -125,33 +94,42 @@ def _join(message: JoinGroupRequest, version: int, code: ErrorCode) -> Message:
     return JoinGroupResponse(error_code=code, protocol_name=name, member_id=message.member_id)
 
 
-def _offset_commit(message: OffsetCommitRequest, _version: int, code: ErrorCode) -> Message:
+def _offset_commit(of: OffsetCommitRequest | OffsetCommitResponse, _version: int, code: ErrorCode) -> Message:
+    """``code`` for every partition that is asked for, or was accepted."""
     topics = [
         OffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             partitions=[
-                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=_own_code(p) or code)
                 for p in topic.partitions
             ],
         )
-        for topic in message.topics
+        for topic in of.topics
     ]
     return OffsetCommitResponse(topics=topics)
 
 
-def _offset_commit_in_transaction(message: TxnOffsetCommitRequest, _version: int, code: ErrorCode) -> Message:
+def _offset_commit_in_transaction(
+    of: TxnOffsetCommitRequest | TxnOffsetCommitResponse, _version: int, code: ErrorCode
+) -> Message:
+    """The same, for a commit in a transaction."""
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code)
+                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=_own_code(p) or code)
                 for p in topic.partitions
             ],
         )
-        for topic in message.topics
+        for topic in of.topics
     ]
     return TxnOffsetCommitResponse(topics=topics)
+
+
+def _own_code(partition: Message) -> int:
+    """What the partition of an answer was refused for; 0 in a request."""
+    return int(getattr(partition, "error_code", 0))
 
 
 def _offset_fetch(message: OffsetFetchRequest, version: int, code: ErrorCode) -> Message:
