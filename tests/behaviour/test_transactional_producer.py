@@ -174,6 +174,24 @@ def test_the_asynchronous_producer_does_the_same(bootstrap, name):
     assert held(bootstrap, name, name).offset == 3
 
 
+def test_a_record_that_waited_for_its_topic_is_refused_when_its_transaction_has_ended_meanwhile(bootstrap, name):
+    async def run():
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
+            await producer.init_transactions(WAIT_S)
+            producer.begin_transaction()
+            late = asyncio.ensure_future(producer.send(name, b"late"))
+            await asyncio.sleep(0)
+            await producer.abort_transaction()
+            with pytest.raises(UsageError, match="no transaction open"):
+                await late
+            async with producer.transaction():
+                await producer.send(name, b"in time")
+
+    asyncio.run(run())
+
+    assert committed_values(bootstrap, name) == [b"in time"]
+
+
 def test_options_that_transactions_exclude_are_refused():
     for options, what in [
         ({"enable_idempotence": False}, "enable.idempotence"),

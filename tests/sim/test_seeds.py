@@ -6,8 +6,8 @@ import pytest
 
 from kohort.sim.run import run_seed
 
-EVERY_RUN = range(100)
-CAMPAIGN = range(100, 500)
+EVERY_RUN = range(200)
+CAMPAIGN = range(200, 500)
 CHUNK = 10
 EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()]
 

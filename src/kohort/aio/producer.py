@@ -44,6 +44,7 @@ class Producer:
         self._machine = ProducerMachine(self.config, system_rng())
         self._accumulator = self._machine.accumulator
         self._metadata = self._machine.metadata
+        self._transactions = self._machine.transactions
         self._engine = self._machine.engine
         self._lock = threading.RLock()
         self._io = io_thread()
@@ -83,7 +84,8 @@ class Producer:
             self._wait_for_room()
         now_ms = time.time_ns() // 1_000_000
         with self._lock:
-            self._check_open()
+            if self._closed or self._transactions is not None:
+                self._check_open()
             if partition is None:
                 size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
                 partition = self._machine.choose(topic, key, size, partitions)
@@ -131,7 +133,7 @@ class Producer:
         check_partition(topic, partition, partitions)
         self._room()
         with self._lock:
-            self._check_open()
+            self._check_closed()
             made = self._machine.add_prebuilt(topic, partition, batch, self._driver.clock.now_ms())
         self._driver.kick_soon()
         return Delivery(made, made.count - 1, self._owner)

@@ -111,10 +111,12 @@ class ProducerMachine:
         now_ms: int,
     ) -> tuple[ProduceBatch, int, bool]:
         """Take one record; returns its batch, its place there, and whether the engine should have a look."""
+        self.check_may_send()
         return self.accumulator.append(topic, partition, key, value, headers, timestamp_ms, now_ms)
 
     def add_prebuilt(self, topic: str, partition: int, batch: bytes, now_ms: int) -> ProduceBatch:
         """Take a whole record batch as bytes."""
+        self.check_may_send()
         made = prebuilt(topic, partition, batch, deadline_ms=now_ms + self.config.delivery_timeout_ms)
         self.accumulator.add_batch(made)
         return made
