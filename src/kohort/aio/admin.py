@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
-from kohort.client import admin_groups, admin_nodes, admin_offsets, admin_topics
+from kohort.client import admin_groups, admin_nodes, admin_offsets, admin_topics, admin_transactions
 from kohort.client.admin import AdminMachine, Operation, Results
 from kohort.client.admin_model import (
     ClusterDescription,
@@ -27,6 +27,8 @@ from kohort.client.admin_model import (
     Reassignment,
     TopicDescription,
     TopicListing,
+    TransactionDescription,
+    TransactionListing,
 )
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
@@ -144,6 +146,27 @@ class AsyncAdmin:
         """The reassignments that are under way."""
         operation = admin_nodes.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
+
+    async def list_transactions(
+        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """Every transactional id of the cluster, or those in these states or of these producer ids (KIP-664)."""
+        operation = admin_transactions.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
+        return await self._run("list_transactions", operation, timeout_ms)
+
+    async def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> Results[str, TransactionDescription]:
+        """What these transactional ids have open, since when, and where."""
+        operation = admin_transactions.describe_transactions(self._metadata, _names(transactional_ids))
+        return await self._run("describe_transactions", operation, timeout_ms)
+
+    async def fence_producers(
+        self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
+    ) -> Results[str, None]:
+        """Abort what these transactional ids have open; the producers that have it open can do nothing any more."""
+        operation = admin_transactions.fence_producers(self._metadata, _names(transactional_ids))
+        return _checked(await self._run("fence_producers", operation, timeout_ms), check)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
@@ -328,6 +351,26 @@ class Admin:
     def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
         """The reassignments that are under way."""
         return self._wait(self._admin.list_reassignments, timeout_ms=timeout_ms)
+
+    def list_transactions(
+        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
+    ) -> list[TransactionListing]:
+        """Every transactional id of the cluster, or those in these states or of these producer ids (KIP-664)."""
+        return self._wait(
+            self._admin.list_transactions, states=states, producer_ids=producer_ids, timeout_ms=timeout_ms
+        )
+
+    def describe_transactions(
+        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
+    ) -> Results[str, TransactionDescription]:
+        """What these transactional ids have open, since when, and where."""
+        return self._wait(self._admin.describe_transactions, transactional_ids, timeout_ms=timeout_ms)
+
+    def fence_producers(
+        self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
+    ) -> Results[str, None]:
+        """Abort what these transactional ids have open; the producers that have it open can do nothing any more."""
+        return self._wait(self._admin.fence_producers, transactional_ids, check=check, timeout_ms=timeout_ms)
 
     def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None

@@ -24,6 +24,7 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "consume": ("kohort.cli.consume:consume", "Print the records of topics."),
     "groups": ("kohort.cli.groups:groups", "List the consumer groups, the one furthest behind first."),
     "group": ("kohort.cli.group:group", "Describe, explain, reset or delete a consumer group."),
+    "transactions": ("kohort.cli.transactions:transactions", "List, describe and abort transactions."),
     "pipeline": ("kohort.cli.pipeline:pipeline", "Check and run Spark pipelines over consumer groups."),
     "demo": ("kohort.cli.demo:demo", "Run the main job on real data, end to end."),
     "sim": ("kohort.cli.sim:sim", "Run brokers and clients under one seed, with faults and invariants."),

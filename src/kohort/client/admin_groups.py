@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 
 from kohort.client.admin import Ask, Operation, Pause, Results, passes
 from kohort.client.admin_model import GroupDescription, GroupListing, MemberDescription
-from kohort.client.admin_topics import cluster
+from kohort.client.admin_topics import ask_every_broker
+from kohort.client.find_coordinator import GROUP_KEY, WHAT
 from kohort.client.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_EPOCH, Node, OffsetAndMetadata, TopicPartition
@@ -22,7 +23,6 @@ from kohort.wire.messages.group_admin import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
-    ListGroupsResponse,
 )
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
@@ -57,6 +57,8 @@ class GroupCall:
     read: Callable[[Any, str, int], tuple[int, str | None, Any]]
     shape: Callable[[Message, int], Message] | None = None
     max_version: int | None = None
+    key_type: int = GROUP_KEY
+    """What the names are to FindCoordinator: groups, or transactional ids."""
 
 
 def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -> Operation[Results[str, Any]]:
@@ -65,7 +67,7 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
     pending = list(dict.fromkeys(groups))
     attempt = 0
     while pending:
-        coordinators, again = yield from _find_coordinators(metadata, pending, results)
+        coordinators, again = yield from _find_coordinators(metadata, pending, results, call.key_type)
         found = list(coordinators.items())
         answers = yield [Ask(call.request(g), node, call.max_version, call.shape) for g, node in found]
         for (group, node_id), answer in zip(found, answers, strict=True):
@@ -73,7 +75,8 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
                 code, failure = 0, answer
             else:
                 code, text, value = call.read(answer, group, node_id)
-                failure = ApiError(error_code(code), f"group {group!r}" + (f": {text}" if text else ""))
+                named = f"{WHAT[call.key_type]} {group!r}"
+                failure = ApiError(error_code(code), named + (f": {text}" if text else ""))
                 if not code:
                     results.add(group, value)
                     continue
@@ -89,10 +92,12 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
 
 
 def _find_coordinators(
-    metadata: Metadata, groups: Sequence[str], results: Results[str, Any]
+    metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
     """The coordinator of each group, and the groups to try again; the hopeless go to ``results``."""
-    answers = yield [Ask(FindCoordinatorRequest(key=g, coordinator_keys=[g]), shape=_one_key) for g in groups]
+    answers = yield [
+        Ask(FindCoordinatorRequest(key=g, key_type=key_type, coordinator_keys=[g]), shape=_one_key) for g in groups
+    ]
     coordinators: dict[str, int] = {}
     again: list[str] = []
     for group, answer in zip(groups, answers, strict=True):
@@ -108,29 +113,18 @@ def _find_coordinators(
         elif code.retriable:
             again.append(group)
         else:
-            results.refuse(group, ApiError(code, f"the coordinator of group {group!r}: {found.error_message or ''}"))
+            what = f"the coordinator of {WHAT[key_type]} {group!r}"
+            results.refuse(group, ApiError(code, f"{what}: {found.error_message or ''}"))
     return coordinators, again
 
 
 def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[str]) -> Operation[list[GroupListing]]:
     """Every group of the cluster, asked of every broker. Raises the error of a broker that does not tell."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-    attempt = 0
-    while True:
-        response = yield from cluster(metadata)
-        nodes = [broker.node_id for broker in response.brokers]
-        answers = yield [Ask(request, node_id) for node_id in nodes]
-        failures = [_listing_error(answer) for answer in answers]
-        failure = next((f for f in failures if f is not None), None)
-        if failure is None:
-            break
-        if not failure.retriable or attempt:
-            raise failure
-        attempt += 1
-        yield Pause(attempt)
+    answers = yield from ask_every_broker(metadata, request)
     found = [
         GroupListing(g.group_id, g.protocol_type, g.group_state, g.group_type, node_id)
-        for node_id, answer in zip(nodes, answers, strict=True)
+        for node_id, answer in answers
         for g in answer.groups
     ]
     return sorted(found, key=lambda listing: listing.group_id)
@@ -230,19 +224,12 @@ def delete_group_offsets(
     return deleted
 
 
-def _listing_error(answer: Message | KohortError) -> KohortError | None:
-    if isinstance(answer, KohortError):
-        return answer
-    assert isinstance(answer, ListGroupsResponse)
-    return ApiError(error_code(answer.error_code), "ListGroups") if answer.error_code else None
-
-
 def _one_key(request: Message, version: int) -> Message:
     """From v4 keys come as a list, before it is one (KIP-699)."""
     assert isinstance(request, FindCoordinatorRequest)
     if version >= BATCHED_KEYS_FROM:
-        return FindCoordinatorRequest(coordinator_keys=request.coordinator_keys)
-    return FindCoordinatorRequest(key=request.key)
+        return FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=request.coordinator_keys)
+    return FindCoordinatorRequest(key=request.key, key_type=request.key_type)
 
 
 def _one_group(request: Message, version: int) -> Message:

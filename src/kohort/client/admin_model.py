@@ -89,6 +89,31 @@ class ConfigEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionListing:
+    """A transactional id that a coordinator knows."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """The transaction of a transactional id, or that it has none open: then ``started_ms`` is None."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    started_ms: int | None
+    """Milliseconds since 1970, by the coordinator's clock."""
+    partitions: tuple[TopicPartition, ...]
+    coordinator_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class GroupListing:
     """A group, without its members. State and type are empty where the broker is too old to tell."""
 

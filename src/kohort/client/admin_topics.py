@@ -18,7 +18,7 @@ from kohort.client.admin_model import (
 )
 from kohort.client.metadata import Metadata
 from kohort.client.source import ANY_NODE
-from kohort.errors import ErrorCode, KohortError, UsageError
+from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
 from kohort.model import Node
 from kohort.wire.messages.configs import (
     AlterableConfig,
@@ -77,6 +77,29 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
     for broker in response.brokers:
         metadata.learn_node(Node(broker.node_id, broker.host, broker.port, broker.rack))
     return response
+
+
+def ask_every_broker(metadata: Metadata, request: Message) -> Operation[list[tuple[int, Any]]]:
+    """Each broker's answer, with its node id. Raises the error of a broker that does not tell, which is asked twice."""
+    attempt = 0
+    while True:
+        response = yield from cluster(metadata)
+        nodes = [broker.node_id for broker in response.brokers]
+        answers = yield [Ask(request, node_id) for node_id in nodes]
+        failure = next((f for f in map(_failure, answers) if f is not None), None)
+        if failure is None:
+            return list(zip(nodes, answers, strict=True))
+        if not failure.retriable or attempt:
+            raise failure
+        attempt += 1
+        yield Pause(attempt)
+
+
+def _failure(answer: Any) -> KohortError | None:
+    if isinstance(answer, KohortError):
+        return answer
+    what = type(answer).__name__.removesuffix("Response")
+    return ApiError(error_code(answer.error_code), what) if answer.error_code else None
 
 
 def create_topics(

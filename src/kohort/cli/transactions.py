@@ -1,0 +1,131 @@
+"""``kohort transactions``: what is open and since when, which holds up readers of committed records; and its end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kohort.cli.options import ADMIN_MS, bootstrap_option, confirm, output_option, yes_option
+from kohort.cli.show import print_json, print_table
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.client.admin_model import TransactionDescription
+
+LIST_HELP = """List the transactional ids that the cluster knows, the one open the longest first.
+
+SECONDS is how long a transaction is open: readers of committed records, and the offsets of groups that go with it, wait
+for its end. PARTITIONS is how many it has written to.
+
+\b
+Examples:
+  kohort transactions list
+  kohort transactions list --open-for 60
+  kohort transactions list --state Ongoing --output json | jq '.transactions[].transactional_id'
+"""
+
+
+@click.group(short_help="List, describe and abort transactions.")
+def transactions() -> None:
+    """List, describe and abort transactions."""
+
+
+@transactions.command("list", help=LIST_HELP, short_help="List transactional ids, the longest open first.")
+@click.option(
+    "--state", "states", metavar="STATE", multiple=True, help="Only in this state, as Ongoing; may be repeated."
+)
+@click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only what is open for so long.")
+@bootstrap_option
+@output_option
+def list_transactions(states: tuple[str, ...], open_for: float | None, bootstrap: str, output: str) -> None:
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        listed = admin.list_transactions(states=states, timeout_ms=ADMIN_MS)
+        results = admin.describe_transactions([t.transactional_id for t in listed], timeout_ms=ADMIN_MS)
+    for error in results.errors.values():
+        click.echo(f"kohort transactions: {error}", err=True)
+    found = [about(results[name]) for name in results if name not in results.errors]
+    if open_for is not None:
+        found = [t for t in found if t["seconds"] is not None and t["seconds"] >= open_for]
+    found.sort(key=lambda t: (-(t["seconds"] or 0), t["transactional_id"]))
+    if output == "json":
+        print_json("transactions", {"transactions": found})
+        return
+    columns = ("TRANSACTIONAL-ID", "STATE", "SECONDS", "PARTITIONS", "PRODUCER-ID", "EPOCH", "COORDINATOR")
+    keys = ("transactional_id", "state", "seconds", "partitions", "producer_id", "producer_epoch", "coordinator_id")
+    print_table(columns, [[len(t[k]) if k == "partitions" else t[k] for k in keys] for t in found])
+
+
+def about(found: TransactionDescription) -> dict[str, Any]:
+    seconds = None if found.started_ms is None else max(0.0, round(time.time() - found.started_ms / 1000, 1))
+    return {
+        "transactional_id": found.transactional_id,
+        "state": found.state,
+        "seconds": seconds,
+        "timeout_ms": found.timeout_ms,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "coordinator_id": found.coordinator_id,
+        "partitions": [str(tp) for tp in found.partitions],
+    }
+
+
+DESCRIBE_HELP = """Show what TRANSACTIONAL_ID has open: since when, in which partitions, and when it will be aborted.
+
+\b
+Examples:
+  kohort transactions describe importer-1
+"""
+
+
+@transactions.command("describe", help=DESCRIBE_HELP, short_help="Show what a transactional id has open.")
+@click.argument("transactional_id")
+@bootstrap_option
+@output_option
+def describe_transaction(transactional_id: str, bootstrap: str, output: str) -> None:
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        found = about(described(admin, transactional_id))
+    if output == "json":
+        print_json("transaction", found)
+        return
+    shown = {**found, "partitions": ", ".join(found["partitions"]) or None}
+    if found["seconds"] is not None:
+        shown["aborted in"] = (
+            f"{max(0.0, round(found['timeout_ms'] / 1000 - found['seconds'], 1)):g} s, if it is not ended"
+        )
+    print_table(("", ""), [(key.replace("_", " "), value) for key, value in shown.items()])
+
+
+def described(admin: Admin, transactional_id: str) -> TransactionDescription:
+    return admin.describe_transactions([transactional_id], timeout_ms=ADMIN_MS)[transactional_id]
+
+
+ABORT_HELP = """Abort what TRANSACTIONAL_ID has open, and fence the producer that has it open.
+
+What it wrote in that transaction does not count, and it can do nothing any more: if it still runs, it gets
+PRODUCER_FENCED and must be started again.
+
+\b
+Examples:
+  kohort transactions abort importer-1
+"""
+
+
+@transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, and fence its producer.")
+@click.argument("transactional_id")
+@yes_option
+@bootstrap_option
+def abort_transaction(transactional_id: str, yes: bool, bootstrap: str) -> None:
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        found = described(admin, transactional_id)  # an unknown id would be made, not fenced
+        places = ", ".join(str(tp) for tp in found.partitions) or "no partition"
+        confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {places})?", yes=yes)
+        admin.fence_producers([transactional_id], timeout_ms=ADMIN_MS)
+    click.echo(f"{transactional_id}: nothing is open any more; its producer is fenced")

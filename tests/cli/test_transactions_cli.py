@@ -1,0 +1,68 @@
+"""``kohort transactions``: what is open and holds up readers, and its end."""
+
+from __future__ import annotations
+
+import pytest
+
+import kohort
+from kohort import TopicPartition
+
+
+@pytest.fixture
+def opened(broker, run):
+    """A producer with a transaction open in two partitions, and one that has none."""
+    run("topics", "create", "bookings", "--partitions", "2", "--if-not-exists")
+    names = ("importer-1", "importer-2")
+    producers = [kohort.Producer(bootstrap_servers=broker.bootstrap, transactional_id=name) for name in names]
+    for producer in producers:
+        producer.init_transactions()
+    producers[0].begin_transaction()
+    for partition in range(2):
+        producers[0].send("bookings", b"open", partition=partition)
+    producers[0].flush()
+    yield producers[0]
+    for producer in producers:
+        producer.close()
+
+
+def test_what_is_open_is_listed_first_with_its_age(run, ask, opened):
+    first, second = ask("transactions", "list")["transactions"]
+
+    assert (first["transactional_id"], first["state"], first["partitions"]) == (
+        "importer-1",
+        "Ongoing",
+        ["bookings-0", "bookings-1"],
+    )
+    assert first["seconds"] >= 0
+    assert (second["transactional_id"], second["state"], second["seconds"]) == ("importer-2", "Empty", None)
+    table = run("transactions", "list", "--open-for", "0").stdout.splitlines()
+    assert table[0].split()[:4] == ["TRANSACTIONAL-ID", "STATE", "SECONDS", "PARTITIONS"]
+    assert [line.split()[0] for line in table[1:]] == ["importer-1"]
+    assert [t["transactional_id"] for t in ask("transactions", "list", "--state", "Empty")["transactions"]] == [
+        "importer-2"
+    ]
+
+
+def test_one_is_described_with_the_time_it_has_left(run, ask, opened):
+    assert ask("transactions", "describe", "importer-1")["timeout_ms"] == 60_000
+    lines = run("transactions", "describe", "importer-1").stdout
+    assert "bookings-0, bookings-1" in lines
+    assert "aborted in" in lines
+    assert "aborted in" not in run("transactions", "describe", "importer-2").stdout
+    missing = run("transactions", "describe", "nobody", code=1).stderr
+    assert "TRANSACTIONAL_ID_NOT_FOUND" in missing
+    assert "transactional.id 'nobody'" in missing
+
+
+def test_an_abort_lets_readers_go_on_and_fences_the_producer(run, ask, broker, opened):
+    said = run("transactions", "abort", "importer-1", "--yes").stdout
+
+    assert said == "importer-1: nothing is open any more; its producer is fenced\n"
+    with pytest.raises((kohort.ProducerFenced, kohort.TransactionFailed)):
+        opened.commit_transaction()
+    committed = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, **committed) as consumer:
+        partitions = [TopicPartition("bookings", n) for n in range(2)]
+        ends = consumer.end_offsets(partitions)
+        assert all(end > 0 for end in ends.values()), "the last stable offset is at the end"
+    assert run("transactions", "abort", "nobody", "--yes", code=1).stderr.count("TRANSACTIONAL_ID_NOT_FOUND") == 1
