@@ -79,6 +79,8 @@ class Connection:
         self._correlation_id = 0
         self._handshake_version = APIS[API_VERSIONS].high
         self._handshakes = 0
+        self.features: dict[str, int] = {}
+        """What the cluster has agreed on: levels by the names of features (KIP-584)."""
         self._served: dict[int, tuple[int, int]] = {}
 
     @property
@@ -192,6 +194,7 @@ class Connection:
         if response.error_code:
             raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
         self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+        self.features = {f.name: f.max_version_level for f in response.finalized_features}
         self.state = State.READY
         return []
 

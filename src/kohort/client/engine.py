@@ -132,6 +132,7 @@ class Engine:
         self._write(connection, out)
         if connection.state is State.READY:
             self.ever_connected = True
+            self.metadata.features = connection.features
             lane.failures = 0
             self._refused.pop(lane.node_id, None)
         self._deliver(answers, now_ms)

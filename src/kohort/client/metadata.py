@@ -63,6 +63,8 @@ class Metadata:
         self.allow_auto_create = allow_auto_create
         self.last_failure: KohortError | None = None
         """Why the last refresh failed; None after one that succeeded."""
+        self.features: dict[str, int] = {}
+        """What the cluster's brokers have agreed on, as the one that was heard last said (KIP-584)."""
         self._config = config
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._nodes: dict[int, Node] = {}

@@ -21,7 +21,6 @@ from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
 from kohort.client.produce_batch import SEQUENCES, ProduceBatch
 from kohort.client.source import ANY_NODE, Poll, Unsent
-from kohort.client.transaction_messages import PRODUCE_MAX_VERSION
 from kohort.client.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
@@ -200,9 +199,10 @@ class Sender:
         )
 
     def _max_version(self, *, named_only: bool) -> int | None:
+        most = LAST_VERSION_WITH_NAMES if named_only else None
         if self._transactions is not None:
-            return PRODUCE_MAX_VERSION
-        return LAST_VERSION_WITH_NAMES if named_only else None
+            return self._transactions.produce_max_version or most
+        return most
 
     def _number(self, tp: TopicPartition, batch: ProduceBatch) -> None:
         lineage = self._lineages.get(tp)

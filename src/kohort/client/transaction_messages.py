@@ -1,6 +1,8 @@
 """What a transactional producer asks of its coordinator, and of the groups whose offsets it commits (KIP-98, KIP-447).
 
-Versions end where brokers begin to expect the second protocol of KIP-890; every broker since 2.5 serves these.
+There are two protocols. In the second (KIP-890) the first batch and the first offsets begin a transaction by
+themselves, and its end gives the producer a new epoch, so that nothing of it can come late. A feature of the cluster
+says which it speaks.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from kohort.wire.messages.transactions import (
 )
 from kohort.wire.schema import Message
 
+FEATURE: Final = "transaction.version"
+SECOND_PROTOCOL: Final = 2
+"""Its level from which the cluster speaks the second protocol."""
 MAX_VERSION: Final = {
     InitProducerIdRequest.API_KEY: 5,
     AddPartitionsToTxnRequest.API_KEY: 3,
@@ -34,9 +39,10 @@ MAX_VERSION: Final = {
     EndTxnRequest.API_KEY: 4,
     TxnOffsetCommitRequest.API_KEY: 4,
 }
-"""By API key. From AddPartitionsToTxn 4 on it is for brokers, from EndTxn 5 and TxnOffsetCommit 5 on KIP-890's."""
+"""Of the first protocol, by API key. AddPartitionsToTxn 4 is for brokers, InitProducerId 6 for KIP-939."""
+MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {EndTxnRequest.API_KEY: 5, TxnOffsetCommitRequest.API_KEY: 5}
 PRODUCE_MAX_VERSION: Final = 11
-"""From Produce 12 on a batch begins its transaction by itself."""
+"""Of the first protocol: from Produce 12 on a batch begins its transaction by itself."""
 
 
 class Identity:

@@ -1,8 +1,9 @@
 """The transactions of one producer (KIP-98): begun by a word, carried by its batches, ended by the coordinator.
 
-A partition is named to the coordinator before its first batch leaves, a group before its offsets are committed; one
-request is under way at a time. What is lost on the way (a batch given up, a member fenced out of its group) leaves the
-transaction to be aborted, and nothing else. Whoever loses the transactional id itself can do nothing any more.
+By the first protocol a partition is named to the coordinator before its first batch leaves, and a group before its
+offsets are committed; by the second (KIP-890) brokers see to that. One request is under way at a time. What is lost on
+the way (a batch given up, a member fenced out of its group) leaves the transaction to be aborted, and nothing else.
+Whoever loses the transactional id itself can do nothing any more.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from kohort.client.metadata import Metadata
 from kohort.client.promise import Promise
 from kohort.client.source import Poll, Unsent
 from kohort.client.transaction_messages import (
+    FEATURE,
     MAX_VERSION,
+    MAX_VERSION_OF_SECOND,
+    PRODUCE_MAX_VERSION,
+    SECOND_PROTOCOL,
     Identity,
     add_group,
     add_partitions,
@@ -38,6 +43,7 @@ from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     EndTxnRequest,
+    EndTxnResponse,
     TxnOffsetCommitRequest,
 )
 from kohort.wire.schema import Message
@@ -94,6 +100,8 @@ class Transactions:
         assert config.transactional_id is not None
         self.who = Identity(config.transactional_id)
         self.phase = Phase.NEW
+        self.newest = True
+        """Whether to speak the second protocol with clusters that do; simulations speak both."""
         self._config = config
         self._metadata = metadata
         self._rng = rng
@@ -113,6 +121,8 @@ class Transactions:
         """Before the next transaction: a sequence is broken, or the coordinator may hold what it did not confirm."""
         self._in_doubt = False
         """The last request was not answered."""
+        self._second = False
+        """Whether this transaction is of the second protocol."""
         self._in_flight = False
         self._failures = 0
         self._retry_at_ms = 0
@@ -128,6 +138,7 @@ class Transactions:
 
     def begin(self) -> None:
         self._check(Phase.READY)
+        self._second = self.newest and self._metadata.features.get(FEATURE, 0) >= SECOND_PROTOCOL
         self.phase = Phase.OPEN
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Promise[None]:
@@ -193,10 +204,17 @@ class Transactions:
 
     def admits(self, partition: TopicPartition) -> bool:
         """Whether a batch may go to the partition; if it is not in the transaction yet, that is asked for."""
+        if self._second:
+            self._partitions.add(partition)  # by the batch itself
         if partition in self._partitions:
             return True
         self._wanted.add(partition)
         return False
+
+    @property
+    def produce_max_version(self) -> int | None:
+        """The highest version of Produce that goes with the protocol; None if any does."""
+        return None if self._second else PRODUCE_MAX_VERSION
 
     def record_lost(self, error: KohortError) -> None:
         """A batch was given up."""
@@ -250,6 +268,8 @@ class Transactions:
 
     def _ask_group(self, asked: _Offsets) -> Unsent | None:
         group_id = asked.group.group_id
+        if self._second:
+            self._groups.add(group_id)  # by the commit itself
         if group_id not in self._groups:
             return self._ask(add_group(self.who, group_id))
         lookup = self._group_lookups.get(group_id)
@@ -270,7 +290,7 @@ class Transactions:
             request,
             self._config.request_timeout_ms,
             lane=COORDINATOR_LANE,
-            max_version=MAX_VERSION[request.API_KEY],
+            max_version=(MAX_VERSION_OF_SECOND if self._second else MAX_VERSION)[request.API_KEY],
             context=lookup,
         )
 
@@ -313,8 +333,12 @@ class Transactions:
         elif isinstance(request, AddOffsetsToTxnRequest):
             self._groups.add(request.group_id)
         elif isinstance(request, EndTxnRequest):
+            assert isinstance(response, EndTxnResponse)
             self._partitions.clear()
             self._groups.clear()
+            if response.producer_id >= 0:
+                self.who.producer_id, self.who.epoch = response.producer_id, response.producer_epoch
+                self._needs_epoch = False
             if not self._needs_epoch:
                 self._ended()
         elif self._offsets:  # they may have been forgotten by an abort meanwhile

@@ -114,6 +114,7 @@ class Copies:
         network, history, topics = self.network, self.history, list(plan.topics)
         made = Processor(name, self.world, network, history, consuming, topics, self.panel, producing, OUTPUT)
         made.pace.most_records = plan.poll_records
+        made.speaks_newest = plan.seed % 3 > 0
         return made
 
     def go(self) -> None:

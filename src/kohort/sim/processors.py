@@ -102,6 +102,7 @@ class Processor(ConsumerActor):
         """How often its user thinks better of it."""
         self.midway: Callable[[str], None] = lambda _reached: None
         """For scenarios: called in the middle of each transaction, when records are sent and when offsets are."""
+        self.speaks_newest = True
         self._output = output
 
     # ------------------------------------------------------------ life and death, of both
@@ -143,6 +144,7 @@ class Processor(ConsumerActor):
     def _begin(self) -> Work:
         machine = self.producer.machine
         assert machine is not None
+        machine.transactional().newest = self.speaks_newest
         yield (promise := machine.transactional().init())
         promise.result()
         while machine.partitions(self._output) is None:

@@ -16,7 +16,7 @@ from kohort.wire.apis import API_VERSIONS, APIS, api_of
 from kohort.wire.codec import decode
 from kohort.wire.frames import FrameReader
 from kohort.wire.headers import RequestHeader, build_response, parse_request_header
-from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from kohort.wire.schema import Message
 
 SILENCE: Final = object()
@@ -49,6 +49,8 @@ class ScriptedBroker:
         self.wake_at_ms: int | None = None
         self.ranges: dict[int, tuple[int, int]] = {key: (api.low, api.high) for key, api in APIS.items()}
         """The versions it claims and speaks, by API key; what is missing it does not know."""
+        self.features: dict[str, int] = {}
+        """The levels of features that it claims its cluster has agreed on."""
         self._answers: dict[type[Message], Callable[[Any, int], Answer]] = {}
         self._peers: dict[int, _Peer] = {}
 
@@ -99,7 +101,11 @@ class ScriptedBroker:
         if scripted is not None:
             return scripted(request, version)
         if isinstance(request, ApiVersionsRequest):
-            return ApiVersionsResponse(api_keys=self._keys())
+            levels = [
+                FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+                for name, level in self.features.items()
+            ]
+            return ApiVersionsResponse(api_keys=self._keys(), finalized_features=levels)
         return api_of(request).response()
 
     def _keys(self) -> list[ApiVersion]:

@@ -64,10 +64,13 @@ OF_TRANSACTIONS = (
 class World:
     """One producer and one node, which is the coordinator too and hands out epochs one after the other."""
 
-    def __init__(self, **options: object) -> None:
+    def __init__(self, *, second: bool = False, **options: object) -> None:
+        self.second = second
         self.clock = ManualClock()
         self.loop = Loop(self.clock)
         self.node = ScriptedBroker()
+        if second:
+            self.node.features["transaction.version"] = 2
         self.loop.serve(ADDRESS, self.node)
         self.codes: dict[type, list[object]] = {}
         """Error codes, HANG_UP or SILENCE for the next requests of a class, before all is well again."""
@@ -79,7 +82,7 @@ class World:
         self.node.on(AddPartitionsToTxnRequest, self._or_code(added, added))
         self.node.on(AddOffsetsToTxnRequest, self._or_code(AddOffsetsToTxnResponse, AddOffsetsToTxnResponse))
         self.node.on(TxnOffsetCommitRequest, self._or_code(offsets_taken, offsets_taken))
-        self.node.on(EndTxnRequest, self._or_code(EndTxnResponse, EndTxnResponse))
+        self.node.on(EndTxnRequest, self._or_code(self._end, EndTxnResponse))
         self.node.on(ProduceRequest, self._or_code(self._produce, self._produce))
         config = ProducerConfig(
             bootstrap_servers=["one:9092"], transactional_id="t", linger_ms=options.pop("linger_ms", 0), **options
@@ -100,12 +103,17 @@ class World:
                 return refused(request, code)
             if code:
                 return refused(error_code=code)
-            return well(request) if well == self._init else well()
+            return well(request) if well in (self._init, self._end) else well()
 
         return answer
 
     def _init(self, _request):
         return InitProducerIdResponse(producer_id=500, producer_epoch=next(self.epochs))
+
+    def _end(self, _request):
+        if not self.second:
+            return EndTxnResponse()
+        return EndTxnResponse(producer_id=500, producer_epoch=next(self.epochs))
 
     def _produce(self, request, code):
         (topic,) = request.topic_data
@@ -116,7 +124,9 @@ class World:
         else:
             self.written += parse_batch_header(bytes(data.records)).record_count
             one = PartitionProduceResponse(index=data.index, base_offset=base)
-        return ProduceResponse(responses=[TopicProduceResponse(name=topic.name, partition_responses=[one])])
+        return ProduceResponse(
+            responses=[TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[one])]
+        )
 
     def send(self, value: bytes = b"v"):
         now_ms = self.clock.now_ms()
@@ -481,3 +491,65 @@ def test_a_producer_without_the_option_has_no_transactions():
     config = ProducerConfig(bootstrap_servers=["one:9092"])
     with pytest.raises(UsageError, match=r"transactional\.id"):
         ProducerMachine(config, random.Random(1)).transactional()
+
+
+# The second protocol (KIP-890)
+
+
+def test_by_the_second_protocol_a_transaction_begins_by_itself_and_its_end_gives_an_epoch():
+    world = World(second=True).ready()
+    for _ in range(2):
+        world.transactions.begin()
+        world.send()
+        world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP)
+        world.commit()
+
+    assert world.asked() == [
+        "InitProducerId",
+        "produce 0/0",
+        "TxnOffsetCommit",
+        "commit",
+        "produce 1/0",
+        "TxnOffsetCommit",
+        "commit",
+    ]
+    versions = {type(s.request): s.header.api_version for s in world.node.seen}
+    assert versions[ProduceRequest] >= 12
+    assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 5)
+
+
+def test_by_the_second_protocol_the_abort_itself_gives_the_epoch_that_a_lost_batch_costs():
+    world = World(second=True).ready()
+    world.transactions.begin()
+    world.codes[ProduceRequest] = [ErrorCode.TRANSACTION_ABORTABLE]
+    world.send()
+    with pytest.raises(TransactionFailed, match="TRANSACTION_ABORTABLE"):
+        world.commit()
+    world.abort()
+    world.transactions.begin()
+    world.send()
+    world.commit()
+
+    assert world.asked() == ["InitProducerId", "produce 0/0", "abort", "produce 1/0", "commit"]
+
+
+def test_by_the_second_protocol_what_cannot_begin_yet_is_tried_again():
+    world = World(second=True).ready()
+    world.transactions.begin()
+    world.codes[ProduceRequest] = [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR]
+    sent = world.send()
+    world.commit()
+
+    assert record_metadata(*sent).offset == 0
+    assert world.asked()[-2:] == ["produce 0/0", "commit"]
+
+
+def test_by_the_second_protocol_a_lost_answer_to_the_end_is_asked_for_again():
+    world = World(second=True).ready()
+    world.transactions.begin()
+    world.send()
+    world.codes[EndTxnRequest] = [HANG_UP, SILENCE]
+    world.commit()
+
+    assert world.asked()[-3:] == ["commit"] * 3
+    assert world.transactions.who.epoch == 1
