@@ -46,9 +46,14 @@ def test_what_is_open_is_listed_first_with_its_age(run, ask, opened):
 def test_one_is_described_with_the_time_it_has_left(run, ask, opened):
     assert ask("transactions", "describe", "importer-1")["timeout_ms"] == 60_000
     lines = run("transactions", "describe", "importer-1").stdout
+    assert lines.split()[:2] == ["FIELD", "VALUE"]
     assert "bookings-0, bookings-1" in lines
     assert "aborted in" in lines
     assert "aborted in" not in run("transactions", "describe", "importer-2").stdout
+    opened.commit_transaction()
+    ended = ask("transactions", "describe", "importer-1")
+    assert (ended["state"], ended["seconds"], ended["partitions"]) == ("CompleteCommit", None, [])
+    assert run("transactions", "list", "--open-for", "0").stdout.splitlines()[1:] == []
     missing = run("transactions", "describe", "nobody", code=1).stderr
     assert "TRANSACTIONAL_ID_NOT_FOUND" in missing
     assert "transactional.id 'nobody'" in missing

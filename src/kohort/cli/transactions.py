@@ -98,7 +98,7 @@ def describe_transaction(transactional_id: str, bootstrap: str, output: str) -> 
         shown["aborted in"] = (
             f"{max(0.0, round(found['timeout_ms'] / 1000 - found['seconds'], 1)):g} s, if it is not ended"
         )
-    print_table(("", ""), [(key.replace("_", " "), value) for key, value in shown.items()])
+    print_table(("FIELD", "VALUE"), [(key.replace("_", " "), value) for key, value in shown.items()])
 
 
 def described(admin: Admin, transactional_id: str) -> TransactionDescription:

@@ -20,6 +20,8 @@ from kohort.wire.messages.transaction_admin import (
     ListTransactionsRequest,
 )
 
+OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+"""States in which readers wait for the end of a transaction."""
 FENCING_TIMEOUT_MS: Final = 1
 """What Kafka's own tool asks for: whoever takes the id over next says how long his transactions may take."""
 
@@ -46,7 +48,8 @@ def describe_transactions(
     def read(answer: DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
-        started_ms = found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None
+        is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
+        started_ms = found.transaction_start_time_ms if is_open else None  # Kafka keeps the time of the last one
         described = TransactionDescription(
             name,
             found.transaction_state,
