@@ -29,7 +29,11 @@ SCENE = replace(
 )
 
 
-@pytest.mark.parametrize("seed", range(8))
+EVER_FAILED = [79]
+"""79: offsets committed in nobody's name, by a member that had just lost its group."""
+
+
+@pytest.mark.parametrize("seed", [*range(8), *EVER_FAILED])
 def test_whatever_strikes_each_record_is_copied_once(seed):
     run = copy_under(seed)
 
@@ -86,6 +90,23 @@ def test_what_strikes_in_the_middle_of_a_transaction_copies_nothing_twice_and_lo
     run.go()
 
     assert struck
+
+
+def as_whoever_it_is_now(monkeypatch):
+    """Offsets are committed under the member's present generation, which is none when it has just lost its group."""
+
+    def member(self):
+        generation = self.machine.group.membership.generation
+        return GroupMetadata("copiers", generation.generation_id, generation.member_id)
+
+    monkeypatch.setattr(Processor, "_member", member)
+
+
+def test_seed_79_finds_what_it_once_found(monkeypatch):
+    as_whoever_it_is_now(monkeypatch)
+
+    with pytest.raises(CheckFailed, match="copied too often"):
+        copy_under(79)
 
 
 def as_nobody(monkeypatch):
