@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from kohort.cli.group_state import GroupState, check_inactive, describe, states_of
+from kohort.cli.group_state import GroupState, check_inactive, describe, states_of, unowned
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, confirm, output_option, yes_option
 from kohort.cli.reset import reset
 from kohort.cli.show import print_json, print_table
 from kohort.cli.why import why
+from kohort.model import TopicPartition
 
 group_argument = click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 
@@ -42,22 +43,23 @@ def describe_group(group_id: str, view: str, bootstrap: str, output: str) -> Non
 
     with Admin(bootstrap_servers=bootstrap) as admin:
         (found,) = states_of(admin, [describe(admin, group_id)])
+        left = unowned(admin, found.description)
     if output == "json":
-        print_json("group.describe", found.as_json())
+        print_json("group.describe", {**found.as_json(), "unowned": [str(tp) for tp in left]})
         return
     if found.description.state in ("PreparingRebalance", "CompletingRebalance"):
         click.echo(f"group {group_id!r} is rebalancing", err=True)
     elif not found.description.members:
         click.echo(f"group {group_id!r} has no active members", err=True)
-    elif found.unowned:
-        click.echo(unowned_note(found), err=True)
+    elif left:
+        click.echo(unowned_note(group_id, left), err=True)
     print_table(*VIEWS[view](found))
 
 
-def unowned_note(found: GroupState) -> str:
+def unowned_note(name: str, partitions: list[TopicPartition]) -> str:
     """That nobody reads some of what the group subscribes to, how that comes about, and what ends it."""
-    names = ", ".join(str(tp) for tp in found.unowned[:5]) + (" and more" if len(found.unowned) > 5 else "")
-    count, name = len(found.unowned), found.description.group_id
+    names = ", ".join(str(tp) for tp in partitions[:5]) + (" and more" if len(partitions) > 5 else "")
+    count = len(partitions)
     return (
         f"{count} partition{'s' * (count > 1)} of {name!r} {'are' if count > 1 else 'is'} read by no member: {names}. "
         "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "

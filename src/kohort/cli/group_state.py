@@ -53,8 +53,6 @@ class GroupState:
 
     description: GroupDescription
     partitions: list[PartitionState]
-    unowned: list[TopicPartition]
-    """Partitions of topics that members of a stable group subscribe to, and that none of them has."""
 
     @property
     def lag(self) -> int | None:
@@ -73,7 +71,6 @@ class GroupState:
             "lag": self.lag,
             "members": [member_json(m) for m in about.members],
             "partitions": [p.as_json() for p in self.partitions],
-            "unowned": [str(tp) for tp in self.unowned],
         }
 
 
@@ -118,7 +115,6 @@ def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[Gr
     owners = {g.group_id: {tp: m for m in g.members for tp in m.assignment} for g in groups}
     wanted = {g.group_id: sorted({*committed[g.group_id], *owners[g.group_id]}) for g in groups}
     everything = sorted({tp for partitions in wanted.values() for tp in partitions})
-    counts = partition_counts(admin, {t for g in groups for t in subscribed(g)})
     starts, ends = ends_of(admin, everything, "earliest"), ends_of(admin, everything, "latest")
     states = []
     for group in groups:
@@ -131,20 +127,19 @@ def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[Gr
                     tp, at.offset if at else None, starts.get(tp), ends.get(tp), owner, at.metadata if at else ""
                 )
             )
-        subscription = {TopicPartition(t, n) for t in subscribed(group) for n in range(counts.get(t, 0))}
-        states.append(GroupState(group, partitions, sorted(subscription - owners[group.group_id].keys())))
+        states.append(GroupState(group, partitions))
     return states
 
 
-def subscribed(group: GroupDescription) -> set[str]:
-    """The topics that members want, where they should have them all by now."""
-    return {topic for member in group.members for topic in member.topics} if group.state == "Stable" else set()
-
-
-def partition_counts(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
-    """How many partitions each of these topics has, of those that exist."""
+def unowned(admin: Admin, group: GroupDescription) -> list[TopicPartition]:
+    """Partitions of topics that members of a stable group subscribe to, and that none of them has."""
+    topics = {topic for member in group.members for topic in member.topics}
+    if group.state != "Stable" or not topics:
+        return []
     results = admin.describe_topics(sorted(topics), timeout_ms=ADMIN_MS)
-    return {name: len(results[name].partitions) for name in results if name not in results.errors}
+    known = [results[name] for name in results if name not in results.errors]
+    wanted = {TopicPartition(topic.name, p.partition) for topic in known for p in topic.partitions}
+    return sorted(wanted - {tp for member in group.members for tp in member.assignment})
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:

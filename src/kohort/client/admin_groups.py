@@ -9,8 +9,9 @@ from typing import Any, Final, TypeVar
 from kohort.client.admin import Ask, Operation, Pause, Results, passes
 from kohort.client.admin_model import GroupDescription, GroupListing, MemberDescription
 from kohort.client.admin_topics import ask_every_broker
-from kohort.client.find_coordinator import GROUP_KEY, WHAT
+from kohort.client.find_coordinator import GROUP_KEY, WHAT, lookup_shape
 from kohort.client.metadata import Metadata
+from kohort.client.offset_messages import by_topic
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_EPOCH, Node, OffsetAndMetadata, TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
@@ -44,7 +45,6 @@ from kohort.wire.schema import Message
 V = TypeVar("V")
 BY_NAME: Final = 9
 """The last version of OffsetCommit and OffsetFetch that names topics."""
-BATCHED_KEYS_FROM: Final = 4
 BATCHED_GROUPS_FROM: Final = 8
 DEAD: Final = "Dead"
 
@@ -95,9 +95,7 @@ def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
     """The coordinator of each group, and the groups to try again; the hopeless go to ``results``."""
-    answers = yield [
-        Ask(FindCoordinatorRequest(key=g, key_type=key_type, coordinator_keys=[g]), shape=_one_key) for g in groups
-    ]
+    answers = yield [Ask(FindCoordinatorRequest(key=g, key_type=key_type), shape=lookup_shape) for g in groups]
     coordinators: dict[str, int] = {}
     again: list[str] = []
     for group, answer in zip(groups, answers, strict=True):
@@ -161,7 +159,7 @@ def list_group_offsets(
     if partitions is not None:
         topics = [
             OffsetFetchRequestTopics(name=topic, partition_indexes=numbers)
-            for topic, numbers in _by_topic(partitions).items()
+            for topic, numbers in by_topic(partitions).items()
         ]
 
     def request(group_id: str) -> OffsetFetchRequest:
@@ -184,7 +182,7 @@ def alter_group_offsets(
             name=topic,
             partitions=[_to_commit(n, offsets[TopicPartition(topic, n)]) for n in numbers],
         )
-        for topic, numbers in _by_topic(offsets).items()
+        for topic, numbers in by_topic(offsets).items()
     ]
 
     def read(answer: OffsetCommitResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
@@ -208,7 +206,7 @@ def delete_group_offsets(
         OffsetDeleteRequestTopic(
             name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=n) for n in numbers]
         )
-        for topic, numbers in _by_topic(partitions).items()
+        for topic, numbers in by_topic(partitions).items()
     ]
 
     def read(answer: OffsetDeleteResponse, _group: str, _node_id: int) -> tuple[int, str | None, Any]:
@@ -222,14 +220,6 @@ def delete_group_offsets(
     by_group = yield from for_each_group(metadata, [group], call)
     deleted: Results[TopicPartition, None] = by_group[group]
     return deleted
-
-
-def _one_key(request: Message, version: int) -> Message:
-    """From v4 keys come as a list, before it is one (KIP-699)."""
-    assert isinstance(request, FindCoordinatorRequest)
-    if version >= BATCHED_KEYS_FROM:
-        return FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=request.coordinator_keys)
-    return FindCoordinatorRequest(key=request.key, key_type=request.key_type)
 
 
 def _one_group(request: Message, version: int) -> Message:
@@ -298,10 +288,3 @@ def _common_code(codes: Iterable[int]) -> int:
     distinct = set(codes)
     code = distinct.pop() if len(distinct) == 1 else 0
     return code if passes(code) else 0
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        grouped.setdefault(topic, []).append(partition)
-    return grouped

@@ -63,7 +63,7 @@ class CoordinatorLookup:
             return Poll(wake_at_ms=self._retry_at_ms)
         self._in_flight = True
         request = FindCoordinatorRequest(key=self._key, key_type=self._key_type)
-        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=self)])
+        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=lookup_shape, context=self)])
 
     def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, FindCoordinatorResponse)
@@ -93,7 +93,7 @@ class CoordinatorLookup:
         self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
 
 
-def _shape(request: Message, version: int) -> Message:
+def lookup_shape(request: Message, version: int) -> Message:
     """From version 4 several keys are asked at once (KIP-699)."""
     assert isinstance(request, FindCoordinatorRequest)
     if version < BATCHED_FROM:

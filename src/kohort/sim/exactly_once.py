@@ -22,6 +22,7 @@ from kohort.sim.history import History
 from kohort.sim.network import Network
 from kohort.sim.panel import Panel
 from kohort.sim.processors import Processor
+from kohort.sim.settling import SETTLED_MS, Settling
 from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
 from kohort.sim.tap import Tap
 from kohort.sim.world import START_MS, World
@@ -32,7 +33,6 @@ OUTPUT_PARTITIONS: Final = 2
 BROKER: Final = ("10.1.0.1", 9092)
 TRANSACTION_MS: Final = (10_000, 30_000)
 """How long a transaction may take: by seed, shorter than most sessions or longer."""
-SETTLED_MS: Final = 5_000
 ROUND_TRIPS: Final = 8
 """Of a transaction: its partitions and its group, their records and offsets, its end; and a fetch."""
 THINKING_MS: Final = 500
@@ -70,7 +70,6 @@ class Copies:
         self.producer = ProducerActor("producer", self.world, self.network, self.history, producing)
         self.processors = [self._processor(n, servers) for n in range(plan.consumers)]
         self.double = self._processor(plan.consumers, servers)
-        self._settled_since_ms: int | None = None
 
     def _broker_config(self) -> BrokerConfig:
         plan = self.plan
@@ -136,7 +135,7 @@ class Copies:
         sending_ms = max(0, plan.records * plan.send_every_ms - plan.faults_ms)
         copying_ms = plan.records // plan.poll_records * (ROUND_TRIPS * 2 * plan.delay_ms[1] + THINKING_MS)
         bound_ms = SETTLED_MS + plan.calm_bound_ms + 3 * max(TRANSACTION_MS) + sending_ms + copying_ms
-        world.run(world.now_ms + bound_ms, after_each=lambda: None, stop=self._is_settled)
+        world.run(world.now_ms + bound_ms, after_each=lambda: None, stop=Settling(world, self._why_not_settled))
         check_settled(self._why_not_settled(), bound_ms)
         check_copied_once(self._logs(*plan.topics), self._logs(OUTPUT))
         self.durability.check_end(self.broker.broker, self.producer.acknowledged)
@@ -145,16 +144,6 @@ class Copies:
         assert self.broker.broker is not None
         found = [self.broker.broker.state.topics.get(name) for name in topics]
         return [log for topic in found if topic is not None for log in topic.partitions]
-
-    def _is_settled(self) -> bool:
-        if self.world.events % 32:
-            return False
-        if self._why_not_settled() is not None:
-            self._settled_since_ms = None
-            return False
-        if self._settled_since_ms is None:
-            self._settled_since_ms = self.world.now_ms
-        return self.world.now_ms - self._settled_since_ms >= SETTLED_MS
 
     def _why_not_settled(self) -> str | None:
         broker = self.broker.broker

@@ -39,6 +39,7 @@ from kohort.sim.faults import Faults
 from kohort.sim.history import Happening, History
 from kohort.sim.network import Network
 from kohort.sim.panel import Panel
+from kohort.sim.settling import SETTLED_MS, Settling
 from kohort.sim.swarm import Plan, plan_of
 from kohort.sim.tap import Tap
 from kohort.sim.world import START_MS, Storm, World
@@ -49,9 +50,7 @@ QUIET_MS = 20_000
 MORE_RECORDS = 5
 CHECK_EVERY = 64
 PARKED_EVERY = 16
-LOOK_EVERY = 32
 CLEARING_UP_MS = 30_000
-SETTLED_MS = 5_000
 FAREWELL_MS = 10_000
 
 
@@ -120,7 +119,6 @@ class Run:
         ):
             self.panel.add(check)
         self._script = script
-        self._settled_since_ms: int | None = None
 
     # ------------------------------------------------------------ configuration
 
@@ -200,7 +198,7 @@ class Run:
         faults.calm()
         self.history.add("world", "calm")
         bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
-        world.run(world.now_ms + bound_ms, after_each=self._check, stop=self._is_settled)
+        world.run(world.now_ms + bound_ms, after_each=self._check, stop=Settling(world, self._why_not_settled))
         check_settled(self._why_not_settled(), bound_ms)
         self._check_end()
         self._check_balance()
@@ -236,17 +234,6 @@ class Run:
         topics = self.broker.broker.state.topics if self.broker.broker is not None else None
         found = {name: topics.get(name) if topics is not None else None for name in self.plan.topics}
         return {name: len(t.partitions) if t is not None else self.plan.topics[name] for name, t in found.items()}
-
-    def _is_settled(self) -> bool:
-        """Settled for a while: a commit or a callback that is under way shows nowhere else."""
-        if self.world.events % LOOK_EVERY:
-            return False
-        if self._why_not_settled() is not None:
-            self._settled_since_ms = None
-            return False
-        if self._settled_since_ms is None:
-            self._settled_since_ms = self.world.now_ms
-        return self.world.now_ms - self._settled_since_ms >= SETTLED_MS
 
     def _why_not_settled(self) -> str | None:
         broker = self.broker.broker

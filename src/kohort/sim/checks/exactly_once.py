@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from kohort.log.partition import PartitionLog
 from kohort.sim.checks.broken import CheckFailed
@@ -12,25 +12,18 @@ from kohort.wire.control_records import parse_marker
 
 
 def values_on(log: PartitionLog) -> list[bytes]:
-    """Every value of the log that counts, transactions of which the end is not known left out."""
-    return [value for values in committed_on(log) for value in values]
-
-
-def committed_on(log: PartitionLog) -> Iterator[list[bytes]]:
-    """The values of each transaction as it is committed; what is of none comes alone."""
+    """Every value of the log that counts, as it comes to count; transactions that are open are left out."""
+    counts: list[bytes] = []
     open_ones: dict[int, list[bytes]] = {}
     for batch, header in batches_on(log):
         if header.is_control:
             marker = parse_marker(batch, header)
             found = open_ones.pop(header.producer_id, [])
-            if marker is not None and marker.committed:
-                yield found
+            counts += found if marker is not None and marker.committed else []
             continue
-        values = [record.value or b"" for record in records_of(batch)]
-        if header.is_transactional:
-            open_ones.setdefault(header.producer_id, []).extend(values)
-        else:
-            yield values
+        into = open_ones.setdefault(header.producer_id, []) if header.is_transactional else counts
+        into += [record.value or b"" for record in records_of(batch)]
+    return counts
 
 
 def check_copied_once(inputs: Iterable[PartitionLog], outputs: Iterable[PartitionLog]) -> None:
