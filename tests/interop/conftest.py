@@ -1,9 +1,9 @@
 """The brokers that clients are held against: one Apache Kafka for the whole run, and one of ours."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
-from apache_kafka import apache_kafka
+from apache_kafka import apache_kafka, what_it_printed
 
 import kohort
 
@@ -27,3 +27,12 @@ def either(request: pytest.FixtureRequest) -> str:
     """The address of a broker of ours, and in another run of the test that of Apache Kafka."""
     address: str = request.getfixturevalue(request.param)
     return address
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what Apache Kafka printed, where one runs."""
+    report = yield
+    if report.failed and (printed := what_it_printed()):
+        report.sections.append(("Apache Kafka", printed))
+    return report

@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 OPTIONS = {"group_min_session_timeout_ms": "500", "group_max_size": "5"}
 """Short sessions and small groups, so that their bounds can be met."""
+RUNNING: list[Any] = []
+"""The Apache Kafkas that ``apache_kafka`` has started and not yet ended."""
 TOOL = Path(__file__).parents[2] / "tools" / "kafka" / "run.py"
 
 
@@ -39,4 +42,13 @@ def apache_kafka() -> Iterator[str]:
         yield os.environ["KAFKA_BOOTSTRAP"]
         return
     with kafka_tool().Kafka(**OPTIONS) as running:
-        yield running.bootstrap
+        RUNNING.append(running)
+        try:
+            yield running.bootstrap
+        finally:
+            RUNNING.remove(running)
+
+
+def what_it_printed() -> str:
+    """The end of the log of what runs, for a test that has failed on it."""
+    return "\n".join(kafka.log() for kafka in RUNNING)

@@ -24,6 +24,9 @@ HERE = Path(__file__).parent
 LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
 RESOLVE_S = 900
 START_S = 180
+JVM_FLAGS = ["-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError"]
+"""Few threads: where a machine is shared, what an idle broker costs is its threads waking up."""
+MIB = 1024 * 1024
 
 
 def missing() -> str | None:
@@ -94,11 +97,15 @@ class Kafka:
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
+            "num.io.threads": "2",
+            "num.network.threads": "1",
+            "background.threads": "2",
+            "log.cleaner.dedupe.buffer.size": str(8 * MIB),
             **{k.replace("_", "."): v for k, v in self._overrides.items()},
         }
 
     def _java(self, main: str, *arguments: str, wait: bool) -> subprocess.Popen[bytes]:
-        command = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", f"{LIBS}/*", main, *arguments]
+        command = ["java", *JVM_FLAGS, "-cp", f"{LIBS}/*", main, *arguments]
         log = (self._folder / "kafka.log").open("ab")
         process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         log.close()
