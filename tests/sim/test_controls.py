@@ -9,12 +9,10 @@ from kohort.sim.planted.catalogue import all_bugs
 from kohort.sim.run import run_seed
 
 LIST = [line.split(maxsplit=2) for line in Path(__file__).with_name("planted.txt").read_text().splitlines()]
-KNOWN = [line for line in LIST if line[1] != "-"]
-"""The others are planted, but no seed that was tried so far catches them: each wants a check, or a wider world."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "seed", "check"), KNOWN, ids=[name for name, _, _ in KNOWN])
+@pytest.mark.parametrize(("name", "seed", "check"), LIST, ids=[name for name, _, _ in LIST])
 def test_a_planted_bug_is_caught(name, seed, check):
     control = run_control(name, int(seed), 1)
 
@@ -22,9 +20,8 @@ def test_a_planted_bug_is_caught(name, seed, check):
     assert control.check == check
 
 
-def test_every_planted_bug_is_on_the_list_and_there_are_many():
+def test_every_planted_bug_is_on_the_list():
     assert [line[0] for line in LIST] == list(all_bugs())
-    assert len(KNOWN) >= 25
 
 
 def test_a_bug_is_gone_when_its_block_ends():
