@@ -41,6 +41,7 @@ def test_whatever_strikes_each_record_is_copied_once(seed):
 
 
 @pytest.mark.long
+@pytest.mark.timeout(7200)
 def test_many_more_seeds_copy_each_record_once():
     for seed in range(8, 300):
         copy_under(seed)

@@ -94,12 +94,16 @@ class Kafka:
             "offsets.topic.num.partitions": "5",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "5",
             "share.coordinator.state.topic.replication.factor": "1",
             "share.coordinator.state.topic.min.isr": "1",
+            "share.coordinator.state.topic.num.partitions": "5",
             "group.initial.rebalance.delay.ms": "0",
             "num.io.threads": "2",
             "num.network.threads": "1",
             "background.threads": "2",
+            "broker.session.timeout.ms": "600000",  # on a busy machine it stands still for seconds: that is no failure
+            "controller.quorum.request.timeout.ms": "60000",
             "log.cleaner.dedupe.buffer.size": str(8 * MIB),
             **{k.replace("_", "."): v for k, v in self._overrides.items()},
         }

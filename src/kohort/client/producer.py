@@ -10,13 +10,14 @@ from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.client.partitioner import StickyPartitioner, partition_of_key
 from kohort.client.produce_batch import ProduceBatch, prebuilt, record_timestamp
+from kohort.client.producer_ids import ProducerIds
 from kohort.client.promise import Promise
 from kohort.client.sender import Sender
 from kohort.client.source import RequestSource
 from kohort.client.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, UsageError
+from kohort.errors import ApiError, ApiTimeout, KohortError, UsageError
 from kohort.model import Header
 
 
@@ -38,15 +39,22 @@ class ProducerMachine:
         self.accumulator = Accumulator(config)
         self.transactions: Transactions | None = None
         """Of a producer with a ``transactional.id``."""
+        numbering: Transactions | ProducerIds | None = None
         if config.transactional_id is not None:
-            self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle)
-        self.sender = Sender(config, self.metadata, self.accumulator, rng, self.transactions)
+            numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle)
+        elif config.enable_idempotence:
+            waiting = self.accumulator.waiting
+            numbering = ProducerIds(config, rng, lambda: bool(waiting), self._no_id_yet)
+        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, self.transactions)
         sources: list[RequestSource] = [self.sender]
-        if self.transactions is not None:
-            sources.append(self.transactions)
+        if numbering is not None:
+            sources.append(numbering)
         self.engine = Engine(config, sources, self.metadata, rng)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._rng = rng
+
+    def _no_id_yet(self, error: KohortError) -> None:
+        self.sender.not_numbered(error)
 
     def transactional(self) -> Transactions:
         """What sees to this producer's transactions. Raises UsageError if it has none."""

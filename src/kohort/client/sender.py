@@ -20,7 +20,8 @@ from kohort.client.accumulate import REQUEST_OVERHEAD, Accumulator
 from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
 from kohort.client.produce_batch import SEQUENCES, ProduceBatch
-from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.client.producer_ids import NOBODY, Numbering, ProducerIdentity
+from kohort.client.source import Poll, Unsent
 from kohort.client.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
@@ -33,10 +34,8 @@ from kohort.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.schema import Message
 
-EPOCH_MOST: Final = 0x7FFE
 LAST_VERSION_WITH_NAMES: Final = 12
 BUSY: Final = 2
 """Requests under way to a node from which on full batches wait for their time, and grow."""
@@ -58,10 +57,9 @@ LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorC
 
 @dataclass(slots=True)
 class Lineage:
-    """The sequence of one partition: under whose id and epoch, what comes next, and what is under way."""
+    """The sequence of one partition: under which id and epoch, what comes next, and what is under way."""
 
-    producer_id: int = -1
-    producer_epoch: int = -1
+    identity: ProducerIdentity = NOBODY
     next_sequence: int = 0
     acked_sequence: int = -1
     """Sequence of the last record known to be written; -1 at the start."""
@@ -74,7 +72,7 @@ class Lineage:
 
 
 class Sender:
-    """The request source of a producer."""
+    """The request source of a producer. Without idempotence its batches have no ``numbering``."""
 
     def __init__(
         self,
@@ -82,6 +80,7 @@ class Sender:
         metadata: Metadata,
         accumulator: Accumulator,
         rng: Rng,
+        numbering: Numbering | None,
         transactions: Transactions | None = None,
     ) -> None:
         self.completed: list[ProduceBatch] = []
@@ -89,15 +88,11 @@ class Sender:
         self._config = config
         self._metadata = metadata
         self._accumulator = accumulator
+        self._numbering = numbering
         self._transactions = transactions
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lineages: dict[TopicPartition, Lineage] = {}
         self._under_way: dict[int, int] = {}
-        self._producer_id = -1
-        self._producer_epoch = -1
-        self._asking_id = False
-        self._ask_id_at_ms = 0
-        self._id_failures = 0
         self._next_expiry_ms = 0
 
     @property
@@ -109,12 +104,12 @@ class Sender:
 
     def poll(self, now_ms: int) -> Poll:
         self._expire(now_ms)
-        if self._transactions is not None:
-            self._follow(self._transactions)
+        if self._accumulator.waiting and self._transactions is not None and self._transactions.refusal is not None:
+            self._drop_waiting(self._transactions.refusal)
         if not self._accumulator.waiting:
             return Poll(wake_at_ms=self._wake_under_way())
-        if self._config.enable_idempotence and self._producer_id < 0:
-            return self._ask_id(now_ms)
+        if self._numbering is not None and self._numbering.identity == NOBODY:
+            return Poll(wake_at_ms=self._next_expiry_ms)
         wakes = [self._next_expiry_ms]
         by_node: dict[int, list[TopicPartition]] = {}
         due: set[int] = set()
@@ -137,13 +132,6 @@ class Sender:
             else:
                 wakes.append(ready_ms)
         return Poll([self._request(node_id, by_node[node_id]) for node_id in due], min(wakes))
-
-    def _follow(self, transactions: Transactions) -> None:
-        """Go on under the transaction's id; what it will not send any more, fails."""
-        self._producer_id, self._producer_epoch = transactions.who.producer_id, transactions.who.epoch
-        refusal = transactions.refusal if self._accumulator.waiting else None
-        if refusal is not None:
-            self._drop_waiting(refusal)
 
     def _may_leave_at(self, tp: TopicPartition) -> int | None:
         """From when on the partition's order and back-off let a batch go; None if an answer must come first."""
@@ -210,29 +198,23 @@ class Sender:
             lineage = self._lineages[tp] = Lineage()
         batch.attempts += 1
         batch.transactional = self._transactions is not None
-        if self._config.enable_idempotence:
-            self._continue_sequence(lineage, batch)
+        if self._numbering is not None:
+            self._continue_sequence(lineage, batch, self._numbering.identity)
         lineage.under_way.append(batch)
 
-    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch) -> None:
-        mine = (self._producer_id, self._producer_epoch)
-        stale = (lineage.producer_id, lineage.producer_epoch) != mine
+    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdentity) -> None:
         unnumbered = batch.base_sequence < 0
-        if lineage.begin_again or (stale and not lineage.under_way and unnumbered):
-            lineage.producer_id, lineage.producer_epoch = mine
+        if lineage.begin_again or (lineage.identity != now and not lineage.under_way and unnumbered):
+            lineage.identity = now
             lineage.next_sequence, lineage.acked_sequence = 0, -1
             lineage.begin_again = False
-        theirs = (lineage.producer_id, lineage.producer_epoch)
-        if unnumbered or (batch.producer_id, batch.producer_epoch) != theirs:
-            batch.number(*theirs, lineage.next_sequence)
+        if unnumbered or (batch.producer_id, batch.producer_epoch) != lineage.identity:
+            batch.number(*lineage.identity, lineage.next_sequence)
             lineage.next_sequence = (lineage.next_sequence + batch.count) % SEQUENCES
 
     # Answers
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
-        if isinstance(response, InitProducerIdResponse):
-            self._take_id(response, now_ms)
-            return
         assert isinstance(response, ProduceResponse)
         self._under_way[sent.node_id] -= 1
         results = self._results(sent, response)
@@ -250,9 +232,6 @@ class Sender:
                 self._refused(batch, result, nodes, now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        if isinstance(sent.request, InitProducerIdRequest):
-            self._id_failed(error, now_ms)
-            return
         self._under_way[sent.node_id] -= 1
         self._metadata.request_refresh()
         for batch in sent.context:
@@ -289,7 +268,8 @@ class Sender:
         elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
             self._out_of_order(tp, batch, error, now_ms)
         elif code is ErrorCode.INVALID_PRODUCER_EPOCH or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
-            self._producer_id = -1
+            if self._numbering is not None:
+                self._numbering.identity_lost()
             self._give_up(batch, error)
         elif code.retriable:
             self._retry(batch, error, now_ms)
@@ -313,7 +293,7 @@ class Sender:
     def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int) -> None:
         lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
         lineage.recovering = False
-        if batch.producer_epoch == lineage.producer_epoch:
+        if batch.producer_epoch == lineage.identity.epoch:
             lineage.acked_sequence = (batch.base_sequence + batch.count - 1) % SEQUENCES
         if not batch.done:
             batch.succeed(base_offset, append_time_ms)
@@ -356,12 +336,15 @@ class Sender:
         if lineage.begin_again:
             return
         lineage.begin_again = True
-        if self._transactions is not None:
-            self._transactions.sequence_lost()
-        elif self._producer_epoch >= EPOCH_MOST:
-            self._producer_id = -1
-        elif lineage.producer_epoch == self._producer_epoch:
-            self._producer_epoch += 1
+        if self._numbering is not None:
+            self._numbering.sequence_lost(lineage.identity)
+
+    def not_numbered(self, error: KohortError) -> None:
+        """The producer has no id yet; if it is not to get one, what waits fails."""
+        if not error.retriable:
+            self._drop_waiting(error)
+        for batch in self._accumulator.batches():
+            batch.last_error = error
 
     def abort(self, error: KohortError) -> None:
         """Fail everything that is not delivered yet: the producer ends."""
@@ -413,35 +396,3 @@ class Sender:
             why = self._metadata.last_failure or self._metadata.error(tp.topic) or "the partition has no leader"
             return ApiTimeout(f"{waited}: {why}")
         return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
-
-    # The producer's id
-
-    def _ask_id(self, now_ms: int) -> Poll:
-        if self._asking_id:
-            return Poll(wake_at_ms=self._next_expiry_ms)
-        if self._ask_id_at_ms > now_ms:
-            return Poll(wake_at_ms=min(self._ask_id_at_ms, self._next_expiry_ms))
-        self._asking_id = True
-        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0x7FFFFFFF)
-        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms)
-        return Poll([unsent], self._next_expiry_ms)
-
-    def _take_id(self, response: InitProducerIdResponse, now_ms: int) -> None:
-        self._asking_id = False
-        if response.error_code:
-            self._id_failed(ApiError(error_code(response.error_code), "InitProducerId"), now_ms)
-            return
-        self._id_failures = 0
-        self._producer_id, self._producer_epoch = response.producer_id, response.producer_epoch
-
-    def _id_failed(self, error: KohortError, now_ms: int) -> None:
-        self._asking_id = False
-        self._id_failures += 1
-        self._ask_id_at_ms = now_ms + self._backoff.delay_ms(self._id_failures)
-        for tp, queue in list(self._accumulator.waiting.items()):
-            for batch in list(queue):
-                batch.last_error = error
-                if not error.retriable:
-                    self._accumulator.drop(tp, batch)
-                    batch.fail(error)
-                    self._finished(batch)

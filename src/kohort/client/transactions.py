@@ -17,6 +17,7 @@ from typing import Final
 from kohort.client.backoff import Backoff
 from kohort.client.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorLookup
 from kohort.client.metadata import Metadata
+from kohort.client.producer_ids import ProducerIdentity
 from kohort.client.promise import Promise
 from kohort.client.source import Poll, Unsent
 from kohort.client.transaction_messages import (
@@ -226,9 +227,16 @@ class Transactions:
         elif self.phase in (Phase.OPEN, Phase.COMMITTING):
             self._lose(error)
 
-    def sequence_lost(self) -> None:
-        """A partition's sequence cannot be continued in this epoch."""
+    @property
+    def identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.who.producer_id, self.who.epoch)
+
+    def sequence_lost(self, _of: ProducerIdentity) -> None:
+        """The next transaction needs the next epoch."""
         self._needs_epoch = True
+
+    def identity_lost(self) -> None:
+        """What is given up for it says so: it is another producer that has the identity now."""
 
     # The source
 
