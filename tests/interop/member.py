@@ -19,7 +19,12 @@ import sys
 import time
 
 SESSION_MS = 6000
+STATIC_SESSION_MS = 30_000  # outlives a restart, however slow
 COMMIT_MS = 200
+
+
+def session_ms(instance):
+    return SESSION_MS if instance == "-" else STATIC_SESSION_MS
 
 
 class Stop(BaseException):
@@ -45,7 +50,7 @@ def confluent(bootstrap, group, topic, strategy, instance):
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",
-        "session.timeout.ms": SESSION_MS,
+        "session.timeout.ms": session_ms(instance),
         "heartbeat.interval.ms": 500,
         "auto.commit.interval.ms": COMMIT_MS,
         "topic.metadata.refresh.interval.ms": 1000,
@@ -86,7 +91,7 @@ def kafka_python(bootstrap, group, topic, strategy, instance):
         group_id=group,
         group_instance_id=None if instance == "-" else instance,
         auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=session_ms(instance),
         heartbeat_interval_ms=500,
         auto_commit_interval_ms=COMMIT_MS,
         **options,
@@ -138,7 +143,7 @@ def aiokafka(bootstrap, group, topic, strategy, instance):
             group_id=group,
             group_instance_id=None if instance == "-" else instance,
             auto_offset_reset="earliest",
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=session_ms(instance),
             heartbeat_interval_ms=500,
             auto_commit_interval_ms=COMMIT_MS,
             partition_assignment_strategy=[assignors.get(strategy, RoundRobinPartitionAssignor)],
@@ -173,7 +178,7 @@ def kohort(bootstrap, group, topic, strategy, instance):
         group_id=group,
         group_instance_id=None if instance == "-" else instance,
         auto_offset_reset="earliest",
-        session_timeout_ms=SESSION_MS,
+        session_timeout_ms=session_ms(instance),
         heartbeat_interval_ms=500,
         auto_commit_interval_ms=COMMIT_MS,
         **options,

@@ -9,13 +9,18 @@ import os
 
 import differential_groups
 import differential_log
+import differential_transactions
 import pytest
 from differential import LEVELS, compare, play
 
 import kohort
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
-SCRIPTS = {script.__name__: script for script in (*differential_groups.SCRIPTS, *differential_log.SCRIPTS)}
+SCRIPTS = {
+    script.__name__: script
+    for module in (differential_groups, differential_log, differential_transactions)
+    for script in module.SCRIPTS
+}
 CHOSEN = [int(n) for n in os.environ.get("KOHORT_LEVELS", "").split(",") if n] or list(LEVELS)
 
 

@@ -64,6 +64,10 @@ ALLOWED: Final = (
     May("*", "*isr_nodes.*", "the number of the node is its own"),
     May("FetchRequest", "session_id", "sessions are numbered by chance", _both_say_something),
     May("InitProducerIdRequest", "producer_id", "producers are numbered by each broker", _both_are_ids),
+    May("EndTxnRequest", "producer_id", "producers are numbered by each broker", _both_are_ids),
+    May("DescribeTransactionsRequest", "*.producer_id", "producers are numbered by each broker", _both_are_ids),
+    May("ListTransactionsRequest", "*.producer_id", "producers are numbered by each broker", _both_are_ids),
+    May("DescribeTransactionsRequest", "*.transaction_start_time_ms", "each has its own time", _both_are_times),
     May("ProduceRequest", "*.log_append_time_ms", "each has its own time", _both_are_times),
     May(
         "ProduceRequest",
@@ -111,6 +115,12 @@ UNORDERED: Final = frozenset(
         ("CreateTopicsResponse", "topics"),
         ("DeleteTopicsResponse", "responses"),
         ("DescribeConfigsResult", "configs"),
+        ("DescribeTransactionsResponse", "transaction_states"),
+        ("DescribedTransaction", "topics"),
+        ("TransactionTopicData", "partitions"),
+        ("AddPartitionsToTxnTopicResult", "results_by_partition"),
+        ("ListTransactionsResponse", "transaction_states"),
+        ("TxnOffsetCommitResponse", "topics"),
     }
 )
 """Arrays whose order is that of a hash map in Kafka."""

@@ -26,7 +26,11 @@ SILENCE_S = 20.0  # of who never answers: a JVM on a busy machine stands still f
 NO_ANSWER = "no answer"
 CLOSED = "the connection is closed"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-OF_EVERYONE = {("ListGroupsResponse", "groups"), ("MetadataResponse", "topics")}
+OF_EVERYONE = {
+    ("ListGroupsResponse", "groups"),
+    ("MetadataResponse", "topics"),
+    ("ListTransactionsResponse", "transaction_states"),
+}
 """Lists of whatever the broker has: only what this run made is compared."""
 
 

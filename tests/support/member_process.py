@@ -16,7 +16,7 @@ MEMBER = Path(__file__).parents[1] / "interop" / "member.py"
 PYTHON_CLIENTS = {
     name: (sys.executable, str(MEMBER), name) for name in ("confluent", "kafka-python", "aiokafka", "kohort")
 }
-DEADLINE_S = 90.0
+DEADLINE_S = 150.0
 
 
 def eventually(what: str, check: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.states import State
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.commit import is_too_long, value_of
 from kohort.coordinator.outcome import GroupRequest, Outcome, ProducerEpoch, Reply
@@ -54,7 +55,10 @@ def _check_member(group: ClassicGroup | None, message: TxnOffsetCommitRequest) -
     if group is None:
         if generation_id >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
-    elif generation_id >= 0 or message.member_id or message.group_instance_id is not None:
+        return
+    if generation_id < 0 and group.state is State.EMPTY:
+        return  # whatever member it names: as with a commit outside of transactions
+    if generation_id >= 0 or message.member_id or message.group_instance_id is not None:
         group.check_member(message.member_id, message.group_instance_id)
         group.check_generation(generation_id)
 

@@ -86,7 +86,7 @@ func consume(bootstrap, group, topic, strategy, instance string) {
 		options = append(options, kgo.Balancers(balancers[strategy]))
 	}
 	if instance != "-" {
-		options = append(options, kgo.InstanceID(instance))
+		options = append(options, kgo.InstanceID(instance), kgo.SessionTimeout(30*time.Second)) // it outlives a restart
 	}
 	client := connect(bootstrap, options...)
 	for {

@@ -105,6 +105,7 @@ func consume(bootstrap, group, topic, strategy, instance string) {
 	}
 	if instance != "-" {
 		c.Consumer.Group.InstanceId = instance
+		c.Consumer.Group.Session.Timeout = 30 * time.Second // it outlives a restart
 	}
 	consumer, err := sarama.NewConsumerGroup([]string{bootstrap}, group, c)
 	check(err)
