@@ -34,7 +34,12 @@ def commit(stage, offsets, producer=7, **who):
         for (topic, p), offset in offsets.items()
     ]
     message = TxnOffsetCommitRequest(
-        transactional_id="x", group_id=who.pop("group", GROUP), producer_id=producer, producer_epoch=0, topics=topics
+        transactional_id="x",
+        group_id=who.pop("group", GROUP),
+        producer_id=producer,
+        producer_epoch=0,
+        topics=topics,
+        **who,
     )
     answer = stage.answer(stage.ask(message, 3))
     return [p.error_code for topic in answer.topics for p in topic.partitions]
@@ -55,6 +60,16 @@ def test_two_producers_of_one_group_are_kept_apart(stage):
     assert fetch(stage, T, U, stable=True) == [(0, 5), (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)]
     stage.end_transaction(8, commit=False)
     assert fetch(stage, T, U, stable=True) == [(0, 5), (0, -1)]
+
+
+def test_who_names_a_member_but_no_generation_commits_while_the_group_is_empty_and_not_after(stage):
+    commit(stage, {T: 5})
+
+    assert commit(stage, {T: 6}, member_id="nobody") == [0]
+    assert commit(stage, {T: 6}, group_instance_id="nobody") == [0]
+    assert commit(stage, {T: 6}, member_id="nobody", generation_id=3) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    stage.stable(1)
+    assert commit(stage, {T: 6}, member_id="nobody") == [ErrorCode.UNKNOWN_MEMBER_ID]
 
 
 @pytest.mark.parametrize("first", [7, 8])
