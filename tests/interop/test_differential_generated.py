@@ -14,8 +14,8 @@ from differential_steps import SIGHTS, TOPIC, play_ours, play_theirs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(3600)]
 EXAMPLES = int(os.environ.get("KOHORT_EXAMPLES", "40"))
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(60 * EXAMPLES)]
 ACTS = ("join", "restart", "sync", "heartbeat", "leave", "commit")
 steps = st.lists(
     st.tuples(st.sampled_from((*ACTS, *ACTS, *ACTS, *SIGHTS)), st.integers(0, 4), st.integers(0, 3)),
