@@ -99,9 +99,9 @@ def never_fetched_again(patch: Patch) -> None:
 
 @bug("fetcher", "a batch that is sent again gets new sequence numbers")
 def retry_renumbered(patch: Patch) -> None:
-    def number(real: Any, sender: Sender, lineage: Any, batch: Any) -> None:
+    def number(real: Any, sender: Sender, lineage: Any, batch: Any, now: Any) -> None:
         batch.base_sequence = -1
-        real(sender, lineage, batch)
+        real(sender, lineage, batch, now)
 
     patch.method(Sender, "_continue_sequence", number)
 
