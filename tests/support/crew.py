@@ -40,7 +40,7 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.schema import Message
 
 TOPIC, BROKER = 2, 4
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 Protocols = Sequence[tuple[str, bytes]]
 Plan = Mapping[str, bytes]
 
