@@ -20,8 +20,9 @@ def test_a_planted_bug_is_caught(name, seed, check):
     assert control.check == check
 
 
-def test_every_planted_bug_is_on_the_list():
+def test_every_planted_bug_is_on_the_list_and_there_are_many():
     assert [line[0] for line in LIST] == list(all_bugs())
+    assert len(LIST) >= 25
 
 
 def test_a_bug_is_gone_when_its_block_ends():
