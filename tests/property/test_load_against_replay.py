@@ -118,7 +118,7 @@ def test_pairs_of_changed_bytes_are_those_of_the_records_or_refused_with_them(lo
     found = []
     for read in (
         lambda: [(r.key, r.value) for r in read_batch(batch)],
-        lambda: read_pairs(batch, 0, parse_batch_header(batch)),
+        lambda: read_pairs(bytes(batch), 0, parse_batch_header(batch)),
     ):
         try:
             found.append(read())

@@ -6,7 +6,6 @@ The records themselves stay as they are; only their wrapping changes, and with i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
@@ -40,8 +39,7 @@ def recoded(batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: 
         payload = compress(codec, body_of(batch, header))
     except CorruptRecord as error:
         raise ApiError(ErrorCode.INVALID_RECORD, error.problem) from error
-    made = replace(
-        header,
+    made = header._replace(
         attributes=header.attributes & ~CODEC_BITS | codec,
         batch_length=SMALLEST_LENGTH + len(payload),
     )

@@ -21,7 +21,7 @@ Deviation: the markers that end transactions stay for good; Kafka lets them go w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kohort.log.aborted import AbortedTransactions
@@ -112,8 +112,7 @@ def _rebuilt(
         max_timestamp = max(_time_of(record, header) for record in kept)
     if header.codec is not Codec.NONE:
         payload = compress(header.codec, payload)
-    made = replace(
-        header,
+    made = header._replace(
         attributes=attributes,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
@@ -139,8 +138,7 @@ def empty_batch(header: BatchHeader) -> bytes:
     """
     kept_bits = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
     assert not kept_bits & CODEC_BITS, "an empty batch is not compressed"
-    made = replace(
-        header,
+    made = header._replace(
         attributes=header.attributes & kept_bits,
         base_timestamp=NO_TIMESTAMP,
         max_timestamp=NO_TIMESTAMP,
