@@ -7,7 +7,7 @@ import pytest
 from kohort.sim.run import run_seed
 
 EVERY_RUN = range(200)
-CAMPAIGN = range(200, 500)
+WHOLE = range(200, 500)
 CHUNK = 10
 EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("seeds.txt").read_text().splitlines()]
 
@@ -15,7 +15,7 @@ EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("seeds.
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.long) for first in CAMPAIGN[::CHUNK])]
+    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.whole) for first in WHOLE[::CHUNK])]
 )
 def test_the_group_survives_its_faults_and_settles_in_the_calm(first):
     for seed in range(first, first + CHUNK):

@@ -168,5 +168,5 @@ class Accumulator:
 
 
 def _precedes(first: ProduceBatch, second: ProduceBatch) -> bool:
-    """Whether ``first`` comes before ``second`` in sequence, which may have begun again at 0."""
-    return (second.base_sequence - first.base_sequence) % 0x8000_0000 < 0x4000_0000
+    """Whether ``first`` is numbered and comes before ``second`` in sequence, which may have begun again at 0."""
+    return first.base_sequence >= 0 and (second.base_sequence - first.base_sequence) % 0x8000_0000 < 0x4000_0000

@@ -97,6 +97,10 @@ class ProduceBatch:
         """Give the batch its place in the idempotent producer's sequence (facts 6.5)."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
+    def forget_number(self) -> None:
+        """The batch is known not to be on the log: it may be numbered anew."""
+        self.number(NO_SEQUENCE, NO_SEQUENCE, NO_SEQUENCE)
+
     def buffers(self) -> list[Buffer]:
         """The sealed batch as it is sent."""
         assert self.payload is not None, "a batch is sealed before it is sent"

@@ -67,7 +67,8 @@ class Lineage:
     recovering: bool = False
     """Something failed: one batch at a time until one succeeds."""
     begin_again: bool = False
-    """The sequence is broken: wait until nothing is under way, then start at 0 in the next epoch."""
+    """The sequence is broken: once it is known of all that have a number whether they are on the log, start at 0 in the
+    next epoch."""
     not_before_ms: int = 0
 
 
@@ -203,14 +204,15 @@ class Sender:
         lineage.under_way.append(batch)
 
     def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdentity) -> None:
-        unnumbered = batch.base_sequence < 0
-        if lineage.begin_again or (lineage.identity != now and not lineage.under_way and unnumbered):
+        """A batch that has a number may be on the log: it goes again under that number, whatever came before it."""
+        if batch.base_sequence >= 0:
+            return
+        if lineage.begin_again or (lineage.identity != now and not lineage.under_way):
             lineage.identity = now
             lineage.next_sequence, lineage.acked_sequence = 0, -1
             lineage.begin_again = False
-        if unnumbered or (batch.producer_id, batch.producer_epoch) != lineage.identity:
-            batch.number(*lineage.identity, lineage.next_sequence)
-            lineage.next_sequence = (lineage.next_sequence + batch.count) % SEQUENCES
+        batch.number(*lineage.identity, lineage.next_sequence)
+        lineage.next_sequence = (lineage.next_sequence + batch.count) % SEQUENCES
 
     # Answers
 
@@ -277,7 +279,11 @@ class Sender:
             self._give_up(batch, error)
 
     def _out_of_order(self, tp: TopicPartition, batch: ProduceBatch, error: ApiError, now_ms: int) -> None:
-        """The broker misses what came before; if nothing before is missing, it has forgotten this producer."""
+        """The broker misses what came before; if nothing before is missing, it has forgotten this producer.
+
+        What comes before may also have been given up (``begin_again``). Then, too, nothing of this batch and of those
+        after it is on the log, and they may have other numbers.
+        """
         lineage = self._lineages[tp]
         if (lineage.acked_sequence + 1) % SEQUENCES == batch.base_sequence:
             if self._transactions is not None:
@@ -285,6 +291,9 @@ class Sender:
                 return
             self._begin_again(lineage)
         self._retry(batch, error, now_ms)
+        if lineage.begin_again and not lineage.under_way:
+            for unwritten in self._accumulator.waiting.get(tp, ()):
+                unwritten.forget_number()
 
     def _land(self, batch: ProduceBatch) -> None:
         lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
 
-from kohort.sim.brokers import BrokerActor
 from kohort.sim.consumers import ConsumerActor
-from kohort.sim.disk import DiskWeather
+from kohort.sim.disk import DiskWeather, FaultyDisk
 from kohort.sim.network import Network
 from kohort.sim.swarm import Plan
 from kohort.sim.world import World
 
 LEAVE_ENDS_MS = 6_000
+
+
+class BrokerProcess(Protocol):
+    """What can happen to the process of a broker, or of several."""
+
+    disk: FaultyDisk
+
+    def kill(self, why: str) -> None: ...
+    def freeze(self, for_ms: int) -> None: ...
+    def jump(self, ahead_ms: int) -> None: ...
 
 
 class Faults:
@@ -22,11 +34,12 @@ class Faults:
         world: World,
         plan: Plan,
         network: Network,
-        broker: BrokerActor,
+        broker: BrokerProcess,
         consumers: list[ConsumerActor],
         double: ConsumerActor,
         strangers: dict[str, Callable[[ConsumerActor], None]],
         admin_acts: Callable[[], None],
+        more: Mapping[str, Callable[[random.Random], None]] | None = None,
     ) -> None:
         self.on = True
         self._world = world
@@ -56,7 +69,9 @@ class Faults:
             "impostor": lambda: self._meddle(strangers["impostor"]),
             "kick": lambda: self._meddle(strangers["kick"]),
         }
-        self._enabled = sorted(plan.faults)
+        for what, strike in (more or {}).items():
+            self._strikes[what] = partial(strike, self._rng)
+        self._enabled = sorted({*plan.faults, *(more or ())})
         self._next()
 
     def calm(self) -> None:

@@ -61,6 +61,8 @@ class Link:
     to_server_ms: int = 0
     to_client_ms: int = 0
     opened: bool = field(default=False)
+    lost: bool = False
+    """Cut, and one side or both do not know it yet: nothing passes any more."""
     deaf_server: bool = False
     deaf_client: bool = False
     """A one-way cut: what is sent to that side vanishes, and neither side is told."""
@@ -171,11 +173,11 @@ class Network:
             self._close_client(link, wait_ms, "closed by the broker")
 
     def _to_server(self, link: Link, chunk: bytes) -> None:
-        if link.server_up and not link.deaf_server:
+        if link.server_up and not link.deaf_server and not link.lost:
             link.server.peer_received(link.link_id, chunk)
 
     def _to_client(self, link: Link, chunk: bytes) -> None:
-        if link.client_up and not link.deaf_client:
+        if link.client_up and not link.deaf_client and not link.lost:
             link.client.link_received(link.connection, chunk)
 
     # ------------------------------------------------------------ faults
@@ -189,6 +191,7 @@ class Network:
     def cut(self, link: Link) -> None:
         """Lose the link and all that is under way on it; each side learns in its own time."""
         self.cuts += 1
+        link.lost = True
         late = self._rng.randrange(0, 8000) if self._rng.random() < 0.3 else 0
         self._close_client(link, self._delay(), "connection lost")
         self._close_server(link, self._delay() + late)

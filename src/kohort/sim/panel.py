@@ -48,3 +48,7 @@ class Panel(Watcher):
     def broker_dies(self, broker: Server, *, writing: bool) -> None:
         for watcher in self._watchers:
             watcher.broker_dies(broker, writing=writing)
+
+    def leaders_moved(self) -> None:
+        for watcher in self._watchers:
+            watcher.leaders_moved()

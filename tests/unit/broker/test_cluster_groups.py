@@ -4,7 +4,8 @@ import pytest
 from cluster_house import OFFSETS, ClusterHouse
 from group_member import committed
 
-from kohort.errors import ErrorCode
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.storage import MemoryStorage
 from kohort.wire.messages.group_admin import ListGroupsRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
 
@@ -101,6 +102,61 @@ def test_a_move_there_and_back_before_anyone_looked_reads_the_log_again(town):
     assert town.coordinator("crew") == old
     assert leader.heartbeat() == 0
     assert topic.partitions[partition].leader_epoch == 2
+
+
+class FullDisk(MemoryStorage):
+    """Refuses to replace files while it is full; what is appended fits."""
+
+    full = False
+
+    def replace(self, name, content, *, durable=True):
+        if self.full:
+            raise StorageError(f"cannot replace {name}: no space left")
+        super().replace(name, content, durable=durable)
+
+
+@pytest.mark.parametrize("refused", ["kohort-cluster.json", "leader-epoch-checkpoint"])
+def test_a_move_that_the_disk_refuses_leaves_the_group_where_it_was_and_served(refused, monkeypatch):
+    town = ClusterHouse(storage=MemoryStorage())
+    town.peer().create("orders", 2)
+    leader, _ = stable_pair(town)
+    old = town.coordinator("crew")
+    topic, partition = town.cluster.topics.get(OFFSETS), town.coordinator_partition("crew")
+    replace = MemoryStorage.replace
+
+    def refuse(storage, name, content, *, durable=True):
+        if name.endswith(refused):
+            raise StorageError(f"cannot replace {name}: no space left")
+        replace(storage, name, content, durable=durable)
+
+    monkeypatch.setattr(MemoryStorage, "replace", refuse)
+    with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+        town.cluster.lead(topic, partition, other(old))
+    town.settle()
+
+    assert town.coordinator("crew") == old
+    assert leader.heartbeat() == 0
+    assert leader.commit("orders", 0, 43) == 0, "it may write under the epoch that was begun"
+
+
+def test_who_leads_after_a_node_has_stopped_does_not_wait_for_a_disk_that_is_full():
+    disk = FullDisk()
+    town = ClusterHouse(storage=disk)
+    town.peer().create("orders", 2)
+    leader, follower = stable_pair(town)
+    stopped = town.coordinator("crew")
+
+    disk.full = True
+    town.stop_node(stopped)
+
+    assert town.coordinator("crew") != stopped
+    for member in (leader, follower):
+        town.follow(member)
+        assert member.heartbeat() == 0
+    disk.full = False
+    town.start_node(stopped)
+    town.restart(cleanly=False)
+    assert town.coordinator("crew") != stopped, "it was written as soon as there was room"
 
 
 def test_a_coordinator_that_stops_hands_its_groups_on(town):

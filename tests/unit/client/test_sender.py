@@ -331,6 +331,41 @@ def test_a_request_that_is_never_answered_ends_with_the_delivery_timeout_too():
     assert world.sequences()[-1][:2] == (1, 0), "the gap is closed by a new epoch"
 
 
+def given_up_before_others():
+    """Three batches whose answers are lost; the first is given up before the others, which may be on the log."""
+    world = World(delivery_timeout_ms=2000, request_timeout_ms=1900)
+    world.wait(world.send_alone(b"first"))
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    lost = world.send_alone(b"a")
+    world.loop.run(900)
+    others = [world.send_alone(b"b"), world.send_alone(b"c")]
+    world.wait(lost)
+    assert isinstance(lost[0].error, ApiTimeout)
+    world.one.on(ProduceRequest, world.produce)
+    return world, others
+
+
+def test_what_may_be_on_the_log_goes_again_under_its_number_though_one_before_it_was_given_up():
+    world, others = given_up_before_others()
+    world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER] * 2
+
+    world.wait(*others)
+    world.wait(world.send_alone(b"d"))
+
+    assert [other[0].error for other in others] == [None, None]
+    assert world.sequences()[-3:] == [(0, 2, [b"b"]), (0, 3, [b"c"]), (1, 0, [b"d"])]
+
+
+def test_what_is_known_not_to_be_on_the_log_begins_the_next_epoch_in_order():
+    world, others = given_up_before_others()
+    world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS]
+
+    world.wait(*others)
+
+    assert [other[0].error for other in others] == [None, None]
+    assert world.sequences()[-4:] == [(0, 2, [b"b"]), (1, 0, [b"b"]), (1, 0, [b"b"]), (1, 1, [b"c"])]
+
+
 def test_a_number_of_retries_can_be_the_end_as_well():
     world = World(retries=2)
     world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 10

@@ -52,6 +52,8 @@ class Cluster:
         self._only: int | None = None
         self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
         self._placements: dict[bytes, list[Placement]] = load_placements(storage, self.nodes) if nodes else {}
+        self._unwritten = False
+        """Whether the disk has refused what ``_placements`` says."""
         self.transactions = Transactions(config, self.topics, self.placements, self.tell, now_ms)
 
     # ---------------------------------------------------------------- nodes
@@ -113,14 +115,18 @@ class Cluster:
         self._settle()
 
     def _settle(self) -> None:
-        """Complete and elect what the nodes that are up allow."""
+        """Complete and elect what the nodes that are up allow, whether or not the disk takes it.
+
+        A start elects anew by who is up then: what is not written of an election is missed by nobody.
+        """
         if self.is_alone:
             return
-        self._change(
+        changes = [
             (topic, index, settled(placement, self.live))
             for topic in self.topics
             for index, placement in enumerate(self.placements(topic))
-        )
+        ]
+        self._change(changes, needs_disk=False)
 
     # ---------------------------------------------------------------- partitions
 
@@ -190,31 +196,45 @@ class Cluster:
         if not self.is_alone:
             self._change([(topic, index, placement)])
 
-    def _change(self, changes: Iterable[tuple[Topic, int, Placement]]) -> None:
-        """Write down what changes; where the leader does, begin an epoch and tell everyone."""
-        wanted = list(changes)
+    def _change(self, changes: Iterable[tuple[Topic, int, Placement]], *, needs_disk: bool = True) -> None:
+        """Write down what changes; where the leader does, begin an epoch and tell everyone.
+
+        An epoch that was begun is told of even if the change was refused: whoever leads, and stays, takes it up.
+        """
         placements = {topic_id: list(held) for topic_id, held in self._placements.items()}
         moved = []
-        for topic, index, placement in wanted:
-            made = replace(placement, leader=elect(placement, self.live))
-            if made.leader != placements[topic.topic_id][index].leader:
-                moved.append((topic, index))
-                if made.leader != NO_LEADER:
-                    topic.partitions[index].begin_leader_epoch()
-            placements[topic.topic_id][index] = made
-        self._save(placements)
-        if moved:
-            self.tell(LeadersMoved(tuple((topic.topic_id, index) for topic, index in moved)))
+        try:
+            for topic, index, placement in changes:
+                made = replace(placement, leader=elect(placement, self.live))
+                if made.leader != placements[topic.topic_id][index].leader:
+                    moved.append((topic.topic_id, index))
+                    if made.leader != NO_LEADER:
+                        self._begin_epoch(topic, index, needs_disk=needs_disk)
+                placements[topic.topic_id][index] = made
+            self._save(placements, needs_disk=needs_disk)
+        finally:
+            if moved:
+                self.tell(LeadersMoved(tuple(moved)))
 
-    def _save(self, placements: dict[bytes, list[Placement]]) -> None:
-        """Only what is written is true; topics that were deleted are left out."""
+    def _begin_epoch(self, topic: Topic, index: int, *, needs_disk: bool) -> None:
+        try:
+            topic.partitions[index].begin_leader_epoch()
+        except ApiError:
+            if needs_disk:
+                raise
+
+    def _save(self, placements: dict[bytes, list[Placement]], *, needs_disk: bool = True) -> None:
+        """Only what is written is true, unless it needs no disk; topics that were deleted are left out."""
         kept = {topic_id: held for topic_id, held in placements.items() if self.topics.by_id(topic_id) is not None}
-        if kept == self._placements:
+        if kept == self._placements and not self._unwritten:
             return
         try:
             save_placements(self._storage, kept)
+            self._unwritten = False
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            if needs_disk:
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+            self._unwritten = True
         self._placements = kept
 
     def close(self) -> list[str]:

@@ -43,8 +43,8 @@ class Durability(Watcher):
             self._compare(broker)
 
     def _compare(self, broker: Server) -> None:
-        if broker.broker is not None:
-            check_replay(broker.broker)
+        for node in broker.brokers:
+            check_replay(node)
 
     def check_end(self, broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
         """Everything that was ever acknowledged is there."""
@@ -155,10 +155,12 @@ def check_may_be_forgotten(tombstone: OffsetCommitted, *, has_members: bool) -> 
 
 
 def check_replay(broker: Broker) -> None:
-    """Replaying each partition of ``__consumer_offsets`` gives what the coordinator holds."""
+    """Replaying each partition of ``__consumer_offsets`` that this node leads gives what its coordinator holds."""
+    cluster, here = broker.state.cluster, broker.node.node_id
     topic = broker.state.topics.get(OFFSETS_TOPIC)
-    for number, log in enumerate(topic.partitions if topic is not None else []):
-        broker.state.coordinator.check_replay(number, items_on(log))
+    for number, log in enumerate(topic.partitions if topic is not None and not cluster.inbox(here) else []):
+        if topic is not None and cluster.leader_of(topic, number) == here:
+            broker.state.coordinator.check_replay(number, items_on(log))
 
 
 def check_logs(broker: Broker) -> None:

@@ -44,6 +44,9 @@ class Fencing(Watcher):
         del broker
         self._begin()
 
+    def leaders_moved(self) -> None:
+        self._begin()
+
     def answered(self, exchange: Exchange) -> None:
         if self._seen_refusals != self._refusals():
             self._seen_refusals = self._refusals()

@@ -34,6 +34,9 @@ class Joiners(Watcher):
 
     def broker_started(self, broker: Server) -> None:
         del broker
+        self.leaders_moved()
+
+    def leaders_moved(self) -> None:
         self._dropped.clear()  # numbers that were not written are free again
 
     def asked(self, exchange: Exchange) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,9 +43,11 @@ class Consumer(Protocol):
 
 
 class Server(Protocol):
-    """A broker's process as checks see it; without a broker it is down."""
+    """A process of brokers as checks see it."""
 
-    broker: Broker | None
+    @property
+    def brokers(self) -> Sequence[Broker]:
+        """The machines of the nodes that are up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,3 +96,6 @@ class Watcher:
 
     def broker_dies(self, broker: Server, *, writing: bool) -> None:
         """A broker is about to die; ``writing``: in the middle of a write."""
+
+    def leaders_moved(self) -> None:
+        """Other nodes may coordinate groups from now on, from what is written: a round under way is gone."""

@@ -1,0 +1,98 @@
+"""Three nodes whose leaders move: whatever strikes, the group reads on, and in the calm a move moves nobody."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.client.sender import Sender
+from kohort.coordinator.invariants import InvariantBroken
+from kohort.coordinator.runtime import Coordinator
+from kohort.sim.checks.broken import CheckFailed, caught_by
+from kohort.sim.moves import move_under
+
+EVERY_RUN = range(24)
+MORE = range(24, 120)
+CHUNK = 8
+EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("moves.txt").read_text().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.whole) for first in MORE[::CHUNK])]
+)
+def test_the_group_survives_moves_and_stops_and_settles_in_the_calm(first):
+    for seed in range(first, first + CHUNK):
+        run = move_under(seed)
+
+        assert run.producer.acknowledged, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", EVER_FAILED)
+def test_a_seed_that_once_failed_passes(seed):
+    assert move_under(seed).producer.acknowledged
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = move_under(5), move_under(5)
+
+    assert (first.world.events, first.tap.digest) == (second.world.events, second.tap.digest)
+
+
+def test_leaders_do_move_and_nodes_do_stop():
+    counts = {}
+    for seed in range(6):
+        for what, times in move_under(seed).history.counts.items():
+            kind = "moved" if " leads " in what else what
+            counts[kind] = counts.get(kind, 0) + times
+
+    assert counts["moved"] > 100
+    assert counts["stopped"] > 10
+    assert counts["serves again"] > 10
+
+
+def old_coordinator_writes(monkeypatch):
+    """A node that was replaced as a leader goes on to append to the log of its groups."""
+    monkeypatch.setattr(OffsetsTopic, "_is_mine", lambda *_: True)
+
+
+def nothing_is_read(monkeypatch):
+    """A node that takes groups up does not read what was written of them."""
+    monkeypatch.setattr(Coordinator, "load_some", lambda *_: None)
+
+
+def nobody_is_told(monkeypatch):
+    """Nodes do not hear that leaders have moved."""
+    monkeypatch.setattr(Cluster, "tell", lambda *_args, **_kwargs: None)
+
+
+def numbers_are_given_anew(monkeypatch):
+    """A batch that may be on the log gets another number when one before it is given up."""
+    real = Sender._continue_sequence
+
+    def renumbered(sender, lineage, batch, now):
+        if lineage.begin_again:
+            batch.forget_number()
+        real(sender, lineage, batch, now)
+
+    monkeypatch.setattr(Sender, "_continue_sequence", renumbered)
+
+
+@pytest.mark.parametrize(
+    ("plant", "seed", "check"),
+    [
+        (old_coordinator_writes, 0, "invariants: check_replay"),
+        (nothing_is_read, 0, "invariants: check_replay"),
+        (nobody_is_told, 0, "calm: check_settled"),
+        (numbers_are_given_anew, 3, "durability: check_records"),
+    ],
+)
+def test_what_is_wrong_with_moves_is_found_out(plant, seed, check, monkeypatch):
+    plant(monkeypatch)
+
+    with pytest.raises((CheckFailed, InvariantBroken)) as found:
+        move_under(seed)
+
+    assert caught_by(found.value) == check
