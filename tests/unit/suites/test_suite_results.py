@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from librdkafka import broker_tests
-from results import Known, card, junit, rows
+from results import Known, card, junit, rows, subtest_passed
 
 SUITES = Path(__file__).parents[3] / "tools" / "suites"
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
@@ -75,6 +75,17 @@ def test_only_the_rows_of_the_summary_count_whatever_their_colour_and_who_never_
         "0098_consumer_txn": "skipped",
         "0103_transactions": "failed",
     }
+
+
+def test_a_subtest_has_passed_only_where_the_runner_says_so():
+    said = (
+        "\x1b[36m[0045_x / 0.001s] \x1b[35m[ do_test_more:159 ]\n"
+        "\x1b[36m[0045_x / 9.001s] \x1b[32m[ do_test_more:159: PASS (9.00s) ]\n"
+        "\x1b[36m[0045_x / 9.002s] \x1b[35m[ do_test_less:202 ]\n"
+    )
+    assert subtest_passed(said, "do_test_more")
+    assert not subtest_passed(said, "do_test_less")
+    assert not subtest_passed(said, "do_test_other")
 
 
 def test_the_tests_that_need_a_broker_are_read_off_the_runners_table():
