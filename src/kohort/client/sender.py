@@ -63,6 +63,10 @@ class Lineage:
     next_sequence: int = 0
     acked_sequence: int = -1
     """Sequence of the last record known to be written; -1 at the start."""
+    known: bool = False
+    """Whether the partition has taken anything of this producer id. In Kafka one that it does not know may begin with
+    any number: after a first batch that is refused, as by a node that is not the leader yet, a second one might be
+    taken for the first. So the first one is alone under way."""
     under_way: list[ProduceBatch] = field(default_factory=list)
     recovering: bool = False
     """Something failed: one batch at a time until one succeeds."""
@@ -141,7 +145,8 @@ class Sender:
         lineage = self._lineages.get(tp)
         if lineage is None:
             return 0
-        if lineage.under_way and (lineage.recovering or lineage.begin_again):
+        first = self._numbering is not None and not lineage.known
+        if lineage.under_way and (lineage.recovering or lineage.begin_again or first):
             return None
         return lineage.not_before_ms
 
@@ -208,6 +213,7 @@ class Sender:
         if batch.base_sequence >= 0:
             return
         if lineage.begin_again or (lineage.identity != now and not lineage.under_way):
+            lineage.known = lineage.known and lineage.identity.producer_id == now.producer_id
             lineage.identity = now
             lineage.next_sequence, lineage.acked_sequence = 0, -1
             lineage.begin_again = False
@@ -279,13 +285,15 @@ class Sender:
             self._give_up(batch, error)
 
     def _out_of_order(self, tp: TopicPartition, batch: ProduceBatch, error: ApiError, now_ms: int) -> None:
-        """The broker misses what came before; if nothing before is missing, it has forgotten this producer.
+        """The broker misses what came before; if nothing before is missing, it has forgotten this producer, or has
+        taken others for its first.
 
         What comes before may also have been given up (``begin_again``). Then, too, nothing of this batch and of those
         after it is on the log, and they may have other numbers.
         """
         lineage = self._lineages[tp]
-        if (lineage.acked_sequence + 1) % SEQUENCES == batch.base_sequence:
+        ahead = (batch.base_sequence - lineage.acked_sequence - 1) % SEQUENCES
+        if ahead == 0 or ahead > SEQUENCES // 2:
             if self._transactions is not None:
                 self._give_up(batch, error)
                 return
@@ -302,6 +310,7 @@ class Sender:
     def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int) -> None:
         lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
         lineage.recovering = False
+        lineage.known = lineage.known or batch.producer_id == lineage.identity.producer_id
         if batch.producer_epoch == lineage.identity.epoch:
             lineage.acked_sequence = (batch.base_sequence + batch.count - 1) % SEQUENCES
         if not batch.done:

@@ -85,7 +85,7 @@ class Moves:
             self.handed_out,
             self.durability,
             Obedience(),
-            Joiners(),
+            Joiners(moves=True),
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
         ):
             self.panel.add(check)

@@ -193,6 +193,30 @@ def test_five_requests_may_be_under_way_and_what_waits_gathers_in_one_batch():
     assert [record_metadata(*one).offset for one in sent] == list(range(1, 13))
 
 
+def test_the_first_batch_of_a_partition_is_alone_under_way():
+    world = World(partitions=2)
+    world.one.on(ProduceRequest, lambda *_: SILENCE)
+    for value in (b"a", b"b"):
+        world.send_alone(value, partition=0)
+    world.send_alone(b"c", partition=1)
+
+    assert [values for _, _, values in world.sequences()] == [[b"a"], [b"c"]]
+
+
+def test_a_batch_whose_number_was_passed_over_begins_the_next_epoch():
+    world = World()
+    world.wait(world.send_alone(b"first"))
+    world.loop.holding_answers = True
+    world.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER]
+    sent = [world.send_alone(b"a"), world.send_alone(b"b")]
+
+    world.loop.release_answers()
+    world.wait(*sent)
+
+    assert [batch.error for batch, _ in sent] == [None, None]
+    assert world.sequences()[-1] == (1, 0, [b"a"])
+
+
 def test_order_survives_a_failure_in_the_middle_of_a_pipeline():
     world = World()
     world.wait(world.send_alone(b"first"))

@@ -25,9 +25,13 @@ FIRST_GENERATION: Final = 1
 
 
 class Joiners(Watcher):
-    """Whose JoinGroup is on its way, who was told of which generation, and which generations came to nothing."""
+    """Whose JoinGroup is on its way, who was told of which generation, and which generations came to nothing.
 
-    def __init__(self) -> None:
+    Where a group ``moves`` between nodes, whoever does not coordinate it any more says no more than that.
+    """
+
+    def __init__(self, *, moves: bool = False) -> None:
+        self._refusals = OF_THE_DISK - {ErrorCode.NOT_COORDINATOR} if moves else OF_THE_DISK
         self._waiting: dict[str, set[tuple[int, int]]] = {}
         self._told: dict[str, int] = {}
         self._dropped: set[int] = set()
@@ -52,7 +56,7 @@ class Joiners(Watcher):
                 self.check_members(answer, asked.member_id)
                 self._told[answer.member_id] = answer.generation_id
             self._waiting.get(asked.member_id, set()).discard((exchange.link_id, exchange.correlation_id))
-        elif isinstance(asked, SyncGroupRequest) and exchange.error in OF_THE_DISK:
+        elif isinstance(asked, SyncGroupRequest) and exchange.error in self._refusals:
             self._dropped.add(asked.generation_id)
 
     def check_number(self, generation_id: int) -> None:

@@ -1,0 +1,134 @@
+"""What a consumer holds in memory with a large backlog before it: its highest resident size, and whether it is flat.
+
+A topic of ``--megabytes`` on a served broker with its data on disk. Each reader is a process of its own that reads all
+of it, quickly or slowly, and looks at its own resident size after every poll; ``flat_mb`` is how much higher the last
+third of its readings is than the middle third::
+
+    python bench/bench_memory.py [--megabytes 1000] [--bytes 1000] [--slow-s 15] [--json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from serving import resident_mb, served_broker
+
+import kohort
+from kohort.wire.record_batch import NewRecord, build_batch
+
+TOPIC = "backlog"
+PARTITIONS = 6
+PER_BATCH = 100
+SLOW_POLL_S = 0.05
+
+
+def kohort_poll(address: str) -> Iterator[int]:
+    with kohort.Consumer(
+        bootstrap_servers=address, group_id=f"records-{os.getpid()}", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe(TOPIC)
+        while True:
+            yield len(consumer.poll(1000, max_records=5000))
+
+
+def kohort_arrow(address: str) -> Iterator[int]:
+    with kohort.Consumer(
+        bootstrap_servers=address, group_id=f"arrow-{os.getpid()}", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.subscribe(TOPIC)
+        while True:
+            yield consumer.poll_arrow(1000).num_rows
+
+
+def confluent_consume(address: str) -> Iterator[int]:
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": f"confluent-{os.getpid()}", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([TOPIC])
+    try:
+        while True:
+            yield len(consumer.consume(num_messages=5000, timeout=0.1))
+    finally:
+        consumer.close()
+
+
+READERS: dict[str, Callable[[str], Iterator[int]]] = {
+    "kohort.poll": kohort_poll,
+    "kohort.poll_arrow": kohort_arrow,
+    "confluent-kafka.consume": confluent_consume,
+}
+
+
+def read(name: str, address: str, total: int, slow_s: float) -> dict[str, float]:
+    """Read it all, or for ``slow_s`` seconds with a pause after each poll."""
+    began, seen, sizes = time.perf_counter(), 0, []
+    source = READERS[name](address)
+    for count in source:
+        seen += count
+        if count:
+            sizes.append(resident_mb())
+        took = time.perf_counter() - began
+        if seen >= total or (slow_s and took > slow_s):
+            break
+        if slow_s:
+            time.sleep(SLOW_POLL_S)
+    source.close()  # type: ignore[attr-defined]  # a generator
+    third = len(sizes) // 3
+    return {
+        "records": seen,
+        "seconds": round(took, 1),
+        "highest_mb": round(max(sizes)),
+        "flat_mb": round(max(sizes[-third:]) - max(sizes[third:-third]), 1) if third else 0.0,
+    }
+
+
+def fill(address: str, records: int, size: int) -> None:
+    with kohort.Admin(bootstrap_servers=address) as admin:
+        admin.create_topics({TOPIC: PARTITIONS})
+    now_ms = time.time_ns() // 1_000_000
+    batch = build_batch([NewRecord(b"%08d" % n, bytes(size), (), now_ms) for n in range(PER_BATCH)])
+    with kohort.Producer(bootstrap_servers=address) as producer:
+        for n in range(records // PER_BATCH):
+            producer.send_prebuilt(TOPIC, n % PARTITIONS, batch)
+        producer.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--bytes", type=int, default=1000, help="of a record's value")
+    parser.add_argument("--slow-s", type=float, default=15.0, help="for how long the slow readers read")
+    parser.add_argument("--read", nargs=2, metavar=("READER", "ADDRESS"), help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    total = given.megabytes * 1_000_000 // given.bytes // PER_BATCH * PER_BATCH
+    if given.read:
+        print(json.dumps(read(*given.read, total, given.slow_s)))
+        return
+    results: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as folder, served_broker(Path(folder)) as broker:
+        fill(broker.address, total, given.bytes)
+        for name in READERS:
+            for slow_s in (0.0, given.slow_s):
+                command = [sys.executable, __file__, "--read", name, broker.address, "--slow-s", str(slow_s)]
+                command += ["--megabytes", str(given.megabytes), "--bytes", str(given.bytes)]
+                what = f"{name}{', slowly' if slow_s else ''}"
+                results[what] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+                if not given.json:
+                    print(f"{what:34} {results[what]}", flush=True)
+        results["broker"] = {"resident_mb": round(resident_mb(broker.pid))}
+    print(json.dumps(results) if given.json else f"the broker: {results['broker']['resident_mb']} MB")
+
+
+if __name__ == "__main__":
+    main()
