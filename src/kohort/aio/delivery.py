@@ -53,8 +53,9 @@ class Delivery:
             self._owner.call_when_done(batch, event.set)
             self._owner.check_thread()
             if not event.wait(timeout_s):
+                why = f" (attempt {batch.attempts}; the last failed: {batch.last_error})" if batch.last_error else ""
                 raise ApiTimeout(
-                    f"no answer for {batch.topic}-{batch.partition} after {timeout_s} s; it is still tried"
+                    f"no answer for {batch.topic}-{batch.partition} after {timeout_s} s; it is still tried{why}"
                 )
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:

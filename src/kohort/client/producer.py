@@ -82,7 +82,9 @@ class ProducerMachine:
         """What still kept this producer from being idle."""
         if self.sender.idle:
             return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_s} s")
-        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_s} s")
+        late = next((b for b in self.accumulator.batches() if b.last_error is not None), None)
+        why = f"; {late.topic}-{late.partition}: attempt {late.attempts} failed: {late.last_error}" if late else ""
+        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_s} s{why}")
 
     def check_may_send(self) -> None:
         """Raises UsageError for a transactional producer without an open transaction; or why that can take no more."""

@@ -537,3 +537,13 @@ def test_what_the_producer_is_told_was_written_was_written_once_and_in_order_wha
 
     assert log == [b"%d" % n for n in range(120)]
     assert [record_metadata(*one).offset for one in sent] == list(range(120))
+
+
+def test_a_flush_that_takes_too_long_says_what_failed_last():
+    world = World()
+    world.codes = [ErrorCode.NOT_ENOUGH_REPLICAS] * 1000
+    world.send_alone(b"a")
+    world.loop.run(500)
+
+    assert "orders-0: attempt" in str(world.machine.not_done(0.5))
+    assert "NOT_ENOUGH_REPLICAS" in str(world.machine.not_done(0.5))
