@@ -20,7 +20,9 @@ from kohort.spark.pipeline.run import WORKER_TOO_SLOW
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 
 PARTITIONS = 3
-ROWS_PER_S = 200
+ROWS_PER_S = 100
+LIMIT = 400
+"""The most rows of a micro-batch that may be killed; the run to the end takes more at once."""
 BAD_EVERY = 50
 """Each so many, a record is not JSON and becomes a dead letter."""
 WAIT_S = 600.0
@@ -31,7 +33,11 @@ ENDS_MOST = 4
 ORDERS = """\
 name: orders
 brokers: "${BROKERS}"
-source: {topics: [orders], group: orders, limit: {rows: 400}}
+source:
+  topics: [orders]
+  group: orders
+  limit:
+    rows: ${LIMIT}
 decode: {format: json, schema: "n long"}
 steps:
   - sql: select *, _source.partition, _source.offset from input
@@ -85,8 +91,9 @@ def test_a_driver_killed_at_any_moment_leaves_each_row_once(seed: int, kills: in
         check_rows(tmp_path, broker.bootstrap, sent)
 
 
-def started(folder: Path, bootstrap: str, *options: str, log: str) -> PipelineProcess:
-    return PipelineProcess(folder / "orders.yaml", {"BROKERS": bootstrap}, *options, log=folder / log)
+def started(folder: Path, bootstrap: str, limit: int, *options: str, log: str) -> PipelineProcess:
+    environ = {"BROKERS": bootstrap, "LIMIT": str(limit)}
+    return PipelineProcess(folder / "orders.yaml", environ, *options, log=folder / log)
 
 
 def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, number: int) -> None:
@@ -94,7 +101,7 @@ def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, number: in
     starting, driver_alone = chance.random() < 0.25, chance.random() < 0.5
     pause_s = chance.uniform(0, LONGEST_S)
     before = done(folder)
-    run = started(folder, bootstrap, log=f"killed-{number}.log")
+    run = started(folder, bootstrap, LIMIT, log=f"killed-{number}.log")
     try:
         if not starting:
             eventually("a micro-batch completes", lambda: goes_on(run) and done(folder) != before, WAIT_S)
@@ -117,7 +124,7 @@ def done(folder: Path) -> dict[str, int]:
 
 def run_to_the_end(folder: Path, bootstrap: str) -> None:
     for attempt in range(ENDS_MOST):
-        run = started(folder, bootstrap, "--until-caught-up", log=f"end-{attempt}.log")
+        run = started(folder, bootstrap, 50 * LIMIT, "--until-caught-up", log=f"end-{attempt}.log")
         try:
             code = run.process.wait(WAIT_S)
         finally:
@@ -143,7 +150,7 @@ def check_rows(folder: Path, bootstrap: str, sent: list[bytes]) -> None:
     letters = values_of(bootstrap, "dead")
     aside = {value for n, value in enumerate(sent) if n not in good}
     assert set(letters) == aside, "each at least once"
-    assert len(letters) - len(aside) <= 400 * len(list(folder.glob("killed-*.log"))), "again only what was under way"
+    assert len(letters) - len(aside) <= LIMIT * len(list(folder.glob("killed-*.log"))), "again only what was under way"
 
 
 def values_of(bootstrap: str, topic: str) -> list[bytes]:

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from member_process import eventually
+from process_session import ENDS_S, family, kill_family, signal_family
 
 from kohort.spark.pipeline.ledger import Ledger, LedgerStore, total
 
-ENDS_S = 300.0
-"""How long processes may take to end, on a machine however busy."""
 Row = dict[str, Any]
 
 
@@ -36,36 +35,18 @@ class PipelineProcess:
                 start_new_session=True,
             )
 
-    def family(self) -> list[int]:
-        """The processes of its session: it began it, and none of Spark's begins another."""
-        found = []
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            try:
-                state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
-            except OSError:
-                continue
-            if int(session) == self.process.pid and state != "Z":
-                found.append(int(path.parent.name))
-        return found
-
     def signal_all(self, number: signal.Signals) -> None:
-        for pid in self.family():
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
+        signal_family(self.process, number)
 
     def kill(self) -> None:
         """SIGKILL to all of them."""
-        while self.family():
-            self.signal_all(signal.SIGKILL)
-        self.process.wait(ENDS_S)
+        kill_family(self.process)
 
     def kill_driver(self) -> None:
         """SIGKILL to the process of the command alone; the others are to see it and end."""
         self.process.kill()
         self.process.wait(ENDS_S)
-        eventually("Spark ends with its driver", lambda: not self.family(), ENDS_S)
+        eventually("Spark ends with its driver", lambda: not family(self.process), ENDS_S)
 
     def interrupt(self) -> int:
         """Ctrl-C, as a terminal sends it to the command; the exit code."""
