@@ -18,6 +18,7 @@ from finite_query import run_to_end
 from kafka_tools import kafka
 from member_process import eventually
 from pipeline_process import rows_of
+from two_pipelines import play
 
 import kohort
 from kohort import TopicPartition
@@ -204,3 +205,7 @@ def test_a_pipeline_accounts_for_every_row_and_its_group_has_lag_0(
     assert sorted(int(key or b"") for _, key, _ in out) == sorted(n for *_, n in good_rows)
     assert len(values_of(apache, f"{topic}-dead")) == 52
     assert lag_by_kafkas_tool(apache, topic) == {0: 0, 1: 0, 2: 0}
+
+
+def test_two_pipelines_share_a_topic_and_one_is_fenced_and_then_killed(apache: str, tmp_path: Path) -> None:
+    play(tmp_path, apache, generation=lambda: 1)  # Apache Kafka does not tell it

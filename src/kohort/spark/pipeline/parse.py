@@ -21,6 +21,8 @@ from kohort.spark.pipeline.parse_tests import parse_test
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
+"""Settings of the client that a source has keys of its own for."""
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
@@ -136,30 +138,25 @@ def _check_member(section: Section, source: Source) -> None:
         raise PipelineError(section.file, source.member_line, "group_mode: member needs a group")
 
 
-SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
-
-
 def _client_settings(section: Section) -> tuple[tuple[str, str], ...]:
-    """Kafka's own settings, each checked by the parser of the source's options, for that needs no Spark."""
+    """Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
     found: dict[str, str] = {}
+    lines: dict[str, int] = {}
     for name in section.names():
         line, value = section.line_of(name), section.take(name, object)
         if name in SAID_ELSEWHERE:
             raise PipelineError(section.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
         if isinstance(value, Section | list) or value is None:
             raise PipelineError(section.file, line, f"{name}: expected text, a number, or true or false")
-        found[name] = str(value).lower() if isinstance(value, bool) else str(value)
-        _check_settings({name: found[name]}, section.file, line)
-    _check_settings(found, section.file, section.line)
-    return tuple(found.items())
-
-
-def _check_settings(settings: Mapping[str, str], file: str, line: int) -> None:
+        found[name], lines[name] = str(value).lower() if isinstance(value, bool) else str(value), line
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "any"}
     try:
-        parse_source_options(given | {f"kafka.{n}": v for n, v in settings.items()}, streaming=True)
+        parse_source_options(given | {f"kafka.{name}": value for name, value in found.items()}, streaming=True)
     except ConfigError as error:
-        raise PipelineError(file, line, str(error)) from None
+        problem = str(error)
+        first = min((name for name in lines if name in problem), key=problem.index, default="")
+        raise PipelineError(section.file, lines.get(first, section.line), problem) from None
+    return tuple(found.items())
 
 
 def _watermark(section: Section | None) -> tuple[str, str] | None:

@@ -244,6 +244,11 @@ def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None
     }
     assert parse_source_options(stream_options(source), streaming=True).stream_start == "group"
     assert lookup_options(source).client == {"session.timeout.ms": "12000", "group.instance.id": "left"}
+    quick = MEMBER.replace("12000", "2000\n    heartbeat.interval.ms: 500")
+    assert read(quick, HOSTNAME="left").stream.kafka[:2] == (
+        ("session.timeout.ms", "2000"),
+        ("heartbeat.interval.ms", "500"),
+    )
     from_the_group = read(MEMBER.replace("group: g", "group: g\n  start: group"), HOSTNAME="left").stream
     assert "groupFallback" not in stream_options(from_the_group)
 
@@ -263,6 +268,9 @@ def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None
         ("session.timeout.ms", "sesion.timeout.ms", "line 8: unknown option 'kafka.sesion.timeout.ms'; did you mean "
          "kafka.session.timeout.ms?"),
         ("12000", "soon", "line 8: session.timeout.ms='soon': expected a whole number from 0 to 2147483647"),
+        ("12000", "1000", "line 8: heartbeat.interval.ms=3000 must be below session.timeout.ms=1000"),
+        ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
+         "session.timeout.ms=12000"),
         ("12000", "[1]", "line 8: session.timeout.ms: expected text, a number, or true or false"),
         ("session.timeout.ms: 12000", "group.id: x", "line 8: group.id: say it with the source's group"),
         ("session.timeout.ms: 12000", "enable.auto.commit: true", "line 8: option 'kafka.enable.auto.commit' is "
