@@ -49,10 +49,10 @@ class BatchRunner:
     def __call__(self, raw: DataFrame, batch: int) -> None:
         try:
             entry = self._run(raw, batch)
+            self._store.write(entry)
         except Exception as error:
             self.error = error
             raise
-        self._store.write(entry)
         self.entries.append(entry)
         self._on_entry(entry)
 
