@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def fill(address: str, records: int, size: int, partitions: int) -> None:
     row = {"id": 1234567, "country": "FR", "amount": 12.5, "pad": ""}
     row["pad"] = "x" * max(0, size - len(json.dumps(row)))
     value = json.dumps(row).encode()
-    batch = build_batch([NewRecord(b"%08d" % n, value, (), 1_767_225_600_000) for n in range(PER_BUILT)])
+    now_ms = time.time_ns() // 1_000_000  # retention would delete older records under the queries
+    batch = build_batch([NewRecord(b"%08d" % n, value, (), now_ms) for n in range(PER_BUILT)])
     with kohort.Producer(bootstrap_servers=address) as producer:
         for n in range(records // PER_BUILT):
             producer.send_prebuilt(TOPIC, n % partitions, batch)

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 pytest.importorskip("yaml")
 
 from kohort.cli.main import main
-from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
+from kohort.cli.pipeline_run import ledger_lines
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore
 
 
 def run(*args: str, code: int = 0) -> str:
@@ -47,6 +48,52 @@ def test_what_is_wrong_has_its_line_and_what_may_be_meant(tmp_path: Path) -> Non
     assert "line 26: unknown key 'chekpoint' in the file; did you mean checkpoint?" in run(
         "validate", str(file), code=1
     )
+
+
+MEMBER = """\
+name: orders
+brokers: 127.0.0.1:1
+source: {topics: [orders], group: g, group_mode: member}
+sinks: [{noop: }]
+trigger: {every: 2 seconds}
+"""
+
+
+def test_a_member_is_not_run_to_an_end_and_that_is_said_before_spark_starts(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(MEMBER)
+
+    assert "orders.yaml, line 3: group_mode: member is for pipelines that go on" in run(
+        "run", str(file), "--until-caught-up", code=1
+    )
+
+
+def test_status_shows_what_was_delivered_again(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    file.write_text(MEMBER)
+    ledger = LedgerStore(tmp_path / "state" / "orders" / "ledger")
+    ledger.write(Entry(0, rows_in=Count(7, 1)))
+    ledger.write(Entry(1, rows_in=Count(5, 1), redelivered=3))
+
+    lines = run("status", str(file)).splitlines()
+
+    assert [line.partition(": ")[2] for line in lines if "  batch" in line] == [
+        "7 rows, 0 dead letters",
+        "5 rows, re-delivered 3, 0 dead letters",
+    ]
+    said = json.loads(run("status", str(file), "--output", "json"))
+    assert [batch["redelivered"] for batch in said["batches"]] == [0, 3]
+
+
+def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
+    from kohort.spark.pipeline.run import RunReport
+
+    ledger = Ledger(rows_in=1200, redelivered=40, batches=2, sinks={"table": 1200})
+
+    assert ledger_lines(RunReport("orders", ledger, seconds=1.5)) == [
+        "pipeline orders: 1,200 rows in, re-delivered 40, 2 batches, 1.5 s",
+        "  sink table: 1,200 in = 1,200 out + 0 dead letters",
+    ]
 
 
 def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:

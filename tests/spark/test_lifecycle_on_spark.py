@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from kohort.aio.admin import Admin
 from kohort.aio.embedded import Broker
+from kohort.cli.main import main
 from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.pipeline.run import WORKER_TOO_SLOW
 
 pytestmark = [
     pytest.mark.spark,
@@ -33,7 +40,6 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_broker(
     spark: Any, tmp_path: Path
 ) -> None:
-    from kohort.aio.admin import Admin
     from kohort.aio.producer import Producer
 
     with Broker(data_dir=tmp_path / "data") as broker:
@@ -83,3 +89,165 @@ def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_b
         assert sorted(seen) == list(range(300)), (
             "each row once: the checkpoint, not the moved group, says where it stands"
         )
+
+
+class Running:
+    """A query that goes on; started again where Spark was too slow to start a process of its own."""
+
+    def __init__(self, stream: Any, collect: Callable[[Any, int], None], checkpoint: Path) -> None:
+        writer = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
+        self._start = writer.trigger(processingTime="0 seconds").start
+        self.query = self._start()
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for it; the query must not end meanwhile."""
+
+        def now() -> bool:
+            if not condition():
+                self._must_run()
+                return False
+            return True
+
+        wait_for(now, what)
+        self._must_run()
+
+    def _must_run(self) -> None:
+        if not self.query.isActive:
+            error = str(self.query.exception())
+            assert WORKER_TOO_SLOW in error, error
+            self.query = self._start()
+
+    def until_it_fails(self) -> str:
+        """Wait for its end; what it says."""
+        wait_for(lambda: not self.query.isActive, "the query to end")
+        return str(self.query.exception())
+
+
+@contextmanager
+def running(stream: Any, collect: Callable[[Any, int], None], checkpoint: Path) -> Iterator[Running]:
+    found = Running(stream, collect, checkpoint)
+    try:
+        yield found
+    finally:
+        found.query.stop()
+
+
+def stream_of(spark: Any, cluster: Any, topic: str, **options: str) -> Any:
+    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
+    return spark.readStream.format("kohort").options(**given).load()
+
+
+def numbered(first: int, last: int) -> list[tuple[bytes | None, bytes | None]]:
+    return [(None, b"%d" % n) for n in range(first, last)]
+
+
+def numbers(rows: Any) -> list[int]:
+    return sorted(int(row["value"]) for row in rows)
+
+
+IDLE_MS = 30_000
+"""How long the idle query waits at the broker; were it to sleep as long, three records would take three times that."""
+
+
+@pytest.mark.whole
+def test_an_idle_query_has_lag_0_and_wakes_when_something_arrives(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    topic = cluster.new_topic(partitions=2)
+    cluster.produce(topic, numbered(0, 50))
+    seen: list[int] = []
+    stream = stream_of(spark, cluster, topic, **{"group.id": "idle", "idleWaitMs": str(IDLE_MS)})
+
+    with running(stream, lambda rows, _: seen.extend(numbers(rows.collect())), tmp_path) as query:
+        query.until(lambda: sorted(seen) == list(range(50)), "the first rows")
+        query.until(lambda: cluster.lag("idle", topic) == 0, "lag 0, though nothing more comes")
+        began = time.monotonic()
+        for n in range(50, 53):
+            cluster.produce(topic, numbered(n, n + 1))
+            query.until(lambda n=n: n in seen, "the row")  # type: ignore[misc]  # bound at once
+        took_s = time.monotonic() - began
+
+    assert sorted(seen) == list(range(53))
+    assert took_s < 2 * IDLE_MS / 1000, "it waits at the broker, and does not sleep"
+
+
+@pytest.mark.whole
+def test_a_micro_batch_that_always_fails_ends_each_run_and_commits_nothing_until_it_is_mended(
+    run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
+) -> None:
+    topic = cluster.new_topic(partitions=1)
+    cluster.produce(topic, numbered(0, 30))
+    options = {"startingOffsets": "earliest", "group.id": "poisoned", "maxOffsetsPerTrigger": "10"}
+    tried: list[list[int]] = []
+
+    def fail_at_25(rows: list[Any]) -> None:
+        tried.append(numbers(rows))
+        if 25 in tried[-1]:
+            raise RuntimeError("poison")
+
+    for more in (0, 10):
+        with pytest.raises(Exception, match="poison"):
+            run_once(topic, tmp_path, fail_at_25, **options)
+        assert cluster.lag("poisoned", topic) == 10 + more, "what came before it is committed, and nothing else"
+        cluster.produce(topic, numbered(30 + more, 40 + more))
+    mended = run_once(topic, tmp_path, **options)
+
+    tens = [list(range(n, n + 10)) for n in range(0, 50, 10)]
+    assert tried == [tens[0], tens[1], tens[2], tens[2]], "the same rows again, whatever has come since"
+    assert [numbers(batch) for batch in mended] == tens[2:]
+    assert cluster.lag("poisoned", topic) == 0
+
+
+@pytest.mark.whole
+def test_a_topic_truncated_under_its_query_ends_it_with_the_offsets_or_is_passed_over(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    topic = cluster.new_topic(partitions=1)
+    cluster.produce(topic, numbered(0, 100))
+    seen: list[int] = []
+    held, going_on = threading.Event(), threading.Event()
+    going_on.set()
+
+    def collect(rows: Any, _batch: int) -> None:
+        if not going_on.is_set():
+            held.set()
+            assert going_on.wait(WAIT_S)
+        seen.extend(numbers(rows.collect()))
+
+    options = {"group.id": "truncated", "maxOffsetsPerTrigger": "100"}
+    with running(stream_of(spark, cluster, topic, **options), collect, tmp_path) as query:
+        query.until(lambda: len(seen) == 100, "the first rows")
+        going_on.clear()
+        cluster.produce(topic, numbered(100, 500))
+        query.until(held.is_set, "a micro-batch")
+        with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+            admin.delete_records({TopicPartition(topic, 0): 350})
+        going_on.set()
+        assert re.search(rf"{topic}-0.*failOnDataLoss=false", query.until_it_fails())
+    assert seen == list(range(100))
+    assert cluster.lag("truncated", topic) == 400
+
+    passing = stream_of(spark, cluster, topic, **options, failOnDataLoss="false")
+    with running(passing, collect, tmp_path) as query:
+        query.until(lambda: cluster.lag("truncated", topic) == 0, "the end of the topic")
+    assert seen == [*range(100), *range(350, 500)]
+
+
+@pytest.mark.whole
+def test_a_group_that_was_reset_moves_a_new_query_and_not_one_with_a_checkpoint(
+    run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
+) -> None:
+    topic = cluster.new_topic(partitions=1)
+    cluster.produce(topic, numbered(0, 20))
+    options = {"group.id": "reset", "startingOffsets": "group", "groupFallback": "earliest"}
+    run_once(topic, tmp_path / "old", **options)
+
+    command = ["group", "reset", "reset", "--to-offset", "5", "--execute", "--bootstrap", cluster.bootstrap]
+    assert CliRunner().invoke(main, command).exit_code == 0
+    assert cluster.lag("reset", topic) == 15
+    cluster.produce(topic, numbered(20, 25))
+    went_on = run_once(topic, tmp_path / "old", **options)
+    assert [numbers(batch) for batch in went_on] == [list(range(20, 25))]
+    assert cluster.lag("reset", topic) == 0, "and the group shows again where the query is"
+
+    assert CliRunner().invoke(main, command).exit_code == 0
+    began = run_once(topic, tmp_path / "new", **options)
+    assert [numbers(batch) for batch in began] == [list(range(5, 25))]

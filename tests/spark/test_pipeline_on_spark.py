@@ -10,6 +10,7 @@ import pytest
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.batches import ExpectationFailed
+from kohort.spark.pipeline.file_tests import run_test
 from kohort.spark.pipeline.outputs import SinkRefused
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.run import RunReport, run_pipeline
@@ -143,3 +144,74 @@ def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, clust
         run(spark, cluster, tmp_path, orders, rates)
     with pytest.raises(KohortError, match="is the checkpoint of"):
         run(spark, cluster, tmp_path, rates, orders)
+
+
+AGAIN = """\
+name: again
+brokers: "${BROKERS}"
+source: {topics: ["${ORDERS}"], group: "${ORDERS}"}
+decode: {format: json, schema: "id long"}
+steps:
+  - sql: select *, _source.redelivered as again from input
+sinks: [{parquet: {path: out}}]
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+tests:
+  - name: records of a test are new
+    given: [{value: {id: 1}}]
+    expect: {rows: [{id: 1, again: false}]}
+"""
+COUNTED = """\
+name: counted
+brokers: "${BROKERS}"
+source: {topics: ["${ORDERS}"], group: "${ORDERS}"}
+steps:
+  - window: {time: timestamp, size: 1 minute, agg: {n: count(*)}}
+mode: update
+sinks: [{topic: {topic: "${ORDERS}-out"}}]
+checkpoint: state
+"""
+
+
+@pytest.mark.whole
+def test_rows_of_a_micro_batch_that_is_repeated_are_counted_as_re_delivered(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    orders = cluster.new_topic()
+    cluster.produce(orders, [as_json(id=n) for n in range(9)] + [(b"x", b"not json")])
+    pipeline = parse_pipeline(AGAIN, tmp_path / "again.yaml", {"BROKERS": cluster.bootstrap, "ORDERS": orders})
+    outcome = run_test(pipeline, pipeline.tests[0], spark)
+    assert outcome.passed, outcome.problems
+
+    (tmp_path / "out").write_text("in the way")
+    with pytest.raises(Exception, match="out"):
+        run_pipeline(pipeline, spark, once=True)
+    (tmp_path / "out").unlink()
+    cluster.produce(orders, [as_json(id=n) for n in range(9, 12)])
+    report = run_pipeline(pipeline, spark, once=True)
+
+    assert report.balanced, report.as_json()
+    assert (report.ledger.rows_in, report.ledger.redelivered) == (13, 10)
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row["id"], row["again"]) for row in rows) == [(n, n < 9) for n in range(12)]
+    kept = json.loads((tmp_path / "state" / "again" / "last-run.json").read_text())
+    assert kept["ledger"]["redelivered"] == 10
+
+
+@pytest.mark.whole
+def test_a_pipeline_with_windows_counts_re_delivered_rows_too(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    orders = cluster.new_topic()
+    cluster.produce(orders, [as_json(id=n) for n in range(10)])
+    pipeline = parse_pipeline(COUNTED, tmp_path / "counted.yaml", {"BROKERS": cluster.bootstrap, "ORDERS": orders})
+
+    in_the_way = pipeline.state / "ledger"
+    in_the_way.parent.mkdir(parents=True)
+    in_the_way.touch()
+    with pytest.raises(FileExistsError):
+        run_pipeline(pipeline, spark, once=True)
+    in_the_way.unlink()
+    cluster.produce(orders, [as_json(id=10)])
+    report = run_pipeline(pipeline, spark, once=True)
+
+    assert report.balanced, report.as_json()
+    assert (report.ledger.rows_in, report.ledger.redelivered) == (11, 10)

@@ -57,8 +57,11 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, advance=rows, speed=speed)
         elif rows and not self._quiet:
+            again = f", re-delivered {entry.redelivered:,}" if entry.redelivered else ""
             aside = f", {entry.dead_letters:,} dead letters" if entry.dead_letters else ""
-            click.echo(f"batch {entry.batch}: {rows:,} rows{aside}; {self._rows:,} so far, {speed} rows/s", err=True)
+            click.echo(
+                f"batch {entry.batch}: {rows:,} rows{again}{aside}; {self._rows:,} so far, {speed} rows/s", err=True
+            )
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bar is not None:

@@ -111,12 +111,16 @@ def dry_run(file: Path, output: str) -> None:
 @_output
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
     from kohort.cli.pipeline_progress import Progress
-    from kohort.spark.pipeline.parse import AVAILABLE_NOW, load_pipeline
+    from kohort.spark.pipeline.check_whole import check_goes_on
+    from kohort.spark.pipeline.definition import AVAILABLE_NOW
+    from kohort.spark.pipeline.parse import load_pipeline
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")
     found = load_pipeline(file)
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
+    if finite:
+        check_goes_on(found)  # before Spark is started
     from kohort.spark.pipeline.run import run_pipeline
 
     with _spark(found, master) as spark, Progress(found, finite=finite, quiet=output == "json") as progress:
@@ -128,7 +132,9 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
 def ledger_lines(report: RunReport) -> list[str]:
     """The ledger for people: one line for each sink, then what was set aside and why."""
     ledger = report.ledger
-    lines = [f"pipeline {report.name}: {ledger.rows_in:,} rows in, {ledger.batches} batches, {report.seconds:.1f} s"]
+    again = f", re-delivered {ledger.redelivered:,}" if ledger.redelivered else ""
+    did = f"{ledger.batches} batches, {report.seconds:.1f} s"
+    lines = [f"pipeline {report.name}: {ledger.rows_in:,} rows in{again}, {did}"]
     lines += [f"  source {name}: {rows:,} rows" for name, rows in ledger.sources.items()]
     aside = ledger.undecoded + sum(ledger.quarantined.values())
     for name, out in ledger.sinks.items():

@@ -62,9 +62,8 @@ def _batches(pipeline: Pipeline) -> list[dict[str, Any]]:
     for path in files:
         entry = Entry.from_json(json.loads(path.read_text()))
         done = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        shown.append(
-            {"batch": entry.batch, "done": done, "rows": entry.rows_in.rows, "dead_letters": entry.dead_letters}
-        )
+        counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
+        shown.append({"batch": entry.batch, "done": done, **counts})
     return shown
 
 
@@ -77,17 +76,23 @@ def _batch_lines(batches: list[dict[str, Any]], last: dict[str, Any] | None) -> 
     if not batches:
         return ["  it has not run yet"]
     lines = [
-        f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows, {b['dead_letters']:,} dead letters" for b in batches
+        f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
+        for b in batches
     ]
     if last is not None:
         ledger, seconds = last["ledger"], last["seconds"]
         rate = ledger["rows_in"] / seconds if seconds else 0
         sinks = ", ".join(f"{name} {rows:,}" for name, rows in ledger["sinks"].items())
         lines.append(
-            f"  last run: {ledger['rows_in']:,} rows in, {sinks} out, {seconds:.1f} s, {rate:,.0f} rows/s, "
-            f"{'balanced' if last['balanced'] else 'NOT balanced'}"
+            f"  last run: {ledger['rows_in']:,} rows in{_again(ledger)}, {sinks} out, {seconds:.1f} s, "
+            f"{rate:,.0f} rows/s, {'balanced' if last['balanced'] else 'NOT balanced'}"
         )
     return lines
+
+
+def _again(counts: dict[str, Any]) -> str:
+    rows = counts.get("redelivered", 0)  # not in what earlier versions wrote
+    return f", re-delivered {rows:,}" if rows else ""
 
 
 @click.command(short_help="Forget the checkpoint, so that the next run begins anew.")

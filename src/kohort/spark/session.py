@@ -76,6 +76,7 @@ def session(
     settings: dict[str, Any] = dict(SETTINGS) if local else {"spark.sql.session.timeZone": "UTC"}
     if quiet:
         flag = f"-Dlog4j2.configurationFile={_quiet_log_file()}"
+        settings["spark.ui.showConsoleProgress"] = "false"  # Spark's bar, through what is said of the run
         settings["spark.driver.extraJavaOptions"] = f"{flag} {(conf or {}).get('spark.driver.extraJavaOptions', '')}"
     settings |= {k: v for k, v in (conf or {}).items() if k != "spark.driver.extraJavaOptions" or not quiet}
     builder = SparkSession.builder.appName(app_name).master(master)

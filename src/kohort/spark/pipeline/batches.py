@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, counts_by, decode, failed_rules, judge
+from kohort.spark.pipeline.frames import (
+    FAILED,
+    PROBLEM,
+    SOURCE,
+    counts_by,
+    counts_of_source,
+    decode,
+    failed_rules,
+    judge,
+)
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 from kohort.spark.pipeline.outputs import quarantines, send_quarantined, send_undecoded, write_rows
 from kohort.spark.pipeline.steps import run_steps
@@ -40,10 +49,10 @@ class BatchRunner:
     def __call__(self, raw: DataFrame, batch: int) -> None:
         try:
             entry = self._run(raw, batch)
+            self._store.write(entry)
         except Exception as error:
             self.error = error
             raise
-        self._store.write(entry)
         self.entries.append(entry)
         self._on_entry(entry)
 
@@ -51,9 +60,9 @@ class BatchRunner:
         # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
         decoded = decode(raw, self._pipeline.stream.decode).persist()
         try:
-            by_problem = counts_by(decoded, PROBLEM)
+            by_problem, again = counts_of_source(decoded)
             rows_in = sum(by_problem.values(), start=Count())
-            entry = Entry(batch, rows_in=rows_in)
+            entry = Entry(batch, rows_in=rows_in, redelivered=again)
             if not rows_in.rows:
                 return entry
             good = by_problem.pop("", Count())

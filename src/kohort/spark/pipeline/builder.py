@@ -57,11 +57,16 @@ class PipelineBuilder:
         rows: int | None = None,
         size: str = "",
         watermark: tuple[str, str] | None = None,
+        group_mode: str = "standalone",
+        kafka: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> _Self:
-        """A stream of topics. ``json``: the schema of its values; ``rows``, ``size``: the most of one micro-batch."""
+        """A stream of topics. ``json``: the schema of its values; ``rows``, ``size``: the most of one micro-batch;
+        ``group_mode``: standalone, or member; ``kafka``: settings of the client, by Kafka's names."""
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
-        said = {"group": group, "start": start, **more} | ({"limit": limit} if limit else {})
+        said = {"group": group, "start": start, "group_mode": group_mode, **more} | ({"limit": limit} if limit else {})
+        if kafka:
+            said["kafka"] = kafka
         if watermark is not None:
             said["watermark"] = {"column": watermark[0], "delay": watermark[1]}
         return self._add_source(name, topics, json, said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
 from kohort.spark.pipeline.document import PipelineError, Section
 
 
@@ -18,6 +18,7 @@ def check_whole(pipeline: Pipeline, top: Section) -> None:
         raise top.error(f"two sinks are called {twice[0]!r}: give each a name")
     _check_rules(pipeline, top)
     _check_state(pipeline, top)
+    _check_members(pipeline)
     parquet = [s.name for s in pipeline.sinks if s.kind == "parquet"]
     for summary in pipeline.summaries:
         if not parquet or (summary.of and summary.of not in parquet):
@@ -59,3 +60,30 @@ def _check_state(pipeline: Pipeline, top: Section) -> None:
         raise top.error("mode: update writes a window anew with each change, which Parquet cannot replace: say append")
     if pipeline.summaries:
         raise top.error("summaries are for pipelines without windows and joins of streams")
+
+
+def _check_members(pipeline: Pipeline) -> None:
+    """Members share partitions, which come and go while the pipeline runs."""
+    if pipeline.every == AVAILABLE_NOW:
+        check_goes_on(pipeline)
+    members = [s for s in pipeline.streams if s.member]
+    if members and pipeline.stateful:
+        raise PipelineError(
+            str(pipeline.file),
+            members[0].member_line,
+            "group_mode: member is not for windows and joins of streams: when a partition goes to another member, "
+            "their state stays behind",
+        )
+
+
+def check_goes_on(pipeline: Pipeline) -> None:
+    """Raises PipelineError where a source is a member of its group: such a pipeline cannot run to an end."""
+    for source in pipeline.streams:
+        if source.member:
+            raise PipelineError(
+                str(pipeline.file),
+                source.member_line,
+                "group_mode: member is for pipelines that go on: what a run to the end of the topics has to read would "
+                "change with every rebalance. Give trigger: {every: 2 seconds} and run it --continuous, or leave "
+                "group_mode out",
+            )

@@ -20,7 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+AVAILABLE_NOW: Final = "available-now"
+"""The trigger of a pipeline that runs to the end of its topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ class Decode:
 class Source:
     """Topics by a name that steps use. ``table``: the whole topics as they stand when a run begins; else a stream.
 
-    ``watermark``: a time column, and how late its rows may come; what a join of two streams waits for.
+    ``watermark``: a time column, and how late its rows may come; what a join of two streams waits for. ``member``: the
+    run joins the group, whose members share the partitions; ``member_line`` is where the file says so. ``kafka``:
+    settings of the client, by Kafka's names.
     """
 
     name: str
@@ -49,6 +54,9 @@ class Source:
     fail_on_data_loss: bool = True
     max_bytes: str = ""
     watermark: tuple[str, str] | None = None
+    member: bool = False
+    member_line: int = field(default=0, compare=False)
+    kafka: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,21 @@
 """The shape of rows on their way: decoded columns, where each row came from, and which rules it fails.
 
-``_source`` is one struct with the record as it was (topic, partition, offset, timestamp, key, value, headers). Steps
-that select ``*`` keep it; with it, a row set aside becomes a dead letter with its original bytes.
+``_source`` is one struct with the record as it was (topic, partition, offset, timestamp, key, value, headers), and with
+``redelivered``: whether the row may have been delivered before. Steps that select ``*`` keep it; with it, a row set
+aside becomes a dead letter with its original bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kohort.spark.columns import REDELIVERED
 from kohort.spark.pipeline.definition import Decode, Rule
 from kohort.spark.pipeline.ledger import Count
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 SOURCE: Final = "_source"
 PROBLEM: Final = "_problem"
@@ -26,9 +28,11 @@ def decode(raw: DataFrame, how: Decode) -> DataFrame:
     """The columns of the value, with ``_source``, and in ``_problem`` why a value could not be decoded."""
     from pyspark.sql import functions as f
 
-    source = f.struct(*RECORD_COLUMNS).alias(SOURCE)
+    again = f.col(REDELIVERED) if REDELIVERED in raw.columns else f.lit(False)
+    source = f.struct(*RECORD_COLUMNS, again.alias(REDELIVERED)).alias(SOURCE)
     if how.format == "raw":
-        return raw.select("*", source, f.lit(None).cast("string").alias(PROBLEM))
+        columns = [name for name in raw.columns if name != REDELIVERED]
+        return raw.select(*columns, source, f.lit(None).cast("string").alias(PROBLEM))
     schema = f"{how.schema}, {_CORRUPT} string"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = raw.select(source, f.from_json(f.col("value").cast("string"), schema, options).alias("row"))
@@ -45,6 +49,19 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
     Without ``_source`` the mark is 0.
     """
+    return _counts(_grouped(frame, column))
+
+
+def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
+    """What ``counts_by`` says of ``_problem``, and how many of all the rows may have been delivered before."""
+    from pyspark.sql import functions as f
+
+    again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
+    rows = _grouped(decoded, PROBLEM, again.alias("again"))
+    return _counts(rows), sum(row["again"] for row in rows)
+
+
+def _grouped(frame: DataFrame, column: str, *more: Column) -> list[Row]:
     from pyspark.sql import functions as f
 
     mark: Column = f.lit(0).cast("long")
@@ -52,7 +69,12 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
         mark = f.bit_xor(f.xxhash64(f"{SOURCE}.topic", f"{SOURCE}.partition", f"{SOURCE}.offset"))
     else:
         mark = f.max(mark)
-    rows = frame.groupBy(f.col(column).alias("k")).agg(f.count(f.lit(1)).alias("n"), mark.alias("mark")).collect()
+    totals = (f.count(f.lit(1)).alias("n"), mark.alias("mark"), *more)
+    found: list[Row] = frame.groupBy(f.col(column).alias("k")).agg(*totals).collect()
+    return found
+
+
+def _counts(rows: Iterable[Row]) -> dict[str, Count]:
     return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 RECORD: Final = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
-    "headers array<struct<key:string,value:binary>>"
+    "headers array<struct<key:string,value:binary>>, redelivered boolean"
 )
 
 
@@ -26,7 +26,7 @@ def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str
         value = record["raw"] if "raw" in record else record["value"]
         headers = [(str(name), as_bytes(text)) for name, text in (record.get("headers") or {}).items()]
         at = record.get("timestamp") or datetime(1970, 1, 1, tzinfo=UTC)
-        rows.append((as_bytes(record.get("key")), as_bytes(value), source.topics[0], 0, offset, at, 0, headers))
+        rows.append((as_bytes(record.get("key")), as_bytes(value), source.topics[0], 0, offset, at, 0, headers, False))
     return spark.createDataFrame(rows, RECORD)
 
 

@@ -48,6 +48,8 @@ class Entry:
     sinks: dict[str, int] = field(default_factory=dict)
     dead_letters: int = 0
     marked: bool = True
+    redelivered: int = 0
+    """Of the rows in: those that may have been delivered before, by this pipeline or by another member of its group."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -57,6 +59,7 @@ class Entry:
         entry = cls(
             given["batch"], sinks=dict(given["sinks"]), dead_letters=given["dead_letters"], marked=given["marked"]
         )
+        entry.redelivered = given.get("redelivered", 0)  # ledgers of before do not have it
         entry.rows_in, entry.undecoded = Count(*given["rows_in"]), Count(*given["undecoded"])
         entry.stepped, entry.passed = Count(*given["stepped"]), Count(*given["passed"])
         entry.dropped = {k: Count(*v) for k, v in given["dropped"].items()}
@@ -76,6 +79,8 @@ class Ledger:
     dead_letters: int = 0
     sinks: dict[str, int] = field(default_factory=dict)
     batches: int = 0
+    redelivered: int = 0
+    """Of ``rows_in``: rows that may have been delivered before."""
     problems: list[str] = field(default_factory=list)
     late: int = 0
     """Rows that came after their watermark, and that Spark therefore left out of a window or a join."""
@@ -98,6 +103,7 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
     for entry in entries:
         ledger.batches += 1
         ledger.rows_in += entry.rows_in.rows
+        ledger.redelivered += entry.redelivered
         ledger.undecoded += entry.undecoded.rows
         ledger.dead_letters += entry.dead_letters
         _add(ledger.dropped, {k: c.rows for k, c in entry.dropped.items()})
@@ -112,6 +118,8 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
 def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
     """What does not add up in one micro-batch, in sentences."""
     problems = []
+    if entry.redelivered > entry.rows_in.rows:
+        problems.append(f"{entry.redelivered:,} of {entry.rows_in.rows:,} rows were delivered before")
     decoded = entry.rows_in.without(entry.undecoded)
     if entry.stepped.rows < decoded.rows and not filters:
         problems.append(

@@ -16,6 +16,7 @@ _HELP = {
     "rows_out_total": "Rows that a sink holds.",
     "dead_letters_total": "Rows that were set aside and acknowledged.",
     "dropped_total": "Rows that a rule dropped.",
+    "redelivered_total": "Rows that may have been delivered before.",
     "batches_total": "Micro-batches that are done.",
     "last_batch_timestamp_seconds": "When the last micro-batch was done.",
     "last_batch_rows": "Rows of the last micro-batch.",
@@ -30,7 +31,7 @@ class Metrics:
         self._now = now
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], float] = {}
-        for name in ("rows_in_total", "dead_letters_total", "dropped_total", "batches_total"):
+        for name in ("rows_in_total", "dead_letters_total", "dropped_total", "redelivered_total", "batches_total"):
             self._values[(name, "")] = 0
 
     def entry_done(self, entry: Entry) -> None:
@@ -38,6 +39,7 @@ class Metrics:
             self._add("rows_in_total", entry.rows_in.rows)
             self._add("dead_letters_total", entry.dead_letters)
             self._add("dropped_total", sum(count.rows for count in entry.dropped.values()))
+            self._add("redelivered_total", entry.redelivered)
             self._add("batches_total", 1)
             for sink, rows in entry.sinks.items():
                 self._add("rows_out_total", rows, sink)

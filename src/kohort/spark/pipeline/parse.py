@@ -12,15 +12,17 @@ from kohort.config.client import parse_address
 from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
 from kohort.spark.option_text import size_bytes
+from kohort.spark.options import parse_source_options
 from kohort.spark.pipeline.check_whole import check_whole
-from kohort.spark.pipeline.definition import DeadLetters, Decode, Pipeline, Sink, Source, Summary
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Decode, Pipeline, Sink, Source, Summary
 from kohort.spark.pipeline.document import PipelineError, Section, parse_document
 from kohort.spark.pipeline.parse_steps import TIME, parse_rule, parse_step
 from kohort.spark.pipeline.parse_tests import parse_test
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-AVAILABLE_NOW: Final = "available-now"
+SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
+"""Settings of the client that a source has keys of its own for."""
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
@@ -91,8 +93,8 @@ def _sources(top: Section, brokers: str) -> tuple[Source, ...]:
 
 
 def _source(name: str, section: Section, brokers: str, decode: Section | None) -> Source:
-    limit = section.section("limit")
-    start_line = section.line_of("start")
+    limit, kafka = section.section("limit"), section.section("kafka")
+    start_line, member_line = section.line_of("start"), section.line_of("group_mode")
     source = Source(
         name=name,
         brokers=_brokers(section, brokers),
@@ -105,6 +107,9 @@ def _source(name: str, section: Section, brokers: str, decode: Section | None) -
         max_bytes=str(limit.take("bytes", object, "")) if limit else "",
         fail_on_data_loss=section.take("fail_on_data_loss", bool, True),
         watermark=_watermark(section.section("watermark")),
+        member=section.choice("group_mode", ("standalone", "member"), "standalone") == "member",
+        member_line=member_line,
+        kafka=_client_settings(kafka) if kafka else (),
     )
     section.close()
     if limit:
@@ -122,7 +127,36 @@ def _source(name: str, section: Section, brokers: str, decode: Section | None) -
         raise PipelineError(section.file, limit.line, "a table is read whole: leave the limit out")
     if source.table and source.start != "earliest":
         raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
+    _check_member(section, source)
     return source
+
+
+def _check_member(section: Section, source: Source) -> None:
+    if source.member and source.table:
+        raise PipelineError(section.file, source.member_line, "a table is read whole: group_mode must be standalone")
+    if source.member and not source.group:
+        raise PipelineError(section.file, source.member_line, "group_mode: member needs a group")
+
+
+def _client_settings(section: Section) -> tuple[tuple[str, str], ...]:
+    """Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
+    found: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for name in section.names():
+        line, value = section.line_of(name), section.take(name, object)
+        if name in SAID_ELSEWHERE:
+            raise PipelineError(section.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
+        if isinstance(value, Section | list) or value is None:
+            raise PipelineError(section.file, line, f"{name}: expected text, a number, or true or false")
+        found[name], lines[name] = str(value).lower() if isinstance(value, bool) else str(value), line
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "any"}
+    try:
+        parse_source_options(given | {f"kafka.{name}": value for name, value in found.items()}, streaming=True)
+    except ConfigError as error:
+        problem = str(error)
+        first = min((name for name in lines if name in problem), key=problem.index, default="")
+        raise PipelineError(section.file, lines.get(first, section.line), problem) from None
+    return tuple(found.items())
 
 
 def _watermark(section: Section | None) -> tuple[str, str] | None:

@@ -19,14 +19,13 @@ from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata
 from kohort.spark.cluster import KohortCluster, wanted_partitions
 from kohort.spark.offsets import as_json
-from kohort.spark.options import SourceOptions
 from kohort.spark.pipeline.batches import BatchRunner, load_table
-from kohort.spark.pipeline.definition import Pipeline, Source, Summary
+from kohort.spark.pipeline.check_whole import check_goes_on
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, served
 from kohort.spark.pipeline.outputs import counted, prepare_sinks, read_sink
-from kohort.spark.pipeline.parse import AVAILABLE_NOW
-from kohort.spark.pipeline.source_options import stream_options, table_options
+from kohort.spark.pipeline.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
 from kohort.spark.pipeline.stateful import StatefulRunner, check_dead_letters, result_frame
 
 if TYPE_CHECKING:
@@ -113,6 +112,8 @@ class PipelineRun:
     def start(self) -> None:
         """Check the checkpoint and the sinks, read the tables, start the query."""
         pipeline = self._pipeline
+        if self._once:
+            check_goes_on(pipeline)
         if pipeline.stateful:
             check_dead_letters(pipeline)
         check_checkpoint(pipeline)
@@ -125,7 +126,8 @@ class PipelineRun:
             stream = result_frame(self._spark, pipeline)
         else:
             self._runner = BatchRunner(pipeline, self._store, self._on_entry)
-            stream = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream)).load()
+            reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream))
+            stream = reader.schema(STREAM_SCHEMA).load()
         writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
         trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
@@ -182,7 +184,7 @@ class PipelineRun:
 
     def _read_table(self, source: Source) -> DataFrame:
         """Read a table up to where it ends now; the offsets are fixed first, so that they can be committed later."""
-        options = SourceOptions(source.brokers, group_id=source.group, subscribe=source.topics)
+        options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
             upto = as_json(cluster.latest(wanted_partitions(cluster, options)))
@@ -213,7 +215,7 @@ class PipelineRun:
 
     def _lag(self, source: Source) -> int:
         """How far the group is behind the end of the log. A table's offsets are committed here, once all is written."""
-        options = SourceOptions(source.brokers, group_id=source.group, subscribe=source.topics)
+        options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
             partitions = wanted_partitions(cluster, options)

@@ -7,8 +7,8 @@ from typing import Any
 
 from kohort.model import TopicPartition
 from kohort.spark.cluster import KohortCluster, wanted_partitions
-from kohort.spark.options import SourceOptions
 from kohort.spark.pipeline.definition import Source
+from kohort.spark.pipeline.source_options import lookup_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Standing:
 
 def standing(source: Source) -> Standing:
     """Ask the brokers. Raises ApiError for a topic that does not exist, ConnectionFailed where nobody answers."""
-    options = SourceOptions(source.brokers, group_id=source.group, subscribe=source.topics)
+    options = lookup_options(source)
     cluster = KohortCluster(options)
     try:
         partitions = wanted_partitions(cluster, options)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
+from kohort.spark.columns import REDELIVERED, TYPES
 from kohort.spark.pipeline.batches import BatchRunner
 from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.outputs import counted, write_rows
-from kohort.spark.pipeline.source_options import stream_options
+from kohort.spark.pipeline.source_options import STREAM_SCHEMA, stream_options
 from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 ERROR: Final = "_error"
 _ROWS: Final = "rows"
 _BAD: Final = "undecoded"
+_AGAIN: Final = "redelivered"
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
@@ -36,31 +38,21 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
     reader = spark.readStream.format("kohort").options(**stream_options(source))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
-        frame = reader.load().withColumn(ERROR, f.lit(None).cast("string"))
-        record = {name: f.col(name) for name in RECORD_COLUMNS}
-        extra: list[str] = []
+        frame = reader.schema(STREAM_SCHEMA).load().withColumn(ERROR, f.lit(None).cast("string"))
+        record = {name: f.col(name) for name in (*RECORD_COLUMNS, REDELIVERED)}
+        again, extra = REDELIVERED, [REDELIVERED]
     else:
-        extra = [f"_{name}" for name in RECORD_COLUMNS] if keeps else []
-        own = ", ".join(f"{name} {RECORD_TYPES[name[1:]]}" for name in extra)
-        schema = f"{source.decode.schema}, {ERROR} string" + (f", {own}" if own else "")
+        again = f"_{REDELIVERED}"
+        extra = [f"_{name}" for name in RECORD_COLUMNS if keeps] + [again]
+        own = ", ".join(f"{name} {TYPES[name[1:]]}" for name in extra)
+        schema = f"{source.decode.schema}, {ERROR} string, {own}"
         frame = reader.options(**_bad_records(pipeline)).schema(schema).load()
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
         frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))
-    counts = [f.count(f.lit(1)).alias(_ROWS), f.count(ERROR).alias(_BAD)]
+    counts = [f.count(f.lit(1)).alias(_ROWS), f.count(ERROR).alias(_BAD), f.count_if(again).alias(_AGAIN)]
     good = frame.observe(_metric(source), *counts).where(f"{ERROR} is null").drop(ERROR, *extra)
     return good.withWatermark(*source.watermark) if source.watermark else good
-
-
-RECORD_TYPES: Final = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "key": "binary",
-    "value": "binary",
-    "headers": "array<struct<key:string,value:binary>>",
-}
 
 
 def _bad_records(pipeline: Pipeline) -> dict[str, str]:
@@ -83,11 +75,13 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
 
 @dataclass(slots=True)
 class Flow:
-    """What went into the plan over some micro-batches, from Spark's progress: rows by source, and rows too late."""
+    """What went into the plan over some micro-batches, from Spark's progress: rows by source, rows too late, and rows
+    that may have been delivered before."""
 
     rows: dict[str, int] = field(default_factory=dict)
     undecoded: dict[str, int] = field(default_factory=dict)
     late: int = 0
+    redelivered: int = 0
 
     def add(self, pipeline: Pipeline, progress: Iterable[Any]) -> None:
         """Add Spark's progress events; a micro-batch that ran is in one of them."""
@@ -97,6 +91,7 @@ class Flow:
                 if found is not None:
                     self.rows[source.name] = self.rows.get(source.name, 0) + found[_ROWS]
                     self.undecoded[source.name] = self.undecoded.get(source.name, 0) + found[_BAD]
+                    self.redelivered += found[_AGAIN]
             self.late += sum(operator.numRowsDroppedByWatermark for operator in event.stateOperators)
 
 
@@ -134,7 +129,7 @@ class StatefulRunner(BatchRunner):
         ledger = total(self.entries)
         ledger.rows_in, ledger.undecoded = sum(self.flow.rows.values()), sum(self.flow.undecoded.values())
         ledger.dead_letters += ledger.undecoded  # sent by the tasks that decoded, which fail where they cannot
-        ledger.late = self.flow.late
+        ledger.late, ledger.redelivered = self.flow.late, self.flow.redelivered
         ledger.sources = dict(self.flow.rows)
         if self._fresh and self._pipeline.mode == "append" and len(self._pipeline.streams) == 1:
             for name, rows in self.stands_for.items():

@@ -72,6 +72,27 @@ def test_a_sink_and_a_dead_letter_topic_that_hold_less_are_found() -> None:
     assert total([entry]).problems[0] == "batch 4: sink table holds 2 rows of 3"
 
 
+def test_rows_that_come_again_are_counted_beside_the_others_and_change_no_balance(tmp_path: Path) -> None:
+    entry, more = balanced(), balanced()
+    entry.redelivered = 5
+
+    ledger = total([entry, more])
+
+    assert (ledger.rows_in, ledger.redelivered, ledger.balanced) == (12, 5, True)
+    assert ledger.as_json()["redelivered"] == 5
+    LedgerStore(tmp_path).write(entry)
+    assert LedgerStore(tmp_path).entries() == [entry]
+    more.redelivered = 7
+    assert problems_of(more) == ["7 of 6 rows were delivered before"]
+
+
+def test_an_entry_of_before_has_no_redelivered_rows() -> None:
+    kept = balanced().as_json()
+    del kept["redelivered"]
+
+    assert Entry.from_json(kept) == balanced()
+
+
 def test_a_micro_batch_that_is_repeated_replaces_its_entry(tmp_path: Path) -> None:
     store = LedgerStore(tmp_path / "ledger")
     first, again = balanced(), balanced()

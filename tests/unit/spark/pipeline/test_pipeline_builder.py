@@ -64,6 +64,29 @@ def test_calls_and_a_file_make_the_same_pipeline(tmp_path: Path) -> None:
     assert same_lines(built) == same_lines(parse_pipeline(FILE, tmp_path / "orders.yaml", {}))
 
 
+def test_a_member_is_said_in_python_as_in_a_file(tmp_path: Path) -> None:
+    built = (
+        PipelineBuilder("orders", brokers="localhost:9092", folder=tmp_path)
+        .read(
+            "orders",
+            topics=["orders"],
+            group="g",
+            json="id long",
+            rows=5,
+            group_mode="member",
+            kafka={"session.timeout.ms": 12_000},
+        )
+        .table("rates", topics=["rates"])
+        .to_noop()
+        .every("2 seconds")
+        .build()
+    )
+    text = FILE.replace("group: g", "group: g\n    group_mode: member\n    kafka: {session.timeout.ms: 12000}")
+
+    assert built.sources == parse_pipeline(text, tmp_path / "orders.yaml", {}).sources
+    assert (built.stream.member, built.stream.kafka) == (True, (("session.timeout.ms", "12000"),))
+
+
 def test_a_function_is_a_step_and_an_error_names_the_line_that_said_it() -> None:
     def enrich(rows: Any) -> Any:
         return rows

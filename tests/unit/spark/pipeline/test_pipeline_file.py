@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kohort.spark.options import parse_source_options
 from kohort.spark.pipeline.definition import (
     DeadLetters,
     Decode,
@@ -19,6 +20,7 @@ from kohort.spark.pipeline.definition import (
 )
 from kohort.spark.pipeline.document import PipelineError
 from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
+from kohort.spark.pipeline.source_options import lookup_options, stream_options
 
 WHOLE = """\
 version: 1
@@ -208,6 +210,76 @@ def test_streams_are_joined_and_counted_by_windows() -> None:
 def test_windows_and_joins_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
     assert old in WINDOWS
     assert refused(WINDOWS.replace(old, new)) == said
+
+
+MEMBER = """\
+name: orders
+brokers: localhost:9092
+source:
+  topics: [orders]
+  group: g
+  group_mode: member
+  kafka:
+    session.timeout.ms: 12000
+    group.instance.id: "${HOSTNAME}"
+sinks: [{noop: }]
+trigger: {every: 2 seconds}
+"""
+
+
+def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None:
+    source = read(MEMBER, HOSTNAME="left").stream
+
+    assert source.member
+    assert stream_options(source) == {
+        "kafka.bootstrap.servers": "localhost:9092",
+        "subscribe": "orders",
+        "failOnDataLoss": "true",
+        "kafka.session.timeout.ms": "12000",
+        "kafka.group.instance.id": "left",
+        "group.id": "g",
+        "group.mode": "member",
+        "groupFallback": "earliest",
+        "includeHeaders": "true",
+    }
+    assert parse_source_options(stream_options(source), streaming=True).stream_start == "group"
+    assert lookup_options(source).client == {"session.timeout.ms": "12000", "group.instance.id": "left"}
+    quick = MEMBER.replace("12000", "2000\n    heartbeat.interval.ms: 500")
+    assert read(quick, HOSTNAME="left").stream.kafka[:2] == (
+        ("session.timeout.ms", "2000"),
+        ("heartbeat.interval.ms", "500"),
+    )
+    from_the_group = read(MEMBER.replace("group: g", "group: g\n  start: group"), HOSTNAME="left").stream
+    assert "groupFallback" not in stream_options(from_the_group)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mode: member", "mode: membr", "line 6: group_mode: 'membr': expected standalone or member; did you mean "
+         "member?"),
+        ("  group: g\n", "", "line 5: group_mode: member needs a group"),
+        ("group: g", "group: g\n  read: table", "line 7: a table is read whole: group_mode must be standalone"),
+        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member is for pipelines that go on: what a run "
+         "to the end of the topics has to read would change with every rebalance. Give trigger: {every: 2 seconds} "
+         "and run it --continuous, or leave group_mode out"),
+        ("group: g", "group: g\n  watermark: {column: timestamp, delay: 1 minute}", "line 7: group_mode: member is "
+         "not for windows and joins of streams: when a partition goes to another member, their state stays behind"),
+        ("session.timeout.ms", "sesion.timeout.ms", "line 8: unknown option 'kafka.sesion.timeout.ms'; did you mean "
+         "kafka.session.timeout.ms?"),
+        ("12000", "soon", "line 8: session.timeout.ms='soon': expected a whole number from 0 to 2147483647"),
+        ("12000", "1000", "line 8: heartbeat.interval.ms=3000 must be below session.timeout.ms=1000"),
+        ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
+         "session.timeout.ms=12000"),
+        ("12000", "[1]", "line 8: session.timeout.ms: expected text, a number, or true or false"),
+        ("session.timeout.ms: 12000", "group.id: x", "line 8: group.id: say it with the source's group"),
+        ("session.timeout.ms: 12000", "enable.auto.commit: true", "line 8: option 'kafka.enable.auto.commit' is "
+         "refused: offsets are committed as micro-batches complete; see commitOffsets"),
+    ],
+)  # fmt: skip
+def test_what_a_member_cannot_be_is_refused_at_its_line(old: str, new: str, said: str) -> None:
+    assert old in MEMBER
+    assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
 
 
 def test_tests_are_part_of_the_file() -> None:

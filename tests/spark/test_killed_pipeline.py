@@ -1,0 +1,165 @@
+"""A pipeline whose driver is killed at any moment, and started again: in the end each row is there once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from member_process import eventually
+from pipeline_process import PipelineProcess, last_run, ledger_of, rows_of
+
+from kohort import Admin, Broker, Consumer, Producer, TopicPartition
+from kohort.spark.pipeline.run import WORKER_TOO_SLOW
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
+
+PARTITIONS = 3
+ROWS_PER_S = 100
+LIMIT = 400
+"""The most rows of a micro-batch that may be killed; the run to the end takes more at once."""
+BAD_EVERY = 50
+"""Each so many, a record is not JSON and becomes a dead letter."""
+WAIT_S = 600.0
+LONGEST_S = 4.0
+"""The latest that a kill comes after the first micro-batch of a run."""
+ENDS_MOST = 4
+"""Runs to the end: Spark may give up on a worker that a busy machine starts too slowly."""
+ORDERS = """\
+name: orders
+brokers: "${BROKERS}"
+source:
+  topics: [orders]
+  group: orders
+  limit:
+    rows: ${LIMIT}
+decode: {format: json, schema: "n long"}
+steps:
+  - sql: select *, _source.partition, _source.offset from input
+expect:
+  - {check: n % 10 <> 9, reason: nine}
+sinks:
+  - parquet: {path: out}
+dlq: {topic: dead}
+checkpoint: state
+trigger: {every: 100 milliseconds}
+"""
+
+
+@contextmanager
+def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
+    """Records sent all the while; what was sent, complete when the block has ended."""
+    sent: list[bytes] = []
+    enough = threading.Event()
+
+    def send() -> None:
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            while not enough.wait(1 / ROWS_PER_S):
+                n = len(sent)
+                sent.append(b'{"n": %d}' % n if n % BAD_EVERY else b"no order: %d" % n)
+                producer.send("orders", sent[-1], partition=n % PARTITIONS)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        enough.set()
+        thread.join(60)
+
+
+@pytest.mark.parametrize(
+    ("seed", "kills"),
+    [pytest.param(1, 3, marks=pytest.mark.whole), pytest.param(2, 20, marks=pytest.mark.long)],
+)
+def test_a_driver_killed_at_any_moment_leaves_each_row_once(seed: int, kills: int, tmp_path: Path) -> None:
+    (tmp_path / "orders.yaml").write_text(ORDERS)
+    chance = random.Random(seed)
+    with Broker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics({"orders": PARTITIONS})
+        with orders_coming(broker.bootstrap) as sent:
+            for number in range(kills):
+                run_and_kill(chance, tmp_path, broker.bootstrap, number)
+        assert (tmp_path / "state" / "orders" / "ledger").exists(), "no run was long enough to complete a micro-batch"
+        run_to_the_end(tmp_path, broker.bootstrap)
+        check_rows(tmp_path, broker.bootstrap, sent)
+
+
+def started(folder: Path, bootstrap: str, limit: int, *options: str, log: str) -> PipelineProcess:
+    environ = {"BROKERS": bootstrap, "LIMIT": str(limit)}
+    return PipelineProcess(folder / "orders.yaml", environ, *options, log=folder / log)
+
+
+def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, number: int) -> None:
+    """One run that does not come to its end: killed while it starts, or some time after its first micro-batch."""
+    starting, driver_alone = chance.random() < 0.25, chance.random() < 0.5
+    pause_s = chance.uniform(0, LONGEST_S)
+    before = done(folder)
+    run = started(folder, bootstrap, LIMIT, log=f"killed-{number}.log")
+    try:
+        if not starting:
+            eventually("a micro-batch completes", lambda: goes_on(run) and done(folder) != before, WAIT_S)
+        time.sleep(pause_s)  # the moment is the seed's
+        if driver_alone:
+            run.kill_driver()
+    finally:
+        run.kill()
+
+
+def goes_on(run: PipelineProcess) -> bool:
+    run.check_runs()
+    return True
+
+
+def done(folder: Path) -> dict[str, int]:
+    """The entries of the ledger, with the time of each: one that is repeated is new."""
+    return {path.name: path.stat().st_mtime_ns for path in (folder / "state" / "orders" / "ledger").glob("*.json")}
+
+
+def run_to_the_end(folder: Path, bootstrap: str) -> None:
+    for attempt in range(ENDS_MOST):
+        run = started(folder, bootstrap, 50 * LIMIT, "--until-caught-up", log=f"end-{attempt}.log")
+        try:
+            code = run.process.wait(WAIT_S)
+        finally:
+            run.kill()
+        if WORKER_TOO_SLOW not in run.printed:
+            break
+    assert code == 0, run.printed[-4000:]
+
+
+def check_rows(folder: Path, bootstrap: str, sent: list[bytes]) -> None:
+    good = {n for n in range(len(sent)) if n % BAD_EVERY and n % 10 != 9}
+    rows = rows_of(folder / "out", ("n", "partition", "offset"))
+    assert Counter(row["n"] for row in rows) == Counter(good), "no duplicate, no gap"
+    assert {(row["partition"], row["offset"]) for row in rows} == {(n % PARTITIONS, n // PARTITIONS) for n in good}
+
+    ledger = ledger_of(folder / "state" / "orders")
+    assert ledger.problems == []
+    assert (ledger.rows_in, ledger.sinks) == (len(sent), {"parquet": len(good)})
+    assert ledger.dead_letters == len(sent) - len(good)
+    report = last_run(folder / "state" / "orders")
+    assert (report["balanced"], report["lag"]) == (True, {"input": 0})
+
+    letters = values_of(bootstrap, "dead")
+    aside = {value for n, value in enumerate(sent) if n not in good}
+    assert set(letters) == aside, "each at least once"
+    assert len(letters) - len(aside) <= LIMIT * len(list(folder.glob("killed-*.log"))), "again only what was under way"
+
+
+def values_of(bootstrap: str, topic: str) -> list[bytes]:
+    with Consumer({"bootstrap.servers": bootstrap}) as consumer:
+        first = TopicPartition(topic, 0)
+        consumer.assign([first])
+        consumer.seek_to_beginning([first])
+        end = consumer.end_offsets([first])[first]
+        found: list[bytes] = []
+        while consumer.position(first) < end:
+            found += [bytes(record.value) for record in consumer.poll(500) if record.value is not None]
+    return found

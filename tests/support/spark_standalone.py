@@ -1,0 +1,86 @@
+"""A Spark standalone cluster on this machine: a master and its workers as processes, on ports that are free."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from member_process import eventually
+from process_session import kill_family
+from quick_jvm import QUICK_JVM
+
+from kohort.spark.java import find_java
+
+STARTS_S = 300.0
+LOOPBACK = "127.0.0.1"
+
+
+def spark_home() -> Path:
+    """Where the package pyspark has Spark's scripts and jars."""
+    import pyspark
+
+    return Path(pyspark.__file__).parent
+
+
+def spark_environ() -> dict[str, str]:
+    """For any process of Spark's: this Java, this Python, the loopback address."""
+    return {
+        **os.environ,
+        **QUICK_JVM,
+        "SPARK_HOME": str(spark_home()),
+        "JAVA_HOME": str(find_java().home),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+
+
+@contextmanager
+def standalone(folder: Path, workers: int = 2) -> Iterator[str]:
+    """The master's URL; each worker gives one core. Logs, and what executors leave, are in ``folder``."""
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        master = folder / "master.log"
+        where = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
+        running.append(_start(master, "org.apache.spark.deploy.master.Master", *where))
+        url = said(master, running[0], r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        logs = [folder / f"worker-{n}.log" for n in range(workers)]
+        for n, log in enumerate(logs):
+            room = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{n}")]
+            running.append(_start(log, "org.apache.spark.deploy.worker.Worker", *where, *room, url))
+        for log, process in zip(logs, running[1:], strict=True):
+            said(log, process, r"(Successfully registered with master)")
+        yield url
+    finally:
+        for process in reversed(running):
+            kill_family(process)
+
+
+def _start(log: Path, spark_class: str, *arguments: str) -> subprocess.Popen[bytes]:
+    command = [str(spark_home() / "bin" / "spark-class"), spark_class, *arguments]
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            command,
+            env=spark_environ() | {"SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_DIRS": str(log.parent / "local")},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+
+
+def said(log: Path, process: subprocess.Popen[bytes], pattern: str) -> str:
+    """Wait until the process has said it; the first group of the pattern."""
+
+    def look() -> re.Match[str] | None:
+        text = log.read_text(errors="replace")
+        assert process.poll() is None, f"ended with {process.poll()}:\n{text[-4000:]}"
+        return re.search(pattern, text)
+
+    found: re.Match[str] = eventually(pattern, look, STARTS_S)
+    return found[1]
