@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -26,8 +26,12 @@ LIMIT = 400
 BAD_EVERY = 50
 """Each so many, a record is not JSON and becomes a dead letter."""
 WAIT_S = 600.0
+MOMENTS = ("it starts", "it goes on", "rows are written")
+"""When a run is killed: some time after its start, or after its first micro-batch; or before Spark knows that the
+micro-batch is complete whose rows are there."""
 LONGEST_S = 4.0
-"""The latest that a kill comes after the first micro-batch of a run."""
+"""The longest such time."""
+LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch=*/_SUCCESS"
 ENDS_MOST = 4
 """Runs to the end: Spark may give up on a worker that a busy machine starts too slowly."""
 ORDERS = """\
@@ -85,7 +89,9 @@ def test_a_driver_killed_at_any_moment_leaves_each_row_once(seed: int, kills: in
             admin.create_topics({"orders": PARTITIONS})
         with orders_coming(broker.bootstrap) as sent:
             for number in range(kills):
-                run_and_kill(chance, tmp_path, broker.bootstrap, number)
+                if number % len(MOMENTS) == 0:
+                    moments = chance.sample(MOMENTS, len(MOMENTS))
+                run_and_kill(chance, tmp_path, broker.bootstrap, moments.pop(), f"killed-{number}.log")
         assert (tmp_path / "state" / "orders" / "ledger").exists(), "no run was long enough to complete a micro-batch"
         run_to_the_end(tmp_path, broker.bootstrap)
         check_rows(tmp_path, broker.bootstrap, sent)
@@ -96,16 +102,18 @@ def started(folder: Path, bootstrap: str, limit: int, *options: str, log: str) -
     return PipelineProcess(folder / "orders.yaml", environ, *options, log=folder / log)
 
 
-def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, number: int) -> None:
-    """One run that does not come to its end: killed while it starts, or some time after its first micro-batch."""
-    starting, driver_alone = chance.random() < 0.25, chance.random() < 0.5
-    pause_s = chance.uniform(0, LONGEST_S)
-    before = done(folder)
-    run = started(folder, bootstrap, LIMIT, log=f"killed-{number}.log")
+def run_and_kill(chance: random.Random, folder: Path, bootstrap: str, moment: str, log: str) -> None:
+    """One run that does not come to its end."""
+    driver_alone, pause_s = chance.random() < 0.5, chance.uniform(0, LONGEST_S)
+    done, written = fresh(folder, LEDGER), fresh(folder, WRITTEN)
+    run = started(folder, bootstrap, LIMIT, log=log)
     try:
-        if not starting:
-            eventually("a micro-batch completes", lambda: goes_on(run) and done(folder) != before, WAIT_S)
-        time.sleep(pause_s)  # the moment is the seed's
+        if moment == "rows are written":
+            eventually(moment, lambda: goes_on(run) and fresh(folder, WRITTEN) - written, WAIT_S)
+        else:
+            if moment == "it goes on":
+                eventually(moment, lambda: goes_on(run) and fresh(folder, LEDGER) - done, WAIT_S)
+            time.sleep(pause_s)  # the moment is the seed's
         if driver_alone:
             run.kill_driver()
     finally:
@@ -117,9 +125,13 @@ def goes_on(run: PipelineProcess) -> bool:
     return True
 
 
-def done(folder: Path) -> dict[str, int]:
-    """The entries of the ledger, with the time of each: one that is repeated is new."""
-    return {path.name: path.stat().st_mtime_ns for path in (folder / "state" / "orders" / "ledger").glob("*.json")}
+def fresh(folder: Path, files: str) -> set[tuple[Path, int]]:
+    """Files that each micro-batch leaves, with the time of each: one that is repeated leaves a new one."""
+    found = set()
+    for path in folder.glob(files):
+        with suppress(FileNotFoundError):
+            found.add((path, path.stat().st_mtime_ns))
+    return found
 
 
 def run_to_the_end(folder: Path, bootstrap: str) -> None:
@@ -144,6 +156,7 @@ def check_rows(folder: Path, bootstrap: str, sent: list[bytes]) -> None:
     assert ledger.problems == []
     assert (ledger.rows_in, ledger.sinks) == (len(sent), {"parquet": len(good)})
     assert ledger.dead_letters == len(sent) - len(good)
+    assert ledger.redelivered > 0, "what was killed when its rows were written was repeated"
     report = last_run(folder / "state" / "orders")
     assert (report["balanced"], report["lag"]) == (True, {"input": 0})
 
