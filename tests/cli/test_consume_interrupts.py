@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
 import kohort
 from kohort.cli.consume import Reading
-from kohort.cli.interrupts import interrupts_wait
+from kohort.cli.interrupts import interrupts_wait, sigterm_interrupts
 
 
 def interrupt():
@@ -64,3 +66,46 @@ def test_an_interrupt_that_is_ignored_stays_ignored():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_sigterm_interrupts_as_ctrl_c_does_and_waits_as_it_does():
+    reached = []
+
+    def write():
+        with interrupts_wait():
+            signal.raise_signal(signal.SIGTERM)
+            reached.append("written")
+
+    with sigterm_interrupts():
+        with pytest.raises(KeyboardInterrupt):
+            write()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+
+    assert reached == ["written"]
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_sigterm_interrupts_where_ctrl_c_is_ignored_too():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with sigterm_interrupts(), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_consumer_that_is_terminated_leaves_its_group_and_keeps_its_place():
+    with kohort.Broker() as broker:
+        with kohort.Producer(bootstrap_servers=broker.bootstrap) as producer:
+            for i in range(3):
+                producer.send("orders", b"%d" % i, partition=0)
+        command = [sys.executable, "-m", "kohort", "consume", "orders", "--bootstrap", broker.bootstrap]
+        with subprocess.Popen([*command, "--group", "readers", "--from-beginning"], stdout=subprocess.PIPE) as reader:
+            for _ in range(3):
+                reader.stdout.readline()
+            reader.terminate()
+            assert reader.wait(60) == 130
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            assert admin.describe_groups(["readers"])["readers"].state == "Empty"
+            assert [at.offset for at in admin.list_group_offsets("readers").values()] == [3]

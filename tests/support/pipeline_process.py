@@ -48,9 +48,9 @@ class PipelineProcess:
         self.process.wait(ENDS_S)
         eventually("Spark ends with its driver", lambda: not family(self.process), ENDS_S)
 
-    def interrupt(self) -> int:
-        """Ctrl-C, as a terminal sends it to the command; the exit code."""
-        self.process.send_signal(signal.SIGINT)
+    def end(self) -> int:
+        """SIGTERM, as a service manager sends it to the command; the exit code."""
+        self.process.terminate()
         return self.process.wait(ENDS_S)
 
     @property

@@ -175,7 +175,7 @@ def play(folder: Path, bootstrap: str, generation: Callable[[], int]) -> None:
         orders.send(300)
         eventually("the rows are written", orders.all_in(left, right), WAIT_S)
         eventually("lag 0", lambda: orders.lag() == 0, WAIT_S)
-        assert right.process.interrupt() == 0, right.process.printed
+        assert right.process.end() == 0, right.process.printed
     finally:
         for run in (left, right):
             run.process.kill()

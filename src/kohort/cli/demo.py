@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from pathlib import Path
 
@@ -43,7 +42,6 @@ def demo(data: Path | None, source: Path | None, quick: bool, output: str) -> No
     except ImportError as error:
         click.echo(f"kohort demo: {error.name} is missing: pip install 'kohort[demo]'", err=True)
         sys.exit(1)
-    signal.signal(signal.SIGTERM, _stop)
     try:
         outcome = run_demo(data=data, source=source, quick=quick, say=Say(quiet=output == "json"))
     except (KohortError, FileExistsError) as error:
@@ -55,8 +53,3 @@ def demo(data: Path | None, source: Path | None, quick: bool, output: str) -> No
     if output == "json":
         click.echo(json.dumps(outcome.report, indent=1, default=str))
     sys.exit(0 if outcome.holds else 1)
-
-
-def _stop(*_: object) -> None:
-    """SIGTERM ends the demo as Ctrl-C does: in order, with its processes."""
-    raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""When an interrupt is raised: not between a write and the note that it was written."""
+"""When an interrupt is raised: for SIGTERM as for Ctrl-C, and not between a write and the note that it was written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
+
+
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Within it, SIGTERM, which service managers send, ends a command in order, as Ctrl-C does."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if callable(on_interrupt):
+        on_interrupt(signal.SIGINT, frame)
+    else:  # a process in the background of a shell has SIGINT ignored
+        raise KeyboardInterrupt
 
 
 @contextmanager

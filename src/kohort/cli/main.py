@@ -1,7 +1,7 @@
 """The command ``kohort``: its commands by name, and how an error or an interrupt ends one.
 
 Commands are imported when they are called, so that ``kohort --help`` answers at once. Exit codes: 0 done, 1 failed,
-2 wrong usage, 130 interrupted.
+2 wrong usage, 130 interrupted (Ctrl-C, SIGTERM).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import click
 
+from kohort.cli.interrupts import sigterm_interrupts
 from kohort.errors import KohortError
 from kohort.version import VERSION
 
@@ -67,7 +68,8 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with sigterm_interrupts():
+                return super().invoke(ctx)
         except KohortError as error:
             if ctx.params.get("debug"):
                 raise
