@@ -31,6 +31,7 @@ class Ownership(Watcher):
         answer = exchange.answer
         if self._forgets and isinstance(answer, JoinGroupResponse) and answer.generation_id == 1:
             self._owners.clear()
+            self._holders.clear()  # they know of generation 1 too, of the group as it was before
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         self.check_generation(consumer.member_id, generation_id)
