@@ -27,8 +27,11 @@ def session_ms(instance):
     return SESSION_MS if instance == "-" else STATIC_SESSION_MS
 
 
-class Stop(BaseException):
-    """SIGTERM."""
+class Stop:
+    """Whether SIGTERM has come. Looked at between polls: raised in one, it would take the record with it that the poll was
+    about to hand out, and that the client then commits."""
+
+    wanted = False
 
 
 def say(**what):
@@ -66,13 +69,11 @@ def confluent(bootstrap, group, topic, strategy, instance):
         on_revoke=lambda _consumer, partitions: gave_up(partitions),
         on_lost=lambda _consumer, partitions: gave_up(partitions),
     )
-    try:
-        while True:
-            message = consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                say(read=[message.partition(), message.offset()])
-    except Stop:
-        consumer.close()
+    while not Stop.wanted:
+        message = consumer.poll(0.2)
+        if message is not None and message.error() is None:
+            say(read=[message.partition(), message.offset()])
+    consumer.close()
 
 
 def kafka_python(bootstrap, group, topic, strategy, instance):
@@ -97,13 +98,11 @@ def kafka_python(bootstrap, group, topic, strategy, instance):
         **options,
     )
     consumer.subscribe([topic], listener=Listener())
-    try:
-        while True:
-            for records in consumer.poll(timeout_ms=200).values():
-                for record in records:
-                    say(read=[record.partition, record.offset])
-    except Stop:
-        consumer.close()
+    while not Stop.wanted:
+        for records in consumer.poll(timeout_ms=200).values():
+            for record in records:
+                say(read=[record.partition, record.offset])
+    consumer.close()
 
 
 def kafka_python_assignor(strategy):
@@ -184,19 +183,17 @@ def kohort(bootstrap, group, topic, strategy, instance):
         **options,
     )
     consumer.subscribe([topic], Listener())
-    try:
-        while True:
-            for record in consumer.poll(timeout_ms=200):
-                say(read=[record.partition, record.offset])
-    except Stop:
-        consumer.close()
+    while not Stop.wanted:
+        for record in consumer.poll(timeout_ms=200):
+            say(read=[record.partition, record.offset])
+    consumer.close()
 
 
 CLIENTS = {"confluent": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka, "kohort": kohort}
 
 
 def stop(_signal, _frame):
-    raise Stop
+    Stop.wanted = True
 
 
 def main(client, verb, bootstrap, group, topic, strategy="-", instance="-"):
