@@ -28,8 +28,8 @@ def session_ms(instance):
 
 
 class Stop:
-    """Whether SIGTERM has come. Looked at between polls: raised in one, it would take the record with it that the poll was
-    about to hand out, and that the client then commits."""
+    """Whether SIGTERM has come. Looked at between polls: raised in one, it would take the record with it that the
+    poll was about to hand out, and that the client then commits."""
 
     wanted = False
 
