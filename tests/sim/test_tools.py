@@ -1,5 +1,6 @@
 """A seed repeats itself byte for byte; its story can be read; a failing one shrinks."""
 
+import json
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from click.testing import CliRunner
 
 from kohort.cli.main import main
 from kohort.sim.planted.catalogue import all_bugs
-from kohort.sim.run import run_seed
+from kohort.sim.run import run_plan, run_seed
 from kohort.sim.shrink import shrink
 from kohort.sim.story import story_html, story_text
 from kohort.sim.swarm import plan_of
@@ -57,7 +58,7 @@ def test_the_story_of_a_failure_says_which_check_failed():
 
 def test_a_failing_run_shrinks_and_fails_by_the_same_check():
     with all_bugs()["position-too-far"].planted():
-        found = shrink(plan_of(2), most_runs=12)
+        found = shrink(plan_of(2), run_plan, most_runs=12)
 
     assert found is not None
     plan = found.verdict.plan
@@ -68,7 +69,7 @@ def test_a_failing_run_shrinks_and_fails_by_the_same_check():
 
 
 def test_a_run_that_passes_does_not_shrink():
-    assert shrink(plan_of(2), most_runs=1) is None
+    assert shrink(plan_of(2), run_plan, most_runs=1) is None
 
 
 def test_a_failing_seed_prints_the_command_that_replays_it():
@@ -76,4 +77,22 @@ def test_a_failing_seed_prints_the_command_that_replays_it():
         result = CliRunner().invoke(main, ["sim", "run", "--seeds", "2"])
 
     assert result.exit_code == 1
-    assert "replay it: kohort sim replay 2" in result.stderr
+    assert "replay it: kohort sim replay 2\n" in result.stderr
+
+
+def test_seeds_of_another_world_are_replayed_there():
+    with all_bugs()["position-too-far"].planted():
+        result = CliRunner().invoke(main, ["sim", "run", "--seeds", "2", "--world", "moves"])
+
+    assert result.exit_code == 1
+    assert "replay it: kohort sim replay 2 --world moves\n" in result.stderr
+
+
+@pytest.mark.parametrize("world", ["group", "transactions", "moves"])
+def test_every_world_can_be_run_unencoded_and_by_several_processes(world):
+    asked = ["sim", "run", "--seeds", "0..3", "--world", world, "--output", "json"]
+    alone, together = (CliRunner().invoke(main, [*asked, *more]) for more in ([], ["--jobs", "2", "--unencoded"]))
+
+    assert alone.exit_code == together.exit_code == 0, alone.output + together.output
+    assert json.loads(alone.stdout) == json.loads(together.stdout)
+    assert json.loads(alone.stdout)["seeds"] == 3

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from kohort.sim.run import Verdict
+    from kohort.sim.verdict import Verdict
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def parse_seeds(text: str) -> range:
@@ -29,6 +31,13 @@ def parse_seeds(text: str) -> range:
     return range(low, high)
 
 
+def world_option(command: F) -> F:
+    """``--world``, as every command has it that runs seeds."""
+    what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move."
+    choice = click.Choice(["group", "transactions", "moves"])
+    return click.option("--world", type=choice, default="group", show_default=True, help=what)(command)
+
+
 @click.group()
 def sim() -> None:
     """The broker and its clients under one seed, with faults and invariants."""
@@ -37,21 +46,29 @@ def sim() -> None:
 @sim.command()
 @click.option("--seeds", default="0..20", show_default=True, help="A seed, or a range FIRST..END without its end.")
 @click.option("--jobs", default=1, show_default=True, type=click.IntRange(1, 64), help="Processes to run them in.")
+@world_option
+@click.option("--unencoded", is_flag=True, help="Hand messages over as objects: the same histories, a little sooner.")
 @click.option("--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def run(seeds: str, jobs: int, output: str) -> None:
+def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None:
     """Run seeds; a failing one prints its story and the command that replays it.
 
     \b
     kohort sim run --seeds 0..200 --jobs 2
+    kohort sim run --seeds 0..20000 --jobs 2 --unencoded
     """
+    from kohort.cli.sim_progress import SeedsProgress
+    from kohort.sim.campaign import verdicts
+
     wanted = parse_seeds(seeds)
     failed, events, simulated_ms = 0, 0, 0
-    for verdict in _verdicts(wanted, jobs):
-        events += verdict.events
-        simulated_ms += verdict.elapsed_ms
-        if not verdict.passed:
-            failed += 1
-            click.echo(_failure(verdict), err=True)
+    with SeedsProgress(len(wanted)) as progress:
+        for verdict in verdicts(wanted, world=world, jobs=jobs, encoded=not unencoded):
+            events += verdict.events
+            simulated_ms += verdict.elapsed_ms
+            failed += not verdict.passed
+            if not verdict.passed:
+                progress.say(_failure(verdict, world))
+            progress.seed_done(simulated_ms, failed)
     summary = {"seeds": len(wanted), "failed": failed, "events": events, "simulated_s": simulated_ms // 1000}
     if output == "json":
         click.echo(json.dumps(summary))
@@ -62,11 +79,12 @@ def run(seeds: str, jobs: int, output: str) -> None:
 
 @sim.command()
 @click.argument("seed", type=int)
-def replay(seed: int) -> None:
+@world_option
+def replay(seed: int, world: str) -> None:
     """Run one seed again and tell its story."""
-    from kohort.sim.run import run_seed
+    from kohort.sim.worlds import WORLDS
 
-    verdict = run_seed(seed)
+    verdict = WORLDS[world].run_seed(seed)
     click.echo(f"{verdict.plan}\n{verdict.story}")
     click.echo(f"{verdict.events} events, {verdict.elapsed_ms / 1000:.0f} s simulated, wire {verdict.digest[:16]}")
     if not verdict.passed:
@@ -78,16 +96,17 @@ def replay(seed: int) -> None:
 @sim.command()
 @click.argument("seed", type=int)
 @click.option("--html", type=click.Path(dir_okay=False, writable=True), help="Write a page that needs nothing else.")
-def story(seed: int, html: str | None) -> None:
+@world_option
+def story(seed: int, html: str | None, world: str) -> None:
     """Tell what happened in a seed's run, from its beginning to its verdict.
 
     \b
     kohort sim story 7 --html seed-7.html
     """
-    from kohort.sim.run import run_seed
     from kohort.sim.story import story_html, story_text
+    from kohort.sim.worlds import WORLDS
 
-    verdict = run_seed(seed)
+    verdict = WORLDS[world].run_seed(seed)
     if html is None:
         click.echo(story_text(verdict))
     else:
@@ -99,7 +118,8 @@ def story(seed: int, html: str | None) -> None:
 @click.argument("seed", type=int)
 @click.option("--runs", default=200, show_default=True, type=click.IntRange(1), help="Most runs to spend on it.")
 @click.option("--bug", help="Plant this bug, of those that `kohort sim controls` knows.")
-def shrink(seed: int, runs: int, bug: str | None) -> None:
+@world_option
+def shrink(seed: int, runs: int, bug: str | None, world: str) -> None:
     """Find the smallest run that fails as the seed does: fewer faults, members, partitions, records, less time.
 
     \b
@@ -108,12 +128,15 @@ def shrink(seed: int, runs: int, bug: str | None) -> None:
     from kohort.sim.planted.catalogue import all_bugs
     from kohort.sim.shrink import shrink as shrink_plan
     from kohort.sim.story import story_text
-    from kohort.sim.swarm import plan_of
+    from kohort.sim.worlds import WORLDS
 
+    kind = WORLDS[world]
     if bug is not None and bug not in all_bugs():
         raise click.BadParameter(f"no planted bug is named {bug!r}; there are: {', '.join(all_bugs())}")
     with all_bugs()[bug].planted() if bug is not None else nullcontext():
-        found = shrink_plan(plan_of(seed), runs, lambda plan: click.echo(f"still fails: {plan}", err=True))
+        found = shrink_plan(
+            kind.plan_of(seed), kind.run_plan, runs, lambda plan: click.echo(f"still fails: {plan}", err=True)
+        )
     if found is None:
         click.echo(f"seed {seed} does not fail")
         return
@@ -202,14 +225,7 @@ def replay_recording_(file: Path) -> None:
     click.echo("every decision is the same")
 
 
-def _verdicts(seeds: range, jobs: int) -> list[Verdict]:
-    from kohort.sim.run import run_seed
-
-    if jobs == 1:
-        return [run_seed(seed) for seed in seeds]
-    with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(run_seed, seeds, chunksize=4))
-
-
-def _failure(verdict: Verdict) -> str:
-    return f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nreplay it: kohort sim replay {verdict.plan.seed}\n"
+def _failure(verdict: Verdict, world: str) -> str:
+    where = "" if world == "group" else f" --world {world}"
+    again = f"kohort sim replay {verdict.plan.seed}{where}"
+    return f"{verdict.plan}\n{verdict.story}\n{verdict.failure}\nreplay it: {again}\n"

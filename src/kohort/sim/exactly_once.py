@@ -63,7 +63,8 @@ class Copies:
         self.panel = Panel()
         self.durability = Durability()
         self.panel.add(self.durability)
-        self.network = Network(self.world, Tap(self.world, self.panel, everything=False), plan.delay_ms)
+        self.tap = Tap(self.world, self.panel)
+        self.network = Network(self.world, self.tap, plan.delay_ms)
         self.broker = BrokerActor(self.world, self.network, self.history, self._broker_config(), self.panel)
         servers = [f"{BROKER[0]}:{BROKER[1]}"]
         producing = ProducerConfig(bootstrap_servers=servers, request_timeout_ms=plan.request_timeout_ms)

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kohort.sim.tap import Tap
+from kohort.sim.tap import Tap, frame_starts
 from kohort.sim.world import World
 
 Address = tuple[str, int]
@@ -255,7 +255,16 @@ class Network:
         return delay_ms
 
     def _chunks(self, data: bytes) -> list[bytes]:
-        if len(data) > 1 and self._rng.random() < self.weather.split:
-            at = 1 + int(self._rng.random() * (len(data) - 1))  # one number of the stream, however long the data is
+        if self._rng.random() < self.weather.split:
+            at = _within_a_frame(data, self._rng.random())
             return [data[:at], data[at:]]
         return [data]
+
+
+def _within_a_frame(data: bytes, chance: float) -> int:
+    """Where to split whole frames: inside one of them, which one whatever their lengths are."""
+    starts = list(frame_starts(data))
+    which, within = divmod(chance * len(starts), 1)
+    start = starts[int(which)]
+    end = starts[int(which) + 1] if int(which) + 1 < len(starts) else len(data)
+    return start + 1 + int(within * (end - start - 1))

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
-from kohort.coordinator.invariants import InvariantBroken
 from kohort.coordinator.outcome import TimerKey
 from kohort.model import TopicPartition
 from kohort.sim.admins import AdminActor, Make
 from kohort.sim.brokers import BrokerActor
 from kohort.sim.checks.balance import check_balance
-from kohort.sim.checks.broken import CheckFailed, caught_by
+from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
 from kohort.sim.checks.durability import Durability
 from kohort.sim.checks.fencing import Fencing
@@ -36,13 +33,14 @@ from kohort.sim.clearing_up import clear_up
 from kohort.sim.clients import ProducerActor
 from kohort.sim.consumers import ConsumerActor
 from kohort.sim.faults import Faults
-from kohort.sim.history import Happening, History
+from kohort.sim.history import History
 from kohort.sim.network import Network
 from kohort.sim.panel import Panel
 from kohort.sim.settling import SETTLED_MS, Settling
 from kohort.sim.swarm import Plan, plan_of
 from kohort.sim.tap import Tap
-from kohort.sim.world import START_MS, Storm, World
+from kohort.sim.verdict import Verdict, verdict_of
+from kohort.sim.world import START_MS, World
 
 GROUP = "g"
 BROKER = ("10.1.0.1", 9092)
@@ -52,29 +50,6 @@ CHECK_EVERY = 64
 PARKED_EVERY = 16
 CLEARING_UP_MS = 30_000
 FAREWELL_MS = 10_000
-
-
-@dataclass(slots=True)
-class Verdict:
-    """What became of a seed."""
-
-    plan: Plan
-    failure: str | None
-    story: str
-    events: int
-    elapsed_ms: int
-    counts: dict[str, int] = field(default_factory=dict)
-    acknowledged: int = 0
-    happenings: tuple[Happening, ...] = ()
-    """The story, one by one; of a long one the end."""
-    digest: str = ""
-    """A checksum of every byte on the wire: equal for equal runs."""
-    caught_by: str = ""
-    """The check that failed."""
-
-    @property
-    def passed(self) -> bool:
-        return self.failure is None
 
 
 class Run:
@@ -313,23 +288,4 @@ def run_seed(seed: int) -> Verdict:
 
 def run_plan(plan: Plan) -> Verdict:
     """Run one plan, drawn from its seed or made smaller than that, to its verdict."""
-    run = Run(plan)
-    failure, check = None, ""
-    try:
-        run.go()
-    except (CheckFailed, InvariantBroken, Storm) as broken:
-        failure, check = str(broken), caught_by(broken)
-    except Exception as error:  # noqa: BLE001 - whatever a machine raises is a failure of its seed
-        failure, check = traceback.format_exc(), caught_by(error)
-    return Verdict(
-        plan=run.plan,
-        failure=failure,
-        story=run.history.tail(),
-        happenings=tuple(run.history.lines),
-        events=run.world.events,
-        elapsed_ms=run.world.elapsed_ms,
-        counts=dict(run.history.counts),
-        acknowledged=len(run.producer.acknowledged),
-        digest=run.tap.digest,
-        caught_by=check,
-    )
+    return verdict_of(Run(plan))

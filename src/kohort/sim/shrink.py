@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from kohort.sim.run import Verdict, run_plan
 from kohort.sim.swarm import Plan
+from kohort.sim.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,12 @@ class Shrunk:
     runs: int
 
 
-def shrink(plan: Plan, most_runs: int = 200, told: Callable[[Plan], None] = lambda _: None) -> Shrunk | None:
+def shrink(
+    plan: Plan,
+    run_plan: Callable[[Plan], Verdict],
+    most_runs: int = 200,
+    told: Callable[[Plan], None] = lambda _: None,
+) -> Shrunk | None:
     """Make ``plan`` smaller for as long as it fails; None if it does not fail. ``told`` hears of every smaller one."""
     smallest = run_plan(plan)
     runs = 1

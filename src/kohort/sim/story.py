@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from kohort.sim.history import Happening
-from kohort.sim.run import Verdict
+from kohort.sim.verdict import Verdict
 
 LOUD: Final = frozenset({"killed", "frozen", "start failed", "gives up", "hangs up", "lost", "clock put forward"})
 CALM: Final = frozenset({"calm", "owns"})

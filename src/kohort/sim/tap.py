@@ -22,7 +22,7 @@ WATCHED: Final = frozenset({8, 11, 12, 13, 14})
 """OffsetCommit, JoinGroup, Heartbeat, LeaveGroup, SyncGroup: decoded for every run."""
 FETCH: Final = 1
 ONLY_AN_ERROR_BYTES: Final = 32
-"""A Fetch response no longer than this holds no record; longer ones are not decoded."""
+"""A Fetch response no longer than this has no partitions; checks do not look at others."""
 
 _STAMP: Final = struct.Struct(">qq")
 _SIZE: Final = struct.Struct(">i")
@@ -64,7 +64,8 @@ class Tap:
                 return
             only_error = exchange.api.key == FETCH and len(frame) <= ONLY_AN_ERROR_BYTES
             if exchange.api.key in self._watched or only_error:
-                exchange.answer = parse_response(frame, exchange.api.response, exchange.version)[1]
+                answer = parse_response(frame, exchange.api.response, exchange.version)[1]
+                exchange.answer = None if only_error and getattr(answer, "responses", None) else answer
             exchange.answered_ms = self._world.now_ms
             self._watcher.answered(exchange)
 
@@ -86,10 +87,15 @@ class Tap:
             yield from waiting
 
 
-def _frames(data: bytes) -> Iterator[bytes]:
+def frame_starts(data: bytes) -> Iterator[int]:
+    """Where each of some whole frames begins, with its length."""
     at = 0
     while at < len(data):
+        yield at
+        at += _SIZE.size + _SIZE.unpack_from(data, at)[0]
+
+
+def _frames(data: bytes) -> Iterator[bytes]:
+    for at in frame_starts(data):
         (size,) = _SIZE.unpack_from(data, at)
-        at += _SIZE.size
-        yield data[at : at + size]
-        at += size
+        yield data[at + _SIZE.size : at + _SIZE.size + size]

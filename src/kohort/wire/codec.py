@@ -8,7 +8,9 @@ the field's path.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 from kohort.errors import UnsupportedVersion
@@ -22,8 +24,19 @@ Buffer = bytes | bytearray | memoryview
 Records = Buffer | list[Buffer]
 """Record batches as they travel: a view when read; one buffer, or several that are never joined, when written."""
 
+
+@dataclass(frozen=True, slots=True)
+class _Instead:
+    """Readers and writers of some messages, in place of the compiled ones."""
+
+    messages: Collection[type[Message]]
+    reader_of: Callable[[type[Message], int], Reader]
+    writer_of: Callable[[type[Message], int], Writer]
+
+
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], tuple[Writer, bool]] = {}
+_instead: list[_Instead] = []
 JOIN_LIMIT = 4096
 """Buffers up to this many bytes are joined with their neighbours; larger ones are sent as they are."""
 
@@ -38,8 +51,7 @@ def decode(
     """
     read = _readers.get((message, version))
     if read is None:
-        check_version(message, version)
-        read = _readers[message, version] = compile_reader(message, version)
+        read = _readers[message, version] = _reader_of(message, version)
     try:
         value: tuple[M, int] = read(body, start, len(body) if stop is None else stop)
     except (struct.error, IndexError) as error:
@@ -57,8 +69,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
     cls = type(message)
     found = _writers.get((cls, version))
     if found is None:
-        check_version(cls, version)
-        found = _writers[cls, version] = compile_writer(cls, version), holds_records(cls)
+        found = _writers[cls, version] = _writer_of(cls, version)
     write, has_records = found
     parts: list[Buffer] = []
     try:
@@ -67,6 +78,44 @@ def encode(message: Message, version: int) -> list[Buffer]:
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed) as error:
         why = "null, which it does not allow" if "NoneType" in str(error) else str(error)
         raise field_error(cls, error, f"cannot be written at version {version}: {why}") from error
+
+
+def _reader_of(message: type[Message], version: int) -> Reader:
+    check_version(message, version)
+    for instead in _instead:
+        if message in instead.messages:
+            return instead.reader_of(message, version)
+    return compile_reader(message, version)
+
+
+def _writer_of(message: type[Message], version: int) -> tuple[Writer, bool]:
+    check_version(message, version)
+    for instead in _instead:
+        if message in instead.messages:
+            return instead.writer_of(message, version), False
+    return compile_writer(message, version), holds_records(message)
+
+
+@contextmanager
+def replaced(
+    messages: Collection[type[Message]],
+    reader_of: Callable[[type[Message], int], Reader],
+    writer_of: Callable[[type[Message], int], Writer],
+) -> Iterator[None]:
+    """Within this, ``messages`` are read and written by what these give: for who plays both sides of the wire."""
+    compiled_readers = {key: _readers.pop(key) for key in list(_readers) if key[0] in messages}
+    compiled_writers = {key: _writers.pop(key) for key in list(_writers) if key[0] in messages}
+    _instead.append(_Instead(messages, reader_of, writer_of))
+    try:
+        yield
+    finally:
+        _instead.pop()
+        for key in [key for key in _readers if key[0] in messages]:
+            del _readers[key]
+        for key in [key for key in _writers if key[0] in messages]:
+            del _writers[key]
+        _readers.update(compiled_readers)
+        _writers.update(compiled_writers)
 
 
 def encode_bytes(message: Message, version: int) -> bytes:

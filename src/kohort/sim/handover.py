@@ -1,0 +1,95 @@
+"""Messages handed over as objects instead of bytes: for campaigns of many seeds, where time is all that counts.
+
+Within ``unencoded`` the codec writes a number for a message and finds the message again by that number; headers, frames
+and record batches stay bytes, and so do records of system topics, which are read again from the disk. A message that
+its version would not carry as it is goes over as that version would: without the fields that it lacks, and with its
+records in one piece. ApiVersions is always encoded: its answer is read before the versions are agreed on.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from kohort.wire import codec
+from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.generate import Malformed, default_of
+from kohort.wire.readers import Reader
+from kohort.wire.schema import FieldSpec, Message
+from kohort.wire.writers import Writer
+
+Change = Callable[[Any], Any]
+NUMBER: Final = struct.Struct(">q")
+
+
+class Handover:
+    """The messages of one run that were written, by number."""
+
+    def __init__(self) -> None:
+        self._written: list[Message] = []
+
+    def writer(self, message: type[Message], version: int) -> Writer:
+        """What the codec shall use in place of the compiled writer."""
+        change = change_of(message, version)
+
+        def write(value: Any, extend: Callable[[Any], None]) -> None:
+            extend((NUMBER.pack(len(self._written)),))
+            self._written.append(value if change is None else change(value))
+
+        return write
+
+    def reader(self, message: type[Message], version: int) -> Reader:
+        """What the codec shall use in place of the compiled reader."""
+        del version
+
+        def read(body: bytes | bytearray, at: int, stop: int) -> tuple[Any, int]:
+            value = self._written[NUMBER.unpack_from(body, at)[0]]
+            if type(value) is not message or at + NUMBER.size > stop:
+                raise Malformed(f"{type(value).__name__} was written here")
+            return value, at + NUMBER.size
+
+        return read
+
+
+@contextmanager
+def unencoded() -> Iterator[None]:
+    """Requests and responses go over as they are while this lasts, in this process."""
+    handover = Handover()
+    bodies = [body for api in APIS.values() if api.key != API_VERSIONS for body in (api.request, api.response)]
+    with codec.replaced(frozenset(bodies), handover.reader, handover.writer):
+        yield
+
+
+def change_of(message: type[Message], version: int) -> Change | None:
+    """What becomes of a message on its way; None where it arrives as it was sent."""
+    changes = {spec.name: _change_of_field(spec, version) for spec in message.FIELDS}
+    if not any(changes.values()):
+        return None
+
+    def change(value: Message) -> Message:
+        fields = {name: getattr(value, name) for name in changes}
+        return message(**{name: f(fields[name]) if (f := changes[name]) else fields[name] for name in changes})
+
+    return change
+
+
+def _change_of_field(spec: FieldSpec, version: int) -> Change | None:
+    if version not in spec.versions:
+        return (lambda _: default_of(spec)) if spec.ignorable else None
+    if spec.kind == "records":
+        return _in_one_piece
+    inner = change_of(spec.of, version) if isinstance(spec.of, type) else None
+    if inner is None:
+        return None
+    if spec.kind == "array":
+        return lambda values: None if values is None else [inner(value) for value in values]
+    return lambda value: None if value is None else inner(value)
+
+
+def _in_one_piece(records: codec.Records | None) -> memoryview | None:
+    """Record batches as a reader gives them."""
+    if records is None:
+        return None
+    return memoryview(b"".join(records) if isinstance(records, list) else bytes(records))

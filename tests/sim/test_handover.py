@@ -1,0 +1,79 @@
+"""Messages handed over as objects: the same histories and the same bytes on the disk as with encoded ones."""
+
+import pytest
+
+from kohort.errors import ProtocolError
+from kohort.sim.exactly_once import Copies, plan_of_copies
+from kohort.sim.handover import unencoded
+from kohort.sim.moves import Moves, plan_of_moves
+from kohort.sim.run import Run
+from kohort.sim.swarm import plan_of
+from kohort.wire.codec import decode, encode_bytes
+from kohort.wire.messages.fetch import FetchRequest, FetchTopic
+from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+
+def decisions(run):
+    """Everything a run decided: what happened and when, and each byte that the brokers wrote."""
+    run.go()
+    disk = run.cluster.disk if isinstance(run, Moves) else run.broker.disk
+    names = [f"{folder}/{name}".lstrip("/") for folder in ["", *disk.folders()] for name in disk.files(folder)]
+    files = {name: disk.read(name) for name in names}
+    return run.world.events, run.world.elapsed_ms, list(run.history.lines), run.producer.acknowledged, files
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("plan_of_seed", "actors"),
+    [(plan_of, Run), (plan_of_copies, Copies), (plan_of_moves, Moves)],
+    ids=["group", "transactions", "moves"],
+)
+def test_unencoded_messages_bring_about_the_same_decisions(seed, plan_of_seed, actors):
+    encoded = decisions(actors(plan_of_seed(seed)))
+
+    with unencoded():
+        handed_over = decisions(actors(plan_of_seed(seed)))
+
+    assert handed_over == encoded
+    assert encoded[-1], "the broker wrote something"
+
+
+def test_a_field_that_the_version_lacks_does_not_arrive():
+    request = FetchRequest(topics=[FetchTopic(topic="flights", topic_id=bytes(15) + b"\x01")])
+
+    with unencoded():
+        new, _ = decode(FetchRequest, 17, encode_bytes(request, 17))
+        old, _ = decode(FetchRequest, 12, encode_bytes(request, 12))
+
+    assert (new.topics[0].topic, new.topics[0].topic_id) == ("", request.topics[0].topic_id)
+    assert (old.topics[0].topic, old.topics[0].topic_id) == ("flights", bytes(16))
+
+
+def test_records_arrive_in_one_piece():
+    data = PartitionProduceData(index=0, records=[b"some", b"more"])
+    request = ProduceRequest(topic_data=[TopicProduceData(name="flights", partition_data=[data])])
+
+    with unencoded():
+        arrived, _ = decode(ProduceRequest, 9, encode_bytes(request, 9))
+
+    assert bytes(arrived.topic_data[0].partition_data[0].records) == b"somemore"
+
+
+def test_what_was_written_is_read_as_what_it_is():
+    with unencoded():
+        written = encode_bytes(HeartbeatRequest(group_id="g"), 4)
+        assert decode(HeartbeatRequest, 4, written)[0].group_id == "g"
+        with pytest.raises(ProtocolError, match="HeartbeatRequest was written here"):
+            decode(FetchRequest, 17, written)
+
+
+def test_afterwards_messages_are_encoded_again():
+    request = HeartbeatRequest(group_id="g", generation_id=3)
+    before = encode_bytes(request, 4)
+
+    with unencoded():
+        assert encode_bytes(request, 4) != before
+
+    assert encode_bytes(request, 4) == before
+    assert decode(HeartbeatRequest, 4, before)[0] == request
