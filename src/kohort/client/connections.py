@@ -160,7 +160,10 @@ class Connection:
 
     def overdue(self, now_ms: int) -> Pending | None:
         """A request in flight that outlived its time: answers come in order, so the connection is stuck."""
-        return next((p for p in self.in_flight if p.deadline_ms <= now_ms), None)
+        for pending in self.in_flight:
+            if pending.deadline_ms <= now_ms:
+                return pending
+        return None
 
     def pending(self) -> Iterator[Pending]:
         yield from self.in_flight
@@ -168,7 +171,9 @@ class Connection:
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
         """When something here needs a look, if nothing arrives before."""
-        times = [p.deadline_ms for p in self.pending()]
+        times = [p.deadline_ms for p in self.in_flight]
+        if self.queue:
+            times += [p.deadline_ms for p in self.queue]
         if self.state is not State.READY:
             times.append(self.deadline_ms)
         elif not times and idle_ms >= 0:

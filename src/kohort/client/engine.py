@@ -58,6 +58,8 @@ class Engine:
         self._refused: dict[int, str] = {}
         self._next_id = 1
         self._seen_version = metadata.version
+        self._expires_at_ms: int | None = None
+        """The nearest of what waits for an answer or a connection; None if nothing does."""
         self._out: list[Output] = []
 
     @property
@@ -80,7 +82,8 @@ class Engine:
                 lane = self._by_connection.get(connection)
                 if lane is not None:
                     self._lost(lane, reason, now_ms)
-        self._expire(now_ms)
+        if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
+            self._expire(now_ms)
         self._pump(now_ms)
         self._plan(now_ms)
         out, self._out = self._out, []
@@ -211,21 +214,22 @@ class Engine:
     def _pump(self, now_ms: int) -> None:
         """Poll the sources and place what they want, until nothing moves any more."""
         moved = True
-        wakes: list[int] = []
+        wake_at_ms: int | None = None
         while moved:
             moved = False
-            wakes = []
+            wake_at_ms = None
             for index, source in enumerate(self._sources):
                 poll = source.poll(now_ms)
-                if poll.wake_at_ms is not None:
-                    wakes.append(poll.wake_at_ms)
+                at_ms = poll.wake_at_ms
+                if at_ms is not None and (wake_at_ms is None or at_ms < wake_at_ms):
+                    wake_at_ms = at_ms
                 for unsent in poll.unsent:
                     moved = True
                     self._place(Pending(unsent, index, now_ms + unsent.timeout_ms), now_ms)
             self._adopt_bootstrap()
             moved = self._place_anywhere(now_ms) or moved
             moved = self._move_lanes(now_ms) or moved
-        self.wake_at_ms = min(wakes, default=None)
+        self.wake_at_ms = wake_at_ms
 
     def _place(self, pending: Pending, now_ms: int) -> None:
         node_id = pending.unsent.node_id
@@ -366,16 +370,20 @@ class Engine:
 
     def _plan(self, now_ms: int) -> None:
         """When to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
-        times = [] if self.wake_at_ms is None else [self.wake_at_ms]
-        times += [p.deadline_ms for p in self._anywhere]
-        needed = set(self._candidates()) if self._anywhere else set()
+        times = [p.deadline_ms for p in self._anywhere]
+        needed = set(self._candidates()) if self._anywhere else ()
         if any(self._is_connecting(node_id) for node_id in needed):
-            needed = set()  # its end, either way, is an event of its own
+            needed = ()  # its end, either way, is an event of its own
         for lane in self._lanes.values():
-            times += [p.deadline_ms for p in lane.waiting]
+            if lane.waiting:
+                times += [p.deadline_ms for p in lane.waiting]
             if lane.connection is not None:
                 at_ms = lane.connection.next_deadline_ms(now_ms, self._config.connections_max_idle_ms)
-                times += [] if at_ms is None else [at_ms]
+                if at_ms is not None:
+                    times.append(at_ms)
             elif lane.waiting or (lane.node_id in needed and lane.name == DATA):
                 times.append(lane.retry_at_ms)
+        self._expires_at_ms = min(times, default=None)
+        if self.wake_at_ms is not None:
+            times.append(self.wake_at_ms)
         self.wake_at_ms = min(times, default=None)

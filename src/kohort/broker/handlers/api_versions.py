@@ -8,6 +8,7 @@ fail compressed produces otherwise (KAFKA-18659). One feature is finalized: ``tr
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final
 
 from kohort.broker.request import Answer, Request
@@ -53,6 +54,7 @@ def unsupported_version() -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API_VERSIONS)])
 
 
+@cache
 def _range(key: int) -> ApiVersion:
     api = APIS[key]
     return ApiVersion(api_key=key, min_version=api.advertised_low, max_version=api.high)
