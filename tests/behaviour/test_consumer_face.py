@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from waiting import eventually
 
 import kohort
 from kohort import (
@@ -54,10 +55,7 @@ def send(producer: kohort.Producer, topic: str, count: int, first: int = 0) -> N
     producer.flush()
 
 
-def until(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline, "not done in time"
+until = functools.partial(eventually, deadline_s=DEADLINE_S, pause_s=0)  # who polls waits by itself
 
 
 def read(consumer: kohort.Consumer, count: int) -> list[int]:

@@ -6,10 +6,10 @@ import contextlib
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
+from waiting import eventually
 
 import kohort
 from kohort import ConsumerGroup, GroupHandler, HandlerFailed, TopicPartition, UsageError
@@ -97,13 +97,6 @@ def send(producer: kohort.Producer, topic: str, count: int, first: int = 0, part
     producer.flush()
 
 
-def until(done: Callable[[], object], why: str = "not done in time") -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.005)
-
-
 def committed(bootstrap: str, group_id: str, topic: str) -> int:
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group_id) as reader:
         found = reader.committed([TopicPartition(topic, n) for n in range(4)])
@@ -114,7 +107,7 @@ def test_each_partition_is_handled_in_a_thread_and_what_is_marked_is_committed(b
     send(producer, topic, 100)
     handler = Writer()
     running = Running(group(), topic, handler)
-    until(lambda: len(handler.seen) == 100)
+    eventually(lambda: len(handler.seen) == 100)
     running.stop()
 
     assert sorted(handler.seen) == list(range(100))
@@ -129,17 +122,17 @@ def test_a_rebalance_ends_the_session_and_begins_the_next_without_loss(producer,
     send(producer, topic, 200)
     first, second = Writer(), Writer()
     one = Running(group(partition_assignment_strategy=strategy), topic, first)
-    until(lambda: len(first.seen) >= 200)
+    eventually(lambda: len(first.seen) >= 200)
     two = Running(group(partition_assignment_strategy=strategy), topic, second)
-    until(lambda: [len(s) for s in (first.sessions[-1:] + second.sessions[-1:])] == [2, 2])
+    eventually(lambda: [len(s) for s in (first.sessions[-1:] + second.sessions[-1:])] == [2, 2])
     send(producer, topic, 200, first=200)
-    until(lambda: len(first.seen) + len(second.seen) >= 400)
+    eventually(lambda: len(first.seen) + len(second.seen) >= 400)
 
     two.stop()
     two.group.close()
-    until(lambda: first.sessions[-1] == {0, 1, 2, 3})
+    eventually(lambda: first.sessions[-1] == {0, 1, 2, 3})
     send(producer, topic, 100, first=400)
-    until(lambda: len(first.seen) + len(second.seen) >= 500)
+    eventually(lambda: len(first.seen) + len(second.seen) >= 500)
     one.stop()
 
     assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
@@ -166,7 +159,7 @@ def test_the_error_of_a_handler_ends_the_session_and_says_where(bootstrap, produ
 
     again = Writer()
     running = Running(members, topic, again)
-    until(lambda: len(again.seen) == 5)
+    eventually(lambda: len(again.seen) == 5)
     running.stop()
     assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
 
@@ -182,17 +175,17 @@ def test_a_slow_claim_holds_up_nobody_else(producer, group, topic):
 
     handler = Slow()
     running = Running(group(max_processing_time_ms=20, fetch_max_bytes=20_000), topic, handler)
-    until(lambda: handler.events == ["setup"])
+    eventually(lambda: handler.events == ["setup"])
     for n in range(0, 200, 2):
         producer.send(topic, b"%d" % n, partition=0, headers=[("fill", b"x" * 1000)])
         producer.flush()
         producer.send(topic, b"%d" % (n + 1), partition=1, headers=[("fill", b"x" * 1000)])
         producer.flush()
-    until(lambda: len(handler.seen) == 100, "partition 1 was held up by partition 0")
+    eventually(lambda: len(handler.seen) == 100, "partition 1 was held up by partition 0")
     assert all(n % 2 for n in handler.seen)
 
     gate.set()
-    until(lambda: len(handler.seen) == 200)
+    eventually(lambda: len(handler.seen) == 200)
     running.stop()
     assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 200, 2))
 
@@ -234,7 +227,7 @@ def test_commits_by_hand_and_marks_that_go_back(bootstrap, producer, group, topi
 
     handler = ByHand()
     running = Running(group(enable_auto_commit=False), topic, handler)
-    until(lambda: len(handler.seen) == 10)
+    eventually(lambda: len(handler.seen) == 10)
     running.stop()
 
     assert handler.before == 7
@@ -253,7 +246,7 @@ def test_arrow_batches_of_a_claim(producer, group, topic):
                 session.mark_offset(claim.topic_partition, batch["offset"][-1].as_py() + 1)
 
     running = Running(group(), topic, Arrow())
-    until(lambda: len(found) == 50)
+    eventually(lambda: len(found) == 50)
     running.stop()
     assert found == list(range(50))
 
@@ -292,7 +285,7 @@ def test_closing_from_another_thread_ends_the_run_and_from_a_handler_it_is_refus
 
     members = group()
     running = Running(members, topic, Closes())
-    until(lambda: len(told) == 4)
+    eventually(lambda: len(told) == 4)
     members.close()
     running.join(DEADLINE_S)
 
@@ -352,19 +345,21 @@ def test_a_handler_that_does_not_return_costs_the_member_its_place_and_is_named(
     stuck, other = Stuck(), Writer()
     quick = {"max_poll_interval_ms": 1500, "session_timeout_ms": 1000}
     one = Running(group(**quick), topic, stuck)
-    until(lambda: stuck.events == ["setup"])
+    eventually(lambda: stuck.events == ["setup"])
     two = Running(group(**quick), topic, other)
-    until(
+    eventually(
         lambda: other.sessions and other.sessions[-1] == {0, 1, 2, 3},
         "the group never went on without the stuck member",
     )
-    until(lambda: len(other.seen) == 40)
-    until(lambda: f"kohort-claim-{topic}-" in caplog.text and "has not returned" in caplog.text)
+    eventually(lambda: len(other.seen) == 40)
+    eventually(lambda: f"kohort-claim-{topic}-" in caplog.text and "has not returned" in caplog.text)
 
     two.stop()
     two.group.close()
     gate.set()
-    until(lambda: len(stuck.sessions) > 1 and stuck.sessions[-1] == {0, 1, 2, 3}, "the stuck member did not come back")
+    eventually(
+        lambda: len(stuck.sessions) > 1 and stuck.sessions[-1] == {0, 1, 2, 3}, "the stuck member did not come back"
+    )
     one.stop()
     assert sorted(other.seen) == list(range(40))
     assert len(stuck.seen) <= 4, "one record each was in the stuck handlers' hands"

@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from crew import Crew, eventually, settle
+from crew import Crew, settle
+from waiting import eventually
 
 import kohort
 

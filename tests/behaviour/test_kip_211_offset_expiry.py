@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from crew import Crew, eventually
+from crew import Crew
+from waiting import eventually
 
 import kohort
 

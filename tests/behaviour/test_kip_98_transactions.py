@@ -3,8 +3,6 @@
 What Kafka does a moment after it answers (markers, the end of a transaction) is waited for, with a deadline.
 """
 
-import time
-
 import pytest
 from transactional import (
     Transactional,
@@ -13,11 +11,11 @@ from transactional import (
     fetched,
     latest,
 )
+from waiting import eventually
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 
-DEADLINE_S = 60.0
 AT_ONCE_OR_LATER = {
     ErrorCode.NONE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -25,14 +23,6 @@ AT_ONCE_OR_LATER = {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.NOT_COORDINATOR,
 }
-
-
-def until(condition):
-    deadline = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it never came about"
-        time.sleep(0.02)
-    return found
 
 
 class Patient(Transactional):
@@ -45,7 +35,7 @@ class Patient(Transactional):
             codes.append(ask())
             return codes[-1] not in AT_ONCE_OR_LATER - {ErrorCode.NONE}
 
-        until(done)
+        eventually(done)
         return codes[-1]
 
     def init(self, *, recover=False):
@@ -72,7 +62,7 @@ class Patient(Transactional):
 def producer(crew, request):
     name = crew.group()
     find = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
-    until(lambda: crew.ask(find, 4).coordinators[0].error_code == 0)
+    eventually(lambda: crew.ask(find, 4).coordinators[0].error_code == 0)
     made = Patient(crew, name, new=request.param == "after KIP-890")
     assert made.init() == 0
     return made
@@ -85,13 +75,13 @@ def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(crew, prod
     assert (latest(crew, topic), latest(crew, topic, isolation=0)) == (0, 2)
 
     assert producer.end(commit=True) == 0
-    until(lambda: latest(crew, topic) == 3)
+    eventually(lambda: latest(crew, topic) == 3)
     producer.send(topic, b"gone")
     assert producer.end(commit=False) == 0
-    until(lambda: latest(crew, topic) == 5)
+    eventually(lambda: latest(crew, topic) == 5)
     producer.send(topic, b"3")
     assert producer.end(commit=True) == 0
-    until(lambda: latest(crew, topic) == 7)
+    eventually(lambda: latest(crew, topic) == 7)
 
     assert committed_values(crew, topic) == [b"1", b"2", b"3"]
     aborted = fetched(crew, topic, 3).aborted_transactions
@@ -107,7 +97,7 @@ def test_offsets_count_when_their_transaction_is_committed(crew, producer):
 
     assert producer.end(commit=True) == 0
 
-    until(lambda: committed_offset(crew, group, topic, stable=True) == (0, 10))
+    eventually(lambda: committed_offset(crew, group, topic, stable=True) == (0, 10))
 
 
 def test_offsets_of_an_aborted_transaction_are_forgotten(crew, producer):
@@ -117,7 +107,7 @@ def test_offsets_of_an_aborted_transaction_are_forgotten(crew, producer):
 
     assert producer.end(commit=False) == 0
 
-    until(lambda: committed_offset(crew, group, topic, stable=True) == (0, 3))
+    eventually(lambda: committed_offset(crew, group, topic, stable=True) == (0, 3))
 
 
 def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(crew, producer):
@@ -128,7 +118,7 @@ def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(crew, produc
 
     assert producer.end(commit=True) == 0
 
-    until(lambda: committed_offset(crew, group, topic, stable=True) == (0, 4))
+    eventually(lambda: committed_offset(crew, group, topic, stable=True) == (0, 4))
 
 
 def test_whoever_names_a_member_must_be_one(crew, producer):
@@ -153,7 +143,7 @@ def test_a_second_producer_of_one_id_fences_the_first(crew, producer):
     assert producer.write(topic, b"zombie").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     second.send(topic, b"of the second")
     assert second.end(commit=True) == 0
-    until(lambda: committed_values(crew, topic) == [b"of the second"])
+    eventually(lambda: committed_values(crew, topic) == [b"of the second"])
 
 
 def test_an_end_that_is_asked_for_twice_is_done_once(crew, producer):
@@ -161,7 +151,7 @@ def test_an_end_that_is_asked_for_twice_is_done_once(crew, producer):
     producer.send(topic, b"1")
     had = producer.producer_id, producer.epoch
     assert producer.end(commit=True) == 0
-    until(lambda: latest(crew, topic) == 2)
+    eventually(lambda: latest(crew, topic) == 2)
     producer.producer_id, producer.epoch = had
 
     assert producer.again(lambda: producer.end(commit=True)) == 0

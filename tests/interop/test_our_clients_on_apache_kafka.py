@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from waiting import eventually
 
 import kohort
 from kohort import ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
@@ -28,14 +27,6 @@ def admin(bootstrap):
 def end_of(admin, topic, partition=0):
     tp = TopicPartition(topic, partition)
     return admin.list_offsets({tp: "latest"})[tp].offset
-
-
-def eventually(holds):
-    """A broker of Kafka's learns of a change from its controller a moment later."""
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline, "it never came to hold"
-        time.sleep(0.05)
 
 
 def test_topics_are_created_described_grown_and_deleted(admin):

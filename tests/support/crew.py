@@ -6,12 +6,12 @@ it answers (a new topic, its offsets topic) is waited for, with a deadline.
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from raw_client import RawClient
+from waiting import eventually
 
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
@@ -40,7 +40,6 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.schema import Message
 
 TOPIC, BROKER = 2, 4
-DEADLINE_S = 60.0
 Protocols = Sequence[tuple[str, bytes]]
 Plan = Mapping[str, bytes]
 
@@ -359,10 +358,3 @@ def settle(*members: Member, plan: Plan | None = None) -> None:
         answer = member.wire.take()
         assert answer.error_code == 0, answer
         assert answer.assignment == given[member.member_id]
-
-
-def eventually(holds: Callable[[], bool], otherwise: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < deadline, otherwise
-        time.sleep(0.02)  # between two questions to a broker that is still at work

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from crew import eventually
 from differential import Play
 from differential_log import produce, records
+from waiting import eventually
 
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import waiting
+
 MEMBER = Path(__file__).parents[1] / "interop" / "member.py"
 PYTHON_CLIENTS = {
     name: (sys.executable, str(MEMBER), name) for name in ("confluent", "kafka-python", "aiokafka", "kohort")
@@ -21,13 +23,7 @@ DEADLINE_S = 150.0
 
 def eventually(what: str, check: Callable[[], Any], deadline_s: float = DEADLINE_S) -> Any:
     """Wait until ``check()`` is true and return what it gave; fail with ``what`` once the deadline has passed."""
-    ends = time.monotonic() + deadline_s
-    while True:
-        found = check()
-        if found:
-            return found
-        assert time.monotonic() < ends, f"not within {deadline_s:.0f} s: {what}"
-        time.sleep(0.05)
+    return waiting.eventually(check, f"not in time: {what}", deadline_s=deadline_s, pause_s=0.05)
 
 
 class Change(NamedTuple):

@@ -1,0 +1,23 @@
+"""Wait for something to become true, with a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(
+    check: Callable[[], T], otherwise: str = "it never came about", *, deadline_s: float = 60.0, pause_s: float = 0.02
+) -> T:
+    """Wait until ``check()`` gives something true, and return it; fail with ``otherwise`` behind the deadline.
+
+    ``pause_s`` lies between two looks at what is still at work; 0 where ``check`` waits by itself.
+    """
+    ends = time.monotonic() + deadline_s
+    while not (found := check()):
+        assert time.monotonic() < ends, f"{otherwise} (waited {deadline_s:.0f} s)"
+        time.sleep(pause_s)
+    return found
