@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kohort.broker.broker import Broker
+from kohort.client.io import Tick
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.coordinator.outcome import TimerKey
@@ -173,7 +174,10 @@ class Run:
         faults.calm()
         self.history.add("world", "calm")
         bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
-        world.run(world.now_ms + bound_ms, after_each=self._check, stop=Settling(world, self._why_not_settled))
+        self._settle(bound_ms)
+        if plan.may_orphan and self._orphans():
+            self._rebalance_by_hand()
+            self._settle(bound_ms)
         check_settled(self._why_not_settled(), bound_ms)
         self._check_end()
         self._check_balance()
@@ -181,6 +185,22 @@ class Run:
         self._farewell()
         clear_up(self._administer, GROUP, min(plan.topics), self._restart)
         self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
+
+    def _settle(self, bound_ms: int) -> None:
+        settling = Settling(self.world, self._why_not_settled)
+        self.world.run(self.world.now_ms + bound_ms, after_each=self._check, stop=settling)
+
+    def _orphans(self) -> set[TopicPartition]:
+        """The partitions that nobody owns."""
+        return self._partitions - {p for consumer in self.consumers for p in consumer.assigned}
+
+    def _rebalance_by_hand(self) -> None:
+        """As whoever operates the group has to do, with Kafka's clients as with these."""
+        self.history.add("world", "rebalanced by hand", ", ".join(map(str, sorted(self._orphans()))))
+        for consumer in self.consumers:
+            if consumer.machine is not None:
+                consumer.machine.enforce_rebalance("a partition is nobody's")
+                consumer.step(Tick())
 
     def _make_topics(self) -> None:
         assert self.broker.broker is not None

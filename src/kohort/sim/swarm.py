@@ -49,6 +49,12 @@ class Plan:
     """Whether offsets of an empty group expire within a minute."""
 
     @property
+    def may_orphan(self) -> bool:
+        """Whether a partition can be left to nobody until the next rebalance, as in Kafka: a static member of a
+        cooperative group dies between an assignment and giving up what it takes from it, and returns (KIP-345)."""
+        return self.static and "cooperative-sticky" in self.assignors
+
+    @property
     def calm_bound_ms(self) -> int:
         """By when, once faults end, the group must be stable and its lag gone.
 
