@@ -11,7 +11,7 @@ from quick_jvm import QUICK_JVM
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-SPARK = {"group_history"}
+SPARK = {"group_history", "spark_connect"}
 """They start a JVM, as one of the README does."""
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 

@@ -6,8 +6,9 @@ topics, and ``to_records`` makes any frame one that can be written.
 
 from __future__ import annotations
 
+from kohort.spark.connect_server import connect_server
 from kohort.spark.java import Java, JavaNotFound, find_java
 from kohort.spark.records_frame import to_records
 from kohort.spark.session import session
 
-__all__ = ["Java", "JavaNotFound", "find_java", "session", "to_records"]
+__all__ = ["Java", "JavaNotFound", "connect_server", "find_java", "session", "to_records"]

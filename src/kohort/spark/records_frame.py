@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+NOT_IN_A_PIPELINE: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
 def to_records(
@@ -66,9 +67,21 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
     from pyspark.sql import functions as f
 
     made = f.col(column) if isinstance(column, str) else column
-    kind = frame.select(made).schema.fields[0].dataType.simpleString()
+    kind = _type_of(frame, made)
     if kind == "binary":
         return made
     if kind.startswith(("struct", "array", "map")):
         raise UsageError(f"{column} is {kind}: give it as value=[...] to be JSON, or turn it into text first")
-    return made.cast("string").cast("binary")
+    return made.cast("string").cast("binary")  # which leaves the bytes of a binary column as they are
+
+
+def _type_of(frame: DataFrame, column: Column) -> str:
+    """The column's type; nothing within the functions of a declarative pipeline, where Spark analyses no frame."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        return str(frame.select(column).schema.fields[0].dataType.simpleString())
+    except AnalysisException as error:
+        if error.getCondition() != NOT_IN_A_PIPELINE:
+            raise
+        return ""

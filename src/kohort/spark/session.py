@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import warnings
 from collections.abc import Mapping
@@ -11,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.extras import needs
-from kohort.spark.java import find_java
-from kohort.spark.python import worker_python
+from kohort.spark.environment import PANDAS_WARNING, spark_environ
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,10 +48,6 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
 
 
-PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""Said by every worker where pandas 3 happens to be installed; nothing here hands pandas to Spark."""
-
-
 def session(
     app_name: str = "kohort",
     *,
@@ -72,7 +66,7 @@ def session(
         from kohort.spark.source import KohortDataSource
     local = master.startswith("local")
     if SparkSession.getActiveSession() is None:
-        _prepare_environment(local=local)
+        os.environ.update(spark_environ(local=local))
     settings: dict[str, Any] = dict(SETTINGS) if local else {"spark.sql.session.timeZone": "UTC"}
     if quiet:
         flag = f"-Dlog4j2.configurationFile={_quiet_log_file()}"
@@ -86,17 +80,6 @@ def session(
     # Spark also finds the source by itself, but looks only once, in a process that a busy machine may start too late.
     spark.dataSource.register(KohortDataSource)
     return spark
-
-
-def _prepare_environment(*, local: bool) -> None:
-    """Workers must run this Python, or they die with a misleading time-out; loopback spares a look-up of our name."""
-    java = find_java()
-    os.environ["JAVA_HOME"] = str(java.home)
-    os.environ.setdefault("PYSPARK_PYTHON", worker_python() if local else sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    os.environ.setdefault("PYTHONWARNINGS", f"ignore:{PANDAS_WARNING}:FutureWarning")
-    if local:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def _quiet_log_file() -> Path:

@@ -55,7 +55,7 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
             values[known.attribute] = known.parse(known.name, str(content))
         elif lower.startswith("kafka."):
             client[lower.removeprefix("kafka.")] = str(content)
-        elif lower not in ("path", "checkpointlocation"):  # Spark's own
+        elif lower not in ("path", "checkpointlocation", "queryname"):  # Spark's own
             raise unknown_option(name, [o.name for o in SINK_TABLE] + ["kafka.bootstrap.servers"])
     if not client.get("bootstrap.servers"):
         raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")

@@ -16,7 +16,8 @@ HEADERS = ("headers", "array<struct<key:string,value:binary>>")
 
 def test_the_connectors_options_are_taken_and_kafkas_go_to_the_producer() -> None:
     options = parse_sink_options(
-        {**GIVEN, "TOPIC": "orders", "kafka.acks": "all", "checkpointLocation": "/tmp/x"}, streaming=True
+        {**GIVEN, "TOPIC": "orders", "kafka.acks": "all", "checkpointLocation": "/tmp/x", "queryName": "q"},
+        streaming=True,
     )
 
     assert (options.topic, options.include_headers, options.delivery_headers) == ("orders", True, True)
