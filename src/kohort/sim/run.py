@@ -87,7 +87,7 @@ class Run:
             self.handed_out,
             self.durability,
             self.silence,
-            Obedience(),
+            Obedience(self.admin.name),
             Joiners(),
             Strangers(self._timers_of),
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),

@@ -18,13 +18,15 @@ CODE_OF_A_GUESS: Final = ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
 class Obedience(Watcher):
-    """Who was told on which link that it is not a member (any more)."""
+    """Who was told on which link that it is not a member (any more). ``impostor``: whoever speaks for others heeds
+    nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, impostor: str = "") -> None:
+        self._impostor = impostor
         self._unknown: set[tuple[int, str]] = set()
 
     def asked(self, exchange: Exchange) -> None:
-        if isinstance(exchange.asked, HeartbeatRequest):
+        if isinstance(exchange.asked, HeartbeatRequest) and exchange.client != self._impostor:
             self.check_heartbeat(exchange.client, exchange.link_id, exchange.asked.member_id)
 
     def answered(self, exchange: Exchange) -> None:
