@@ -26,6 +26,16 @@ class Flat(NamedTuple):
     columns: list[pa.Array]
     left: Any
 
+    def with_judged(self, judged: list[pa.Array]) -> list[pa.Array]:
+        """The columns, with what the judge says of the rows that were left, in their order."""
+        if not len(self.left):
+            return self.columns
+        rows = len(self.columns[0])
+        places = np.arange(rows)
+        places[self.left] = rows + np.arange(len(self.left))
+        pieces = zip(self.columns, judged, strict=True)
+        return [pa.concat_arrays([sure, late]).take(pa.array(places)) for sure, late in pieces]
+
 
 def is_flat(schema: pa.Schema) -> bool:
     """Whether all columns are of types that the kernel knows."""

@@ -1,4 +1,4 @@
-"""JSON values to columns: one parse of all the values of a batch by Arrow's own reader, in the types asked for.
+"""JSON values to columns, in the types asked for: flat objects by a kernel, all else in one parse by Arrow's reader.
 
 Each value must be one JSON object; a NULL value (a tombstone) gives NULL in every column, and so does a field that an
 object lacks. Fields that were not asked for are skipped.
@@ -42,10 +42,30 @@ def json_columns(
     if not len(values):
         return [pa.array([], field.type) for field in schema]
     try:
-        return _columns(values, schema)
+        return _flat_columns(values, schema) or _columns(values, schema)
     except (pa.ArrowInvalid, ValueError):
         at, problem = _first_bad(values, schema)
     raise UndecodableValue(problem, topic=topic, partition=partition, offset=offsets[at].as_py())
+
+
+def _flat_columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array] | None:
+    """What the kernel is sure of, and Arrow's judgement of the rest; None where the kernel is of no use."""
+    from kohort.columns.flat_json import flat_columns, is_flat
+
+    flat = flat_columns(values, schema) if is_flat(schema) else None
+    if flat is None:
+        return None
+    rest = _columns(values.take(pa.array(flat.left)), schema) if len(flat.left) else []
+    columns = flat.with_judged(rest)
+    _check_nulls(schema, columns)
+    return columns
+
+
+def _check_nulls(schema: pa.Schema, columns: list[pa.Array]) -> None:
+    """Raises ValueError for a NULL where the schema allows none."""
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise ValueError(f"no {field.name}")
 
 
 def _columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array]:
@@ -68,10 +88,8 @@ def _columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array]:
     columns = []
     for field in schema:
         column = table.column(field.name).combine_chunks()
-        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-        if not field.nullable and array.null_count:
-            raise ValueError(f"no {field.name}")
-        columns.append(array)
+        columns.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    _check_nulls(schema, columns)
     return columns
 
 

@@ -61,7 +61,6 @@ class ValueFormat:
 
     def _decode_flat(self, values: pa.Array) -> Decoded | None:
         """JSON without anything nested, by a kernel; the rows that it leaves are judged as all others would be."""
-        import numpy as np
         import pyarrow as pa
 
         from kohort.columns.flat_json import flat_columns, is_flat
@@ -70,11 +69,7 @@ class ValueFormat:
         if flat is None or not len(flat.left):
             return None if flat is None else Decoded(flat.columns, {})
         rest = self._decode_lines(values.take(pa.array(flat.left)).to_pylist())
-        places = np.arange(len(values))
-        places[flat.left] = len(values) + np.arange(len(flat.left))
-        pieces = zip(flat.columns, rest.columns, strict=True)
-        columns = [pa.concat_arrays([sure, judged]).take(pa.array(places)) for sure, judged in pieces]
-        return Decoded(columns, {int(flat.left[row]): why for row, why in rest.problems.items()})
+        return Decoded(flat.with_judged(rest.columns), {int(flat.left[row]): why for row, why in rest.problems.items()})
 
     def _decode_lines(self, lines: list[bytes | None]) -> Decoded:
         """Each value as a line of a text for Arrow's reader."""

@@ -113,3 +113,28 @@ def test_columns_that_would_be_there_twice_are_refused():
         Layout(json=pa.schema([]))
     with pytest.raises(UsageError, match=r"'a' of type map.* cannot be read from JSON"):
         Layout(json=pa.schema([("a", pa.map_(pa.string(), pa.int32()))]))
+
+
+FLAT = pa.schema([("flight", pa.string()), pa.field("delay", pa.int32(), nullable=False)])
+
+
+def test_flat_values_and_others_stand_in_their_order():
+    plain = [b'{"flight": "LH %d", "delay": %d}' % (n, n) for n in range(500)]
+    plain[250] = rb'{"flight": "LH \u0032\"", "delay": 250, "more": {"nested": [1]}}'
+    plain[499] = b'{"delay": 499}'
+
+    rows = parsed(plain, FLAT)
+
+    assert [row["delay"] for row in rows] == list(range(500))
+    assert [rows[at]["flight"] for at in (0, 250, 251, 499)] == ["LH 0", 'LH 2"', "LH 251", None]
+
+
+@pytest.mark.parametrize("bad", [b'{"delay": "late"}', b'{"flight": "LH 1"}', b'{"delay": 1', b'{"delay": 3e9}', None])
+def test_the_first_flat_value_that_does_not_fit_is_named(bad):
+    values = [b'{"delay": 1}'] * 300
+    values[200] = bad
+
+    with pytest.raises(UndecodableValue) as refused:
+        parsed(values, FLAT)
+
+    assert refused.value.offset == 300
