@@ -53,7 +53,8 @@ class Reading:
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_fetched()
-            if is_new:
+                may_fetch = is_new and self._machine.may_fetch
+            if may_fetch:
                 self._kick()  # the next fetch leaves before these are decoded
             if fetched is None:
                 return None
@@ -70,7 +71,8 @@ class Reading:
         """What is buffered, up to ``max_bytes`` but at least one piece; it counts as read. None if there is nothing."""
         with self._guard:
             taken = self._machine.take_whole(max_bytes)
-        if taken:
+            may_fetch = taken and self._machine.may_fetch
+        if may_fetch:
             self._kick()  # the next fetch leaves before these are decoded
         return taken or None
 

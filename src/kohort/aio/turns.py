@@ -120,13 +120,11 @@ class Turns:
                 return value
             with self.lock:
                 now_ms = self.now_ms()
-                if now_ms >= deadline_ms:
-                    if not kicked:
-                        self.driver.kick_soon()
-                    return None
-                if not kicked:
+                if not (kicked or self.machine.is_quiet):
                     self.driver.kick_soon()
                     kicked = True
+                if now_ms >= deadline_ms:
+                    return None
                 if not (self._woken or has_work() or self.machine.needs_user):
                     self._sleep(deadline_ms - now_ms)
 

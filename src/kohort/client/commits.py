@@ -72,6 +72,11 @@ class Commits:
 
     # What is asked of it
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a commit is not on its way yet."""
+        return bool(self._waiting)
+
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
         """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
         promise: Promise[Offsets] = Promise()

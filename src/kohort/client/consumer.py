@@ -220,6 +220,22 @@ class ConsumerMachine:
     def has_data(self) -> bool:
         return self._open is not None or self._fetcher.has_ready()
 
+    @property
+    def may_fetch(self) -> bool:
+        """Whether a fetch might leave now; not while every node that leads a partition of ours works on one."""
+        return not self._fetcher.nothing_is_free()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing of what the user does in poll() is news for the engine: the group is settled, no commit waits
+        and every node works on a fetch. What is due by the clock has its timer."""
+        group = self._group
+        settled = group is None or (not group.commits.is_waiting and self._is_settled(group))
+        return settled and not self.may_fetch
+
+    def _is_settled(self, group: Group) -> bool:
+        return not self.subscription.mode.is_group or group.rebalance.is_settled
+
     def open_fetched(self) -> tuple[Fetched | None, bool]:
         """The data to hand out from now, if any, and whether it is newly taken: then the next fetch may leave."""
         fetched = self._open

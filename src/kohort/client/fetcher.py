@@ -125,7 +125,7 @@ class Fetcher:
         unsent, self._closing = self._closing, []
         if self._closed or not self._subscription.assigned:
             return Poll(unsent)
-        if self._nothing_is_free():
+        if self.nothing_is_free():
             return Poll(unsent)
         wakes: list[int] = []
         for node_id, wanted in self._wanted(now_ms).items():
@@ -146,7 +146,7 @@ class Fetcher:
             parts = session.build_close()
             self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
-    def _nothing_is_free(self) -> bool:
+    def nothing_is_free(self) -> bool:
         """Whether every node that leads a partition of ours has a fetch under way. Sources are polled whenever bytes
         arrive, so this must not cost a walk over all partitions each time."""
         assigned, version = self._subscription.assigned, self._metadata.version
