@@ -19,7 +19,8 @@ from types import TracebackType
 from typing import Final
 
 from kohort.errors import DataDirInUse, StorageError
-from kohort.log.storage import Room
+from kohort.log.storage import LENT_FROM, LENT_MOST, Room
+from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
 
 LOCK_FILE: Final = ".lock"
@@ -44,9 +45,10 @@ def _saying(what: str) -> Iterator[None]:
 class RealFile:
     """One open file. Its size is what was appended whole: a write that fails half-way is cut off again."""
 
-    def __init__(self, path: Path, flusher: ThreadPoolExecutor, *, sync: bool) -> None:
+    def __init__(self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, *, sync: bool) -> None:
         self._path = path
         self._flusher = flusher
+        self._buffers = buffers
         self._sync = sync
         with _saying(f"open {path}"):
             try:
@@ -100,6 +102,20 @@ class RealFile:
         except OSError as error:
             raise StorageError(f"cannot read {self._path} at {at}: {error.strerror or error}") from error
         return data
+
+    def lend(self, at: int, size: int) -> Buffer:
+        size = min(size, self._size - at)
+        if size < LENT_FROM:
+            return self.read(at, size)
+        lent = self._buffers.take(size)
+        with _saying(f"read {self._path} at {at}"):
+            done = os.preadv(self._fd, [lent], at)
+            while done < size:
+                more = os.preadv(self._fd, [lent[done:]], at + done)
+                if not more:
+                    break
+                done += more
+        return lent[:done]
 
     def truncate(self, size: int) -> None:
         with _saying(f"cut {self._path} to {size} bytes"):
@@ -160,6 +176,7 @@ class FileStorage:
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
+        self._buffers = Buffers(LENT_MOST)
 
     def __repr__(self) -> str:
         return f"FileStorage({str(self._root)!r})"
@@ -253,7 +270,7 @@ class FileStorage:
     # ---------------------------------------------------------------- files
 
     def open(self, name: str) -> RealFile:
-        return RealFile(self._root / name, self._flusher, sync=self._sync)
+        return RealFile(self._root / name, self._flusher, self._buffers, sync=self._sync)
 
     def read(self, name: str) -> bytes | None:
         with _saying(f"read {name}"):

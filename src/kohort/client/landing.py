@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameReader
 
@@ -20,45 +21,6 @@ IN_PLACE_MOST: Final = 64 << 20
 """Larger frames are gathered as they come: nothing of this size is set aside for what a length merely promises."""
 KEPT_BYTES: Final = 48 << 20
 """How much one connection keeps for frames to come."""
-STEP_BYTES: Final = 1 << 20
-
-
-class Buffers:
-    """Buffers for large frames. They are used again, and no more of them is kept than ``KEPT_BYTES``."""
-
-    def __init__(self) -> None:
-        self._kept: list[bytearray] = []
-
-    @property
-    def kept_bytes(self) -> int:
-        return sum(map(len, self._kept))
-
-    def take(self, size: int) -> memoryview:
-        """Room for ``size`` bytes, at the beginning of a buffer that nobody looks into."""
-        fitting = [b for b in self._kept if len(b) >= size]
-        for buffer in sorted(fitting, key=len):
-            if is_free(buffer):
-                return memoryview(buffer)[:size]
-        buffer = bytearray(-(-size // STEP_BYTES) * STEP_BYTES)
-        if len(buffer) <= KEPT_BYTES:
-            self._make_room(len(buffer))
-            self._kept.append(buffer)
-        return memoryview(buffer)[:size]
-
-    def _make_room(self, size: int) -> None:
-        """Let go of the oldest, free or not: those in use live on with who uses them."""
-        while self._kept and self.kept_bytes + size > KEPT_BYTES:
-            self._kept.pop(0)
-
-
-def is_free(buffer: bytearray) -> bool:
-    """Whether no view looks into ``buffer``: only then may its size change, and it is changed back at once."""
-    try:
-        last = buffer.pop()
-    except BufferError:
-        return False
-    buffer.append(last)
-    return True
 
 
 class Landing:
@@ -67,7 +29,7 @@ class Landing:
 
     def __init__(self, max_bytes: int) -> None:
         self._reader = FrameReader(max_bytes)
-        self._buffers = Buffers()
+        self._buffers = Buffers(KEPT_BYTES)
         self._scratch = bytearray(SCRATCH_BYTES)
         self._frame: memoryview | None = None
         self._filled = 0

@@ -232,19 +232,19 @@ class Segment:
         if start >= self.size:
             return b"", True
         file = self._open()
-        data = file.read(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
+        data = file.lend(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
         length = self._batch_size(data, 0, start)
         if length > len(data) or length > max_bytes:
             if not at_least_one:
                 return b"", False
-            data = file.read(start, length)
+            data = file.lend(start, length)
         stop, last = self._whole_batches(data, start, end)
         if not stop:
             return b"", False
         self._remember(_end_of(data, last) + 1, start + stop)
         return data if stop == len(data) else memoryview(data)[:stop], start + stop == self.size
 
-    def _whole_batches(self, data: bytes, position: int, end: int) -> tuple[int, int]:
+    def _whole_batches(self, data: Buffer, position: int, end: int) -> tuple[int, int]:
         """How many bytes of ``data`` are whole batches that begin before ``end``, and where the last of them begins."""
         at, last, limit = 0, 0, len(data)
         while limit - at >= HEADER_BYTES:
@@ -276,7 +276,7 @@ class Segment:
             at += size
         return at
 
-    def _batch_size(self, data: bytes, at: int, position: int) -> int:
+    def _batch_size(self, data: Buffer, at: int, position: int) -> int:
         if len(data) - at < min(HEADER_BYTES, self.size - position):
             raise self._corrupt(position, "the file is shorter than it was")
         length: int = _prefix.unpack_from(data, at)[1]
@@ -466,7 +466,7 @@ class Segment:
         return CorruptLog(f"{self._path('log')} at {position}: {problem}")
 
 
-def _end_of(data: bytes, at: int) -> int:
+def _end_of(data: Buffer, at: int) -> int:
     """The last offset of the batch at ``at``."""
     base_offset: int = _prefix.unpack_from(data, at)[0]
     delta: int = _last_offset_delta.unpack_from(data, at + LAST_OFFSET_DELTA_AT)[0]

@@ -10,10 +10,16 @@ Appended bytes can be read at once and outlive the process, but a loss of power 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kohort.errors import StorageError
+from kohort.wire.buffers import Buffers
 from kohort.wire.codec import Buffer
+
+LENT_FROM: Final = 128 << 10
+"""Pieces from this size on are lent: smaller ones cost nothing to make anew."""
+LENT_MOST: Final = 32 << 20
+"""How much one storage keeps to lend."""
 
 
 class StorageFile(Protocol):
@@ -35,6 +41,10 @@ class StorageFile(Protocol):
 
     def read(self, at: int, size: int) -> bytes:
         """Up to ``size`` bytes from ``at``; fewer only where the file ends."""
+        ...
+
+    def lend(self, at: int, size: int) -> Buffer:
+        """As ``read``; what is large may lie in a buffer that is used again once nobody looks into it."""
         ...
 
     def truncate(self, size: int) -> None:
@@ -128,10 +138,11 @@ class Storage(Protocol):
 class MemoryFile:
     """A file in memory: durable at once, and gone with the process."""
 
-    __slots__ = ("_data",)
+    __slots__ = ("_buffers", "_data")
 
-    def __init__(self, data: bytearray) -> None:
+    def __init__(self, data: bytearray, buffers: Buffers | None = None) -> None:
         self._data = data
+        self._buffers = Buffers(0) if buffers is None else buffers
 
     @property
     def size(self) -> int:
@@ -150,6 +161,15 @@ class MemoryFile:
     def read(self, at: int, size: int) -> bytes:
         with memoryview(self._data) as view:
             return bytes(view[at : at + size])
+
+    def lend(self, at: int, size: int) -> Buffer:
+        size = min(size, len(self._data) - at)
+        if size < LENT_FROM:
+            return self.read(at, size)
+        lent = self._buffers.take(size)
+        with memoryview(self._data) as view:
+            lent[:] = view[at : at + size]
+        return lent
 
     def truncate(self, size: int) -> None:
         del self._data[size:]
@@ -173,6 +193,7 @@ class MemoryStorage:
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, bytearray]] = {"": {}}
+        self._buffers = Buffers(LENT_MOST)
 
     @property
     def place(self) -> str:
@@ -204,7 +225,7 @@ class MemoryStorage:
 
     def open(self, name: str) -> MemoryFile:
         folder, file = self._place(name)
-        return MemoryFile(folder.setdefault(file, bytearray()))
+        return MemoryFile(folder.setdefault(file, bytearray()), self._buffers)
 
     def read(self, name: str) -> bytes | None:
         folder, _, file = name.rpartition("/")

@@ -287,3 +287,12 @@ def test_a_log_on_real_files_is_compacted_under_its_readers(tmp_path):
         assert not room.files(".cleaned")
         assert not room.files(".swap")
         room.topics.close()
+
+
+def test_what_is_lent_of_a_real_file_is_what_would_be_read(storage):
+    file = storage.open("file")
+    file.append([bytes(range(250)) * 2000])
+
+    for at, size in ((0, 400_000), (1000, 1 << 30), (499_990, 100), (500_000, 100)):
+        assert bytes(file.lend(at, size)) == file.read(at, size)
+    file.close()

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kohort.client.landing import IN_PLACE_FROM, IN_PLACE_MOST, KEPT_BYTES, SCRATCH_BYTES, Buffers, Landing, is_free
+from kohort.client.landing import IN_PLACE_FROM, IN_PLACE_MOST, SCRATCH_BYTES, Landing
 from kohort.errors import ProtocolError
 from kohort.wire.codec import Buffer
 
@@ -77,17 +77,6 @@ def test_a_buffer_is_used_again_once_nobody_looks_into_it():
     assert bytes(fourth) == pattern(500_000, 11)
 
 
-def test_no_more_is_kept_than_the_bound_and_what_is_in_use_stays_as_it_is():
-    buffers = Buffers()
-    taken = []
-    for n in range(8):
-        view = buffers.take(10 << 20)
-        view[:1] = bytes([n])
-        taken.append(view)
-        assert buffers.kept_bytes <= KEPT_BYTES
-    assert [view[0] for view in taken] == list(range(8))
-
-
 def test_nothing_is_set_aside_for_a_frame_that_promises_too_much():
     landing = Landing(1 << 30)
     assert pour(landing, struct.pack(">i", IN_PLACE_MOST + 1) + b"begun") == []
@@ -97,12 +86,3 @@ def test_nothing_is_set_aside_for_a_frame_that_promises_too_much():
 def test_a_length_that_cannot_be_is_an_error():
     with pytest.raises(ProtocolError, match="more than the 100 accepted"):
         pour(Landing(100), framed(bytes(101)))
-
-
-def test_whether_a_buffer_is_free_is_found_without_changing_it():
-    buffer = bytearray(b"abc")
-    view = memoryview(buffer)
-    assert not is_free(buffer)
-    view.release()
-    assert is_free(buffer)
-    assert buffer == b"abc"

@@ -91,3 +91,18 @@ def test_memory_behaves_like_a_folder():
     storage.delete_folder("b")
     storage.delete_folder("b")
     assert storage.folders() == []
+
+
+def test_what_is_lent_is_what_would_be_read_and_stays_as_it_was():
+    storage = MemoryStorage()
+    file = storage.open("file")
+    file.append([bytes(range(250)) * 2000])
+
+    lent = file.lend(1000, 400_000)
+    again = file.lend(0, 1 << 30)
+    file.truncate(0)
+    file.append([b"other" * 100_000])
+
+    assert bytes(lent) == (bytes(range(250)) * 2000)[1000:401_000]
+    assert bytes(again) == bytes(range(250)) * 2000
+    assert file.lend(499_990, 100) == b"otherother"
