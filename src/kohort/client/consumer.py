@@ -227,14 +227,16 @@ class ConsumerMachine:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing of what the user does in poll() is news for the engine: the group is settled, no commit waits
-        and every node works on a fetch. What is due by the clock has its timer."""
-        group = self._group
-        settled = group is None or (not group.commits.is_waiting and self._is_settled(group))
-        return settled and not self.may_fetch
+        """Whether nothing of what the user does in poll() is news for the engine: it knows the assignment, the group is
+        settled, no commit waits and every node works on a fetch. What is due by the clock has its timer."""
+        return self._fetcher.has_seen_assignment and self._is_settled and not self.may_fetch
 
-    def _is_settled(self, group: Group) -> bool:
-        return not self.subscription.mode.is_group or group.rebalance.is_settled
+    @property
+    def _is_settled(self) -> bool:
+        group = self._group
+        if group is None:
+            return True
+        return not group.commits.is_waiting and (not self.subscription.mode.is_group or group.rebalance.is_settled)
 
     def open_fetched(self) -> tuple[Fetched | None, bool]:
         """The data to hand out from now, if any, and whether it is newly taken: then the next fetch may leave."""

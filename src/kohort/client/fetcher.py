@@ -88,6 +88,7 @@ class Fetcher:
         self._buffered: deque[Fetched] = deque()
         self._closing: list[Unsent] = []
         self._closed = False
+        self._polled_for: dict[TopicPartition, PartitionState] | None = None
 
     # What came
 
@@ -121,7 +122,13 @@ class Fetcher:
 
     # The source
 
+    @property
+    def has_seen_assignment(self) -> bool:
+        """Whether the engine has looked at its sources since the assignment changed."""
+        return self._polled_for is self._subscription.assigned
+
     def poll(self, now_ms: int) -> Poll:
+        self._polled_for = self._subscription.assigned
         unsent, self._closing = self._closing, []
         if self._closed or not self._subscription.assigned:
             return Poll(unsent)

@@ -396,3 +396,25 @@ def test_a_user_who_polls_too_late_finds_a_note_of_what_happened():
     assert note.startswith("the member left group 'g': consumer poll timeout has expired")
     stage.until(lambda: user.told[-1] == ("assigned", "t-0") and len(user.told) > 1)
     assert [kind for kind, _ in user.told] == ["assigned", "lost", "assigned"]
+
+
+def test_a_settled_consumer_that_waits_for_records_has_no_news_for_the_engine():
+    stage = Stage()
+    stage.topic("t", 2)
+    stage.produce("t", 0, b"a")
+    user = stage.user("t", group_id="g", enable_auto_commit="false", **COOPERATIVE)
+    machine = user.machine
+    assert not machine.is_quiet, "it wants to join"
+
+    stage.until(lambda: user.values() == [b"a"] and machine.is_quiet)
+
+    machine.commit(None, None)
+    assert not machine.is_quiet, "a commit waits"
+    stage.until(lambda: machine.is_quiet)
+
+    machine.group.membership.request_rejoin("the test says so")
+    assert not machine.is_quiet, "a rejoin is due"
+    stage.until(lambda: machine.is_quiet)
+
+    machine.subscription.assign_from_group([tp("t-0")])
+    assert not machine.is_quiet, "the engine does not know of the assignment"
