@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from apache_kafka import apache_kafka, what_it_printed
+from member_process import what_members_did
 
 import kohort
 
@@ -31,8 +32,10 @@ def either(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails shows what Apache Kafka printed, where one runs."""
+    """A test that fails shows what Apache Kafka printed, where one runs, and what its members did."""
     report = yield
     if report.failed and (printed := what_it_printed()):
         report.sections.append(("Apache Kafka", printed))
+    if report.failed and (did := what_members_did()):
+        report.sections.append(("members", did))
     return report

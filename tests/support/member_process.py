@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import waiting
 
@@ -32,6 +33,14 @@ class Change(NamedTuple):
     gained: bool
     partitions: frozenset[int]
     at_ms: float
+
+
+_members: WeakSet[Member] = WeakSet()
+
+
+def what_members_did() -> str:
+    """All members of the test that runs, in words: for a failure's report."""
+    return "\n".join(m.story() for m in sorted(_members, key=lambda m: m.process.pid))
 
 
 class Member:
@@ -68,6 +77,22 @@ class Member:
         ]
         for thread in self._threads:
             thread.start()
+        _members.add(self)
+
+    def story(self) -> str:
+        """How far it read, what it gained and gave up when, and what it printed to stderr."""
+        code = self.process.poll()
+        ends: dict[int, int] = {}
+        for partition, offset in self.read:
+            ends[partition] = max(ends.get(partition, 0), offset + 1)
+        lines = [
+            f"member {self.process.pid}, {'running' if code is None else f'exit code {code}'}:",
+            f"  read {len(self.read)} records, {len(self.read_again)} again; up to {dict(sorted(ends.items()))}",
+        ]
+        for change in self.changes:
+            verb = "gained" if change.gained else "gave up"
+            lines.append(f"  at {change.at_ms:.0f} ms it {verb} {sorted(change.partitions)}")
+        return "\n".join([*lines, *(f"  stderr: {line.rstrip()}" for line in self.errors)])
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
