@@ -11,6 +11,7 @@ import uuid
 import pytest
 from client_programs import program, run
 from member_process import Member, end_all, eventually, share_everything, twice_owned
+from recent import RECENT_MS
 
 from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 
@@ -98,9 +99,9 @@ def test_what_one_writes_the_other_reads(ours, admin, name, client, codec):
 
     with Producer(bootstrap_servers=ours, compression_type=codec, linger_ms=50) as producer:
         for n, (key, value, headers) in enumerate(RECORDS):
-            producer.send(our, value, key, partition=0, headers=headers, timestamp_ms=1_700_000_000_000 + n)
+            producer.send(our, value, key, partition=0, headers=headers, timestamp_ms=RECENT_MS + n)
     seen = [line["record"] for line in run([*command, "read", ours, our, "0", str(len(RECORDS))])]
-    assert [(offset, at) for offset, at, *_ in seen] == [(n, 1_700_000_000_000 + n) for n in range(len(RECORDS))]
+    assert [(offset, at) for offset, at, *_ in seen] == [(n, RECENT_MS + n) for n in range(len(RECORDS))]
     assert [
         (as_bytes(key), as_bytes(value), [(header, as_bytes(of)) for header, of in headers])
         for _, _, key, value, headers in seen

@@ -11,6 +11,7 @@ import subprocess
 import uuid
 
 import pytest
+from recent import RECENT_MS
 
 from kohort import Admin, Consumer, Producer, TopicPartition
 
@@ -60,9 +61,9 @@ def test_what_one_writes_the_other_reads(either, topic, codec):
 
     with Producer(bootstrap_servers=either, compression_type=codec) as producer:
         for n in range(100):
-            producer.send(topic, b"%d" % n, b"k%d" % n, partition=0, timestamp_ms=1_700_000_000_000 + n)
+            producer.send(topic, b"%d" % n, b"k%d" % n, partition=0, timestamp_ms=RECENT_MS + n)
     read = kcat(either, "-C", "-t", topic, "-p", "0", "-o", "beginning", "-e", "-q", "-f", "%o %T %k %s\\n")
-    assert read == [f"{n} {1_700_000_000_000 + n} k{n} {n}" for n in range(100)]
+    assert read == [f"{n} {RECENT_MS + n} k{n} {n}" for n in range(100)]
 
 
 def test_its_group_reads_everything_commits_and_goes_on_from_there(either, admin, topic):
@@ -87,10 +88,10 @@ def test_its_group_reads_everything_commits_and_goes_on_from_there(either, admin
 def test_it_is_told_of_topics_and_finds_offsets_by_time(either, topic):
     with Producer(bootstrap_servers=either) as producer:
         for n in range(10):
-            producer.send(topic, b"%d" % n, partition=0, timestamp_ms=1_700_000_000_000 + 1000 * n)
+            producer.send(topic, b"%d" % n, partition=0, timestamp_ms=RECENT_MS + 1000 * n)
 
     (told,) = kcat(either, "-L", "-J", "-t", topic)
     (described,) = json.loads(told)["topics"]
     assert (described["topic"], [p["partition"] for p in described["partitions"]]) == (topic, [0, 1])
-    assert kcat(either, "-Q", "-t", f"{topic}:0:1700000004500") == [f"{topic} [0] offset 5"]
+    assert kcat(either, "-Q", "-t", f"{topic}:0:{RECENT_MS + 4500}") == [f"{topic} [0] offset 5"]
     assert kcat(either, "-Q", "-t", f"{topic}:0:-1") == [f"{topic} [0] offset 10"]

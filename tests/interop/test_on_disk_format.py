@@ -7,6 +7,7 @@ import re
 
 import pytest
 from kafka_tools import kafka
+from recent import RECENT_MS
 
 import kohort
 from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
@@ -15,7 +16,6 @@ from kohort.client.admin_model import NewTopic
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 PER_CODEC = 40
-EPOCH_MS = 1_700_000_000_000
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def data(tmp_path_factory):
         for i, codec in enumerate(CODECS):
             with Producer(**address, compression_type=codec, batch_size=800) as producer:
                 for n in range(PER_CODEC):
-                    at = EPOCH_MS + (i * PER_CODEC + n) * 1000
+                    at = RECENT_MS + (i * PER_CODEC + n) * 1000
                     producer.send("orders", f"{codec} {n} " * 20, f"k{n}", headers={"n": str(n)}, timestamp_ms=at)
         with Consumer(**address, group_id="billing", group_instance_id="one", client_id="reader") as consumer:
             consumer.subscribe(["orders"])
@@ -64,7 +64,7 @@ def test_segments_are_read_record_by_record_in_every_codec(data):
     records = [fields(line) for line in lines if line.startswith("| offset")]
     found = [(int(r["offset"]), int(r["CreateTime"]), r["headerKeys"], r["key"], r["payload"]) for r in records]
     assert found == [
-        (i * PER_CODEC + n, EPOCH_MS + (i * PER_CODEC + n) * 1000, "[n]", f"k{n}", (f"{codec} {n} " * 20))
+        (i * PER_CODEC + n, RECENT_MS + (i * PER_CODEC + n) * 1000, "[n]", f"k{n}", (f"{codec} {n} " * 20))
         for i, codec in enumerate(CODECS)
         for n in range(PER_CODEC)
     ]

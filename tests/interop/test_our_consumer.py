@@ -8,6 +8,7 @@ import uuid
 
 import pytest
 from member_process import PYTHON_CLIENTS, Member, end_all, eventually, share_everything, twice_owned
+from recent import RECENT_MS
 
 import kohort
 from kohort import ApiError, ErrorCode, KohortError, OffsetAndMetadata, TopicPartition
@@ -15,7 +16,6 @@ from kohort import ApiError, ErrorCode, KohortError, OffsetAndMetadata, TopicPar
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
 WAIT_MS = 60_000
 PARTITIONS = 6
-EPOCH_MS = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def fill(bootstrap, topic, count, *, partitions=1, codec="none"):
                 None if n % 7 == 3 else f"k{n}",
                 partition=n % partitions,
                 headers={"n": str(n)} if n % 2 else None,
-                timestamp_ms=EPOCH_MS + n * 1000,
+                timestamp_ms=RECENT_MS + n * 1000,
             )
             for n in range(count)
         ]
@@ -55,7 +55,7 @@ def expected(count):
     return [
         (
             n,
-            EPOCH_MS + n * 1000,
+            RECENT_MS + n * 1000,
             None if n % 7 == 3 else b"k%d" % n,
             None if n % 11 == 5 else b"value %d " % n * (n % 9),
             ((("n", b"%d" % n),) if n % 2 else ()),
@@ -103,7 +103,7 @@ def test_what_was_written_is_read_as_records_and_as_arrow(either, admin, name, c
             rows += consumer.poll_arrow(1000, columns=columns).to_pylist()
     found = [(row["offset"], row["key"], row["value"]) for row in rows]
     assert found == [(offset, key, value) for offset, _, key, value, _ in expected(3000)]
-    assert rows[-1]["timestamp"].timestamp() * 1000 == EPOCH_MS + 2999 * 1000
+    assert rows[-1]["timestamp"].timestamp() * 1000 == RECENT_MS + 2999 * 1000
 
 
 @pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
@@ -247,9 +247,9 @@ def test_positions_can_be_asked_for_and_sought(either, admin, name):
         assert consumer.beginning_offsets([first, second]) == {first: 0, second: 0}
         assert consumer.end_offsets([first, second]) == {first: 100, second: 100}
         by_time = consumer.offsets_for_times(
-            {first: EPOCH_MS + 100_000 - 1, second: EPOCH_MS + 999_999_000}, timeout_ms=WAIT_MS
+            {first: RECENT_MS + 100_000 - 1, second: RECENT_MS + 999_999_000}, timeout_ms=WAIT_MS
         )
-        assert (by_time[first].offset, by_time[first].timestamp_ms) == (50, EPOCH_MS + 100_000)
+        assert (by_time[first].offset, by_time[first].timestamp_ms) == (50, RECENT_MS + 100_000)
         assert by_time[second] is None
 
         consumer.assign([first])

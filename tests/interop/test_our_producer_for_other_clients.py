@@ -7,6 +7,7 @@ import time
 import confluent_kafka
 import kafka
 import pytest
+from recent import RECENT_MS
 
 import kohort
 
@@ -29,14 +30,14 @@ def produce(broker, topic, codec):
     with kohort.Producer(bootstrap_servers=broker.bootstrap, compression_type=codec) as producer:
         for n in range(RECORDS):
             key = None if n % 3 == 0 else f"key {n}"
-            producer.send(topic, value(n), key, headers={"n": str(n), "none": None}, timestamp_ms=1_700_000_000_000 + n)
+            producer.send(topic, value(n), key, headers={"n": str(n), "none": None}, timestamp_ms=RECENT_MS + n)
 
 
 def expected():
     return [
         (
             n,
-            1_700_000_000_000 + n,
+            RECENT_MS + n,
             None if n % 3 == 0 else f"key {n}".encode(),
             value(n),
             [("n", str(n).encode()), ("none", None)],

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from differential import Play
+from recent import RECENT_MS
 
 from kohort.wire.compression import Codec
 from kohort.wire.messages.cluster import DescribeClusterRequest
@@ -44,7 +45,7 @@ from kohort.wire.messages.topics import (
 from kohort.wire.record_batch import NewRecord, build_batch
 
 STRANGER = b"\x01" * 16
-TIMES = (1_700_000_000_000, 1_700_000_005_000, 1_700_000_002_000)
+TIMES = (RECENT_MS, RECENT_MS + 5000, RECENT_MS + 2000)
 
 
 def id_of(play: Play, topic: str, request: type[Any], by_id_from: int) -> bytes:
