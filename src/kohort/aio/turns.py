@@ -125,10 +125,10 @@ class Turns:
                     kicked = True
                 if now_ms >= deadline_ms:
                     return None
+                if not (self._woken or has_work() or self.machine.needs_user):
+                    self._sleep(deadline_ms - now_ms)
                 if self.machine.needs_user:
                     kicked = False  # what it does next may be news again
-                elif not (self._woken or has_work()):
-                    self._sleep(deadline_ms - now_ms)
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
         """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""

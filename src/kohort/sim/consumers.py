@@ -60,6 +60,7 @@ class ConsumerActor(EngineActor):
         self._watcher = watcher
         self._polling = False
         self._poll_ends_ms = 0
+        self._kicked = False
         self._leaving: Promise[None] | None = None
         self._life = 0
         self._kills = 0
@@ -166,6 +167,7 @@ class ConsumerActor(EngineActor):
             self._after_thinking(self.frozen_until_ms - self.world.now_ms)
             return
         self._polling = True
+        self._kicked = False
         self._poll_ends_ms = self.world.now_ms + POLL_MS
         self.machine.enter_poll(self.world.now_ms)
         self._pump()
@@ -188,14 +190,19 @@ class ConsumerActor(EngineActor):
         self._settle_commits()
 
     def _pump(self) -> None:
-        """Go on with the poll: callbacks, then records if there are any."""
+        """Go on with the poll as the blocking face does: callbacks, then records if there are any. The engine is
+        kicked only where it has something to hear."""
         machine = self.machine
         assert machine is not None
         now_ms = self.world.now_ms
         try:
+            if machine.needs_user:
+                self._kicked = False
             while (needed := machine.advance(now_ms)) is not None:
                 self._tell(machine, needed.kind, frozenset(needed.partitions))
-            fetched, _ = machine.open_fetched()
+            fetched, is_new = machine.open_fetched()
+            if is_new and machine.may_fetch:
+                self._kick()
             records = []
             if fetched is not None:
                 fetched.decode_records(check_crcs=True)
@@ -208,6 +215,12 @@ class ConsumerActor(EngineActor):
         if records:
             self._watcher.read(self, records)
             self.take(records)
+        elif not (self._kicked or machine.is_quiet):
+            self._kicked = True
+            self._kick()
+
+    def _kick(self) -> None:
+        self.world.after(0, lambda: self.step(Tick()))
 
     def take(self, records: list[Record]) -> None:
         """Be the user who was given records."""
@@ -215,6 +228,7 @@ class ConsumerActor(EngineActor):
         assert self.machine is not None
         if self.rng.random() < self.pace.commit_each_poll:
             self.pace.commits.append(self.machine.commit(None, None))
+            self._kick()
         self._leave_poll()
 
     def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
@@ -232,7 +246,6 @@ class ConsumerActor(EngineActor):
     def _leave_poll(self) -> None:
         self.end_poll()
         self.think(self.takes_ms())
-        self.world.after(0, lambda: self.step(Tick()))  # as a face kicks its driver
 
     def end_poll(self) -> None:
         """The user is out of poll()."""
