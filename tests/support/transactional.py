@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from recent import RECENT_MS
-
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.offsets import (
@@ -74,7 +72,7 @@ class Transactional:
 
     def batch(self, topic: str, values: tuple[bytes, ...], partition: int = 0, key: bytes | None = None) -> bytes:
         return build_batch(
-            [NewRecord(key, value, (), RECENT_MS) for value in values],
+            [NewRecord(key, value, (), 1_700_000_000_000) for value in values],
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             base_sequence=self.sequences.get((topic, partition), 0),
