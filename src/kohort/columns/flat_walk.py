@@ -6,7 +6,8 @@ of a row.
 
 from __future__ import annotations
 
-from kohort.columns.jit import kernel, load8, load64, part, store8, store64
+from kohort.columns.jit import kernel
+from kohort.columns.primitives import load8, load64, part, store8, store64
 
 # What is wanted: a row of int64 for each column, with the address and the length of its name.
 NAME_AT, NAME_LENGTH, KIND = range(3)

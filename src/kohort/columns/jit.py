@@ -1,94 +1,43 @@
-"""numba, taken late: how a kernel is compiled, cached and given memory.
+"""Kernels: functions of integers only, addresses among them, that run as machine code and without the GIL.
 
-Importing this module imports numba; nothing on the way to ``kohort --help`` or to a first small poll does. Kernels take
-and return integers only, addresses among them, so that each is compiled once whatever kind of buffer comes, and a call
-costs a fraction of a microsecond. The Python side keeps the buffers alive.
+They are written in the part of Python that numba compiles, so that each is compiled once whatever kind of buffer comes;
+the Python side keeps the buffers alive. A kernel is compiled at its first call on a machine and kept on disk as an
+object file of some kilobytes. From then on it is loaded by llvmlite alone: numba would cost a process most of a second
+and a hundred megabytes. Importing this module imports neither.
 """
 
 from __future__ import annotations
 
-import sys
+import ctypes
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
-import numba
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
-OPTIONS: Final = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+
+
+class Kernel:
+    """A kernel that is compiled or loaded when it is first called. Takes and returns integers of 64 bits; ``function``
+    is what it does, in Python."""
+
+    def __init__(self, function: Callable[..., int]) -> None:
+        assert isinstance(function, FunctionType)
+        self.function = function
+        self.__doc__ = function.__doc__
+        self._code: Callable[..., int] | None = None
+
+    def __call__(self, *args: int) -> int:
+        return (self._code or self._load())(*args)
+
+    def _load(self) -> Callable[..., int]:
+        from kohort.columns.machine_code import address_of_kernel
+
+        arguments = [ctypes.c_int64] * self.function.__code__.co_argcount
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *arguments)  # lets go of the GIL for the call
+        self._code = cast("Callable[..., int]", prototype(address_of_kernel(self.function)))
+        return self._code
 
 
 def kernel(function: F) -> F:
-    """Compile ``function`` at its first call, to run without the GIL.
-
-    The machine code is kept on disk where numba finds a place to write: beside this file, in NUMBA_CACHE_DIR, or in the
-    user's cache folder. A read-only install without a home has none; then it is compiled anew in each process.
-    """
-    try:
-        compiled: F = numba.njit(**OPTIONS, cache=True, no_cfunc_wrapper=True)(function)
-    except RuntimeError:
-        compiled = numba.njit(**OPTIONS, no_cfunc_wrapper=True)(function)
-    return compiled
-
-
-def part(function: F) -> F:
-    """A function that only kernels call: never cached by itself, and without the wrappers for callers in Python, which
-    would be most of what it costs to compile. Give it no bare constants: numba compiles it anew for each."""
-    compiled: F = numba.njit(**OPTIONS, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return compiled
-
-
-def _pointer(builder: Any, address: Any, bits: int) -> Any:
-    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
-
-
-def _loader(bits: int, *, big_endian: bool = False) -> Any:
-    def load(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 - numba's calling convention
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-            value = builder.load(_pointer(builder, args[0], bits), align=1)
-            if big_endian and sys.byteorder == "little":
-                value = builder.bswap(value)
-            if bits == 64:
-                return value
-            widen = builder.sext if big_endian else builder.zext
-            return widen(value, ir.IntType(64))
-
-        return types.int64(types.int64), generate
-
-    return intrinsic(load)
-
-
-def _storer(bits: int) -> Any:
-    def store(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-            value = builder.trunc(args[1], ir.IntType(bits)) if bits < 64 else args[1]
-            builder.store(value, _pointer(builder, args[0], bits), align=1)
-            return context.get_dummy_value()
-
-        return types.none(types.int64, types.int64), generate
-
-    return intrinsic(store)
-
-
-load8, load64 = _loader(8), _loader(64)
-"""The unsigned byte, and the 64 bits in the machine's order, at an address."""
-big16, big32, big64 = (_loader(bits, big_endian=True) for bits in (16, 32, 64))
-"""The signed big-endian number at an address."""
-store8, store32, store64 = _storer(8), _storer(32), _storer(64)
-"""Write the low bits of a number at an address."""
-
-
-def _copy(typing_context: Any, to: Any, source: Any, size: Any) -> Any:  # noqa: ARG001
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
-        target, origin = _pointer(builder, args[0], 8), _pointer(builder, args[1], 8)
-        cgutils.raw_memcpy(builder, target, origin, args[2], 1)
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, types.int64), generate
-
-
-copy = intrinsic(_copy)
-"""memcpy(to, source, size)."""
+    """Make ``function`` a kernel."""
+    return cast("F", Kernel(function))

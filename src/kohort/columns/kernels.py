@@ -5,13 +5,13 @@ checks each varint and each length against its record's end, and notes where the
 and headers; nothing is copied until all of it is known to be sound and how much room it needs. ``gather`` then makes a
 column of byte strings in Arrow's layout of the places noted.
 
-Kernels know no exceptions: a negative result is a ``Problem``, negated. Those that inline each other stay in one file
-on purpose: numba's cache on disk notices a change only in the file of the kernel that is called.
+Kernels know no exceptions: a negative result is a ``Problem``, negated.
 """
 
 from __future__ import annotations
 
-from kohort.columns.jit import copy, kernel, load8, load64, part, store8, store32, store64
+from kohort.columns.jit import kernel
+from kohort.columns.primitives import copy, load8, load64, part, store8, store32, store64
 from kohort.columns.scan import (
     ADDRESS,
     BASE_OFFSET,

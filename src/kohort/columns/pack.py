@@ -6,7 +6,8 @@ the plan means that no record has such a thing; ORDER and TIMES are always there
 
 from __future__ import annotations
 
-from kohort.columns.jit import copy, kernel, load8, load64, part, store8, store64
+from kohort.columns.jit import kernel
+from kohort.columns.primitives import copy, load8, load64, part, store8, store64
 
 # The plan: addresses of int64 arrays. ORDER says which row comes where; the rest is by row. Headers of row r are the
 # items FIRST_HEADER[r] to END_HEADER[r].
@@ -151,11 +152,12 @@ def murmur2(at: int, length: int) -> int:
 
 
 @kernel
-def choose_partitions(places: int, lengths: int, rows: int, partitions: int, out: int) -> None:
-    """The partition of each key as Java's default partitioner has it; -1 for a record without a key."""
+def choose_partitions(places: int, lengths: int, rows: int, partitions: int, out: int) -> int:
+    """Write the partition of each key as Java's default partitioner has it, -1 for a record without a key; how many."""
     for row in range(rows):
         length = load64(lengths + 8 * row)
         chosen = -1
         if length >= 0:
             chosen = (murmur2(load64(places + 8 * row), length) & 0x7FFF_FFFF) % partitions
         store64(out + 8 * row, chosen)
+    return rows

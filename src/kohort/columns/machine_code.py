@@ -1,0 +1,114 @@
+"""The machine code of kernels: found on disk or compiled and put there, and linked into this process by llvmlite.
+
+An object file is kept beside this module, or in the user's cache folder where that cannot be written; in a process that
+may write neither, kernels are compiled anew. It is named after the kernel and what it was made of: the bytecode of the
+kernel and of its parts, their constants, the processor, and the versions of what makes and loads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from kohort.columns.primitives import called_by
+from kohort.version import VERSION
+
+DIGEST_BYTES: Final = 32
+log = logging.getLogger(__name__)
+
+
+_linked: Final[list[Any]] = []
+"""What keeps machine code in memory, for as long as the process lives."""
+
+
+def address_of_kernel(function: FunctionType) -> int:
+    """Where the code of ``function`` lies in this process; another place at each call."""
+    symbol = f"{function.__module__}.{function.__qualname__}"
+    name = f"{symbol}-{fingerprint(function)}.o"
+    code = stored(name, folders())
+    if code is None:
+        from kohort.columns.compiler import compile_kernel
+
+        code = compile_kernel(function, symbol, target_machine())
+        store(name, code, folders())
+    linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    linker.add_object_file(llvm.ObjectFileRef.from_data(code))
+    linker.finalize_object()
+    address: int = linker.get_function_address(symbol)
+    assert address, f"{symbol} is not in its object file"
+    _linked.append(linker)
+    return address
+
+
+@cache
+def processor() -> tuple[str, str]:
+    """This processor's name and its features, as LLVM knows them."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def target_machine() -> llvm.TargetMachine:
+    """What makes code for this processor; a linker takes it for its own."""
+    name, features = processor()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(cpu=name, features=features, opt=3, reloc="default", codemodel="jitdefault")
+
+
+def fingerprint(function: FunctionType) -> str:
+    """What the code of a kernel depends on, in a few letters."""
+    made_of = [VERSION, llvmlite.__version__, *processor(), *sorted(set(_ingredients(function)))]
+    return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
+
+
+def _ingredients(function: FunctionType) -> Iterator[str]:
+    code = function.__code__
+    constants = {name: function.__globals__.get(name) for name in code.co_names}
+    plain = sorted((name, value) for name, value in constants.items() if isinstance(value, (int, tuple)))
+    yield repr((function.__module__, code.co_name, code.co_code, code.co_consts, code.co_names, plain))
+    for called in called_by(function):
+        yield from _ingredients(called)
+
+
+def folders() -> list[Path]:
+    """Where object files may be kept, best first."""
+    beside = Path(__file__).parent / "__pycache__"
+    cache_home = os.environ.get("XDG_CACHE_HOME")
+    with suppress(RuntimeError):  # nobody's home
+        return [beside, (Path(cache_home) if cache_home else Path.home() / ".cache") / "kohort"]
+    return [beside]
+
+
+def stored(name: str, places: Sequence[Path]) -> bytes | None:
+    """The object file of that name; None if there is none, or one that is damaged."""
+    for folder in places:
+        with suppress(OSError):
+            data = (folder / name).read_bytes()
+            if hashlib.sha256(data[DIGEST_BYTES:]).digest() == data[:DIGEST_BYTES]:
+                return data[DIGEST_BYTES:]
+    return None
+
+
+def store(name: str, code: bytes, places: Sequence[Path]) -> None:
+    """Keep an object file for the processes to come, in the first of ``places`` that can be written, if any."""
+    for folder in places:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            Path(file.name).replace(folder / name)
+        except OSError as error:
+            log.debug("%s cannot be kept in %s: %s", name, folder, error)
+        else:
+            return

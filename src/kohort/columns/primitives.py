@@ -1,0 +1,88 @@
+"""What kernels are made of: parts, which only kernels call, and primitives, which are an instruction or two.
+
+What a primitive does is said in Python here; ``compiler`` knows the instructions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, Final, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+_parts: Final[set[Any]] = set()
+_primitives: Final[set[Any]] = set()
+
+
+def part(function: F) -> F:
+    """A function that only kernels call. Give it no bare constants: it is compiled anew for each."""
+    _parts.add(function)
+    return function
+
+
+def called_by(function: FunctionType) -> Iterator[FunctionType]:
+    """The parts and primitives that ``function`` names."""
+    for name in function.__code__.co_names:
+        found = function.__globals__.get(name)
+        if isinstance(found, FunctionType) and (found in _parts or found in _primitives):
+            yield found
+
+
+def _primitive(function: F) -> F:
+    _primitives.add(function)
+    return function
+
+
+@_primitive
+def load8(address: int) -> int:
+    """The unsigned byte at an address."""
+    return ctypes.c_uint8.from_address(address).value
+
+
+@_primitive
+def load64(address: int) -> int:
+    """The 64 bits at an address, in the machine's order."""
+    return ctypes.c_int64.from_address(address).value
+
+
+@_primitive
+def big16(address: int) -> int:
+    """The signed big-endian number of 16 bits at an address."""
+    return int.from_bytes(ctypes.string_at(address, 2), "big", signed=True)
+
+
+@_primitive
+def big32(address: int) -> int:
+    """The signed big-endian number of 32 bits at an address."""
+    return int.from_bytes(ctypes.string_at(address, 4), "big", signed=True)
+
+
+@_primitive
+def big64(address: int) -> int:
+    """The signed big-endian number of 64 bits at an address."""
+    return int.from_bytes(ctypes.string_at(address, 8), "big", signed=True)
+
+
+@_primitive
+def store8(address: int, value: int) -> None:
+    """Write the low 8 bits of a number at an address."""
+    ctypes.c_uint8.from_address(address).value = value
+
+
+@_primitive
+def store32(address: int, value: int) -> None:
+    """Write the low 32 bits of a number at an address."""
+    ctypes.c_uint32.from_address(address).value = value
+
+
+@_primitive
+def store64(address: int, value: int) -> None:
+    """Write a number at an address."""
+    ctypes.c_int64.from_address(address).value = value
+
+
+@_primitive
+def copy(to: int, source: int, size: int) -> None:
+    """memcpy."""
+    ctypes.memmove(to, source, size)

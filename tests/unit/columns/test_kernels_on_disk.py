@@ -1,0 +1,81 @@
+"""Kernels are compiled once on a machine; from then on a process loads them without their compiler."""
+
+import ctypes
+import random
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("numba")
+from kohort.columns import pack, scan
+from kohort.columns.machine_code import fingerprint, store, stored
+from kohort.wire.record_batch import NewRecord, build_batch
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+from kohort.columns.decode import decode_batches
+from kohort.wire.record_batch import NewRecord, build_batch
+found = decode_batches(build_batch([NewRecord(b"k", b"v", (), 7)]), topic="t", partition=0, start_offset=0)
+print(found.column("value").to_pylist())
+"""
+
+
+def test_what_was_compiled_once_needs_no_compiler():
+    for _ in range(2):  # the first may be the first on this machine
+        subprocess.run(
+            [sys.executable, "-c", WITHOUT_NUMBA.replace('sys.modules["numba"] = None', "")], check=True, timeout=120
+        )
+    again = subprocess.run(
+        [sys.executable, "-c", WITHOUT_NUMBA], check=True, timeout=120, capture_output=True, text=True
+    )
+    assert again.stdout == "[b'v']\n"
+
+
+def test_a_kernel_does_what_its_python_says():
+    batches = b"".join(build_batch([NewRecord(b"k%d" % i, b"v" * i, (), i)], base_offset=i) for i in range(20))
+    data = ctypes.create_string_buffer(batches, len(batches))
+    tables = [ctypes.create_string_buffer(8 * scan.SECTION_FIELDS * 20) for _ in range(2)]
+    for function, table in zip((scan.scan, scan.scan.function), tables, strict=True):
+        arguments = (ctypes.addressof(data), len(batches), 5, 1 << 62, ctypes.addressof(table), 20)
+        assert function(*arguments) == 20
+    assert tables[0].raw == tables[1].raw
+
+
+def test_partitions_are_chosen_alike_compiled_and_in_python():
+    rng = random.Random(7)
+    keys = [rng.randbytes(rng.randrange(40)) for _ in range(200)]
+    held = [ctypes.create_string_buffer(key, len(key)) for key in keys]
+    places = (ctypes.c_int64 * 200)(*map(ctypes.addressof, held))
+    lengths = (ctypes.c_int64 * 200)(*[len(key) if i % 9 else -1 for i, key in enumerate(keys)])
+    chosen = [(ctypes.c_int64 * 200)() for _ in range(2)]
+    for function, out in zip((pack.choose_partitions, pack.choose_partitions.function), chosen, strict=True):
+        assert function(*map(ctypes.addressof, (places, lengths)), 200, 13, ctypes.addressof(out)) == 200
+    assert list(chosen[0]) == list(chosen[1])
+    assert {-1, *range(13)} == set(chosen[0])
+
+
+def test_a_damaged_file_counts_as_none(tmp_path):
+    store("a.o", b"machine code", [tmp_path])
+    assert stored("a.o", [tmp_path / "none", tmp_path]) == b"machine code"
+    kept = tmp_path / "a.o"
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert stored("a.o", [tmp_path]) is None
+    kept.write_bytes(b"")
+    assert stored("a.o", [tmp_path]) is None
+
+
+def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    store("a.o", b"machine code", [tmp_path / "file"])
+    store("b.o", b"machine code", [tmp_path / "file", tmp_path / "new" / "folder"])
+    assert [p.name for p in tmp_path.rglob("*.o")] == ["b.o"]
+
+
+def test_another_constant_is_another_file():
+    def of(module_constant):
+        names = {**scan.scan.function.__globals__, "SECTION_FIELDS": module_constant}
+        return fingerprint(type(scan.scan.function)(scan.scan.function.__code__, names, "scan"))
+
+    assert of(13) == fingerprint(scan.scan.function) != of(14)
