@@ -1,5 +1,8 @@
 """Messages handed over as objects: the same histories and the same bytes on the disk as with encoded ones."""
 
+import re
+from dataclasses import replace
+
 import pytest
 
 from kohort.errors import ProtocolError
@@ -14,13 +17,18 @@ from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 
+def said(happening):
+    """Without how many bytes of a message had come when a connection broke: there are no such bytes unencoded."""
+    return replace(happening, detail=re.sub(r"after \d+ bytes", "after some bytes", happening.detail))
+
+
 def decisions(run):
     """Everything a run decided: what happened and when, and each byte that the brokers wrote."""
     run.go()
     disk = run.cluster.disk if isinstance(run, Moves) else run.broker.disk
     names = [f"{folder}/{name}".lstrip("/") for folder in ["", *disk.folders()] for name in disk.files(folder)]
     files = {name: disk.read(name) for name in names}
-    return run.world.events, run.world.elapsed_ms, list(run.history.lines), run.producer.acknowledged, files
+    return run.world.events, run.world.elapsed_ms, [said(line) for line in run.history.lines], run.producer.acknowledged, files
 
 
 @pytest.mark.parametrize("seed", range(4))
