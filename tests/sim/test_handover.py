@@ -28,7 +28,13 @@ def decisions(run):
     disk = run.cluster.disk if isinstance(run, Moves) else run.broker.disk
     names = [f"{folder}/{name}".lstrip("/") for folder in ["", *disk.folders()] for name in disk.files(folder)]
     files = {name: disk.read(name) for name in names}
-    return run.world.events, run.world.elapsed_ms, [said(line) for line in run.history.lines], run.producer.acknowledged, files
+    return (
+        run.world.events,
+        run.world.elapsed_ms,
+        [said(line) for line in run.history.lines],
+        run.producer.acknowledged,
+        files,
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -86,7 +86,7 @@ def numbers_are_given_anew(monkeypatch):
         (old_coordinator_writes, 0, "invariants: check_replay"),
         (nothing_is_read, 0, "invariants: check_replay"),
         (nobody_is_told, 0, "calm: check_settled"),
-        (numbers_are_given_anew, 3, "durability: check_records"),
+        (numbers_are_given_anew, 61, "durability: check_records"),
     ],
 )
 def test_what_is_wrong_with_moves_is_found_out(plant, seed, check, monkeypatch):
