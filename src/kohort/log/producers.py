@@ -2,7 +2,9 @@
 are open (facts 6.5). What lies behind the first record of an open transaction is not stable yet.
 
 Snapshots are Kafka's own files (version 1), written when a segment is rolled and when the log is closed; after a start
-the batches behind the last snapshot are read again. Only the last batch of a producer is sure to survive a restart.
+the batches behind the last snapshot are read again. A snapshot names a producer's last batch alone, so the end of the
+log before it is looked through for those before (``recall``): after a restart too a retry of any batch in flight is
+known for one. Kafka does not look, and refuses what is not the last as out of order.
 
 Deviation: the age of a producer counts from the broker's clock at its last append. Kafka counts from the
 batch's own timestamp, and so forgets at once whoever writes old data.
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import crc32c
@@ -126,6 +128,26 @@ class Producers:
             ProducedBatch(header.base_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
         )
         producer.last_seen_ms = now_ms
+
+    def recall(self, headers: Iterable[BatchHeader]) -> None:
+        """Remember what producers wrote before the batch that a snapshot names, as far as it is in ``headers``."""
+        earlier: dict[int, deque[ProducedBatch]] = {}
+        for header in headers:
+            producer = self._by_id.get(header.producer_id)
+            if producer is None or not producer.batches or header.base_sequence < 0:
+                continue
+            if header.producer_epoch == producer.epoch and header.last_offset < producer.batches[0].base_offset:
+                earlier.setdefault(header.producer_id, deque(maxlen=RETAINED_BATCHES - 1)).append(
+                    ProducedBatch(
+                        header.base_sequence,
+                        header.last_sequence,
+                        header.base_offset,
+                        header.last_offset,
+                        header.max_timestamp,
+                    )
+                )
+        for producer_id, batches in earlier.items():
+            self._by_id[producer_id].batches.extendleft(reversed(batches))
 
     def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
         """What a marker that lies at ``offset`` takes back, if it does."""

@@ -1,15 +1,17 @@
 """Make a partition's log fit for use at start: list its segments, mend what an unclean stop left, say what was done.
 
-After a clean stop the files are believed; a log is opened without being read. After an unclean one every segment from
-the recovery point on is read: each batch's header, CRC and place in the sequence of offsets. At the first bad batch the
-segment is cut and all later ones are deleted, as in Kafka; indexes are made anew. What was acknowledged lies before
-the bad batch unless the machine lost power before a flush, or the disk lies.
+After a clean stop the files are believed; a log is opened without being read, but for what producers wrote last. After
+an unclean one every segment from the recovery point on is read: each batch's header, CRC and place in the sequence of
+offsets. At the first bad batch the segment is cut and all later ones are deleted, as in Kafka; indexes are made anew.
+What was acknowledged lies before the bad batch unless the machine lost power before a flush, or the disk lies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
@@ -27,6 +29,8 @@ from kohort.wire.record_batch import BatchHeader
 Replay = Callable[[Segment, int, BatchHeader], None]
 """Take in one batch: its segment, where it begins there, its header."""
 
+RECALLED_BYTES: Final = 256 << 10
+"""How much of the log before a snapshot of producers is looked through."""
 LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 """Endings of files that were in the making, or on their way out, when the broker stopped."""
 
@@ -91,6 +95,7 @@ def _recover(place: Place, now_ms: int) -> Recovered:
     first_unflushed = len(segments) - 1 if place.clean else _floor(segments, place.recovery_point)
     snapshot_limit = None if place.clean else segments[first_unflushed].base_offset
     producers, replay_from = _read_snapshot(place, files.snapshots, snapshot_limit, notes)
+    _recall(segments, producers, replay_from)
     believed = len(segments) if place.clean else first_unflushed
     aborted = _read_aborted(place, segments, files, believed, notes)
     if aborted is None:
@@ -235,6 +240,20 @@ def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes:
                 notes.append(f"deleted {name}, which cannot be read: {error}")
         place.storage.delete(f"{place.folder}/{name}")
     return Producers(), 0
+
+
+def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
+    """Look through the last bytes before the snapshot of ``offset`` for the batches that it does not name."""
+    holding = [segment for segment in segments if segment.size and segment.base_offset < offset]
+    if not holding or not len(producers):
+        return
+    segment = holding[-1]
+    with suppress(CorruptLog):  # whoever reads there is told; this is no more than a help
+        entries = [(last, position) for last, position in segment.index_entries() if last < offset]
+        far = entries[-1][1] - RECALLED_BYTES if entries else 0
+        begin = next((last for last, position in entries if position >= far), 0) if far > 0 else 0
+        batches = takewhile(lambda found: found[1].base_offset < offset, segment.headers(begin))
+        producers.recall(header for _, header in batches)
 
 
 def _read_aborted(

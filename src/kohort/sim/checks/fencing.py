@@ -68,8 +68,8 @@ class Fencing(Watcher):
     def _joined(self, asked: JoinGroupRequest, answer: JoinGroupResponse) -> None:
         if answer.error_code:
             return
-        if self._forgets and answer.generation_id == 1:
-            self._told = -1
+        if self._forgets and answer.generation_id < self._told:
+            self._told = -1  # a new group; the answers of its first generations may have been lost
         self.check_leader_sees(answer)
         self._told = max(self._told, answer.generation_id)
         if asked.group_instance_id is not None:

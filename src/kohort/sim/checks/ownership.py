@@ -23,15 +23,19 @@ class Ownership(Watcher):
 
     def __init__(self, *, forgets: bool = False) -> None:
         self._forgets = forgets
+        self._newest = -1
         self._owners: dict[tuple[int, TopicPartition], str] = {}
         self._last: dict[str, int] = {}
         self._holders: dict[str, tuple[Consumer, set[TopicPartition]]] = {}
 
     def answered(self, exchange: Exchange) -> None:
         answer = exchange.answer
-        if self._forgets and isinstance(answer, JoinGroupResponse) and answer.generation_id == 1:
+        if not self._forgets or not isinstance(answer, JoinGroupResponse) or answer.error_code:
+            return
+        if answer.generation_id == 1 or answer.generation_id < self._newest:  # the answers of the first may be lost
             self._owners.clear()
-            self._holders.clear()  # they know of generation 1 too, of the group as it was before
+            self._holders.clear()  # they know of such a generation too, of the group as it was before
+        self._newest = answer.generation_id
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         self.check_generation(consumer.member_id, generation_id)

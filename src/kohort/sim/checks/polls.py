@@ -22,6 +22,8 @@ class Polls(Watcher):
             self._joined_ms[exchange.client] = exchange.sent_ms  # its time counts from the join that this follows
         if consumer is None or not isinstance(exchange.asked, HeartbeatRequest) or consumer.polls:
             return
+        if exchange.sent_ms - consumer.frozen_until_ms <= SLACK_MS:
+            return  # it was to leave when its process stood still
         since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
         silent_ms = exchange.sent_ms - since_ms
         if silent_ms > consumer.max_poll_interval_ms + SLACK_MS:

@@ -19,6 +19,8 @@ class Consumer(Protocol):
     name: str
     left_poll_ms: int
     """When its user last left poll()."""
+    frozen_until_ms: int
+    """When its process last went on after it had stood still."""
 
     @property
     def identity(self) -> str: ...
