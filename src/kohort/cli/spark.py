@@ -8,11 +8,11 @@ from typing import Final
 import click
 
 from kohort.errors import KohortError
+from kohort.spark.connect_server import SERVER
 
-CONNECT_SERVER: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 RUNS_ITSELF: Final = "spark-internal"
 PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
-    "connect-server": ("spark-submit", "--class", CONNECT_SERVER, "--name", "Spark Connect server", RUNS_ITSELF),
+    "connect-server": ("spark-submit", "--class", SERVER, "--name", "Spark Connect server", RUNS_ITSELF),
     "pipelines": ("spark-pipelines",),
     "pyspark": ("pyspark",),
     "sql": ("spark-sql",),

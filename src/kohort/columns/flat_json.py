@@ -43,9 +43,10 @@ def is_flat(schema: pa.Schema) -> bool:
 
 
 def flat_columns(values: pa.Array, schema: pa.Schema) -> Flat | None:
-    """The columns of JSON objects, given as binary; None where this is no gain, or where Arrow refuses a value."""
+    """The columns of JSON objects, given as binary; None where a column is none for the kernel, where this is no gain,
+    or where Arrow refuses a value."""
     rows = len(values)
-    if not rows or values.type != pa.binary():
+    if not rows or values.type != pa.binary() or not is_flat(schema):
         return None
     if rows > 2 * SAMPLE and _walked(values.slice(0, SAMPLE), schema)[0].sum() < SAMPLE // 2:
         return None

@@ -50,9 +50,9 @@ def json_columns(
 
 def _flat_columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array] | None:
     """What the kernel is sure of, and Arrow's judgement of the rest; None where the kernel is of no use."""
-    from kohort.columns.flat_json import flat_columns, is_flat
+    from kohort.columns.flat_json import flat_columns
 
-    flat = flat_columns(values, schema) if is_flat(schema) else None
+    flat = flat_columns(values, schema)
     if flat is None:
         return None
     rest = _columns(values.take(pa.array(flat.left)), schema) if len(flat.left) else []

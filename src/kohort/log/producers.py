@@ -122,11 +122,7 @@ class Producers:
         producer = self._in_epoch(header.producer_id, header.producer_epoch)
         if header.is_transactional and producer.open_since == NONE:
             producer.open_since = self._open[header.producer_id] = base_offset
-        last_offset = base_offset + header.last_offset_delta
-        last_sequence = header.last_sequence if header.base_sequence >= 0 else NONE
-        producer.batches.append(
-            ProducedBatch(header.base_sequence, last_sequence, base_offset, last_offset, timestamp_ms)
-        )
+        producer.batches.append(_produced(header, base_offset, timestamp_ms))
         producer.last_seen_ms = now_ms
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
@@ -137,15 +133,8 @@ class Producers:
             if producer is None or not producer.batches or header.base_sequence < 0:
                 continue
             if header.producer_epoch == producer.epoch and header.last_offset < producer.batches[0].base_offset:
-                earlier.setdefault(header.producer_id, deque(maxlen=RETAINED_BATCHES - 1)).append(
-                    ProducedBatch(
-                        header.base_sequence,
-                        header.last_sequence,
-                        header.base_offset,
-                        header.last_offset,
-                        header.max_timestamp,
-                    )
-                )
+                batches = earlier.setdefault(header.producer_id, deque(maxlen=RETAINED_BATCHES - 1))
+                batches.append(_produced(header, header.base_offset, header.max_timestamp))
         for producer_id, batches in earlier.items():
             self._by_id[producer_id].batches.extendleft(reversed(batches))
 
@@ -231,6 +220,13 @@ class Producers:
         held = sorted((p.open_since, producer_id) for producer_id, p in producers if p.open_since != NONE)
         producers._open = {producer_id: first_offset for first_offset, producer_id in held}
         return producers
+
+
+def _produced(header: BatchHeader, base_offset: int, timestamp_ms: int) -> ProducedBatch:
+    last_sequence = header.last_sequence if header.base_sequence >= 0 else NONE
+    return ProducedBatch(
+        header.base_sequence, last_sequence, base_offset, base_offset + header.last_offset_delta, timestamp_ms
+    )
 
 
 def _check_epoch(producer: Producer, producer_id: int, epoch: int) -> None:

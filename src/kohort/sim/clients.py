@@ -106,6 +106,10 @@ class EngineActor:
         self.after_step()
         self._arm()
 
+    def step_soon(self) -> None:
+        """Let the engine look at what changed, as a face kicks its driver."""
+        self.world.after(0, lambda: self.step(Tick()))
+
     def _emit(self, outputs: object) -> None:
         assert isinstance(outputs, list)
         for output in outputs:

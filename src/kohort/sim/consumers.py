@@ -202,7 +202,7 @@ class ConsumerActor(EngineActor):
                 self._tell(machine, needed.kind, frozenset(needed.partitions))
             fetched, is_new = machine.open_fetched()
             if is_new and machine.may_fetch:
-                self._kick()
+                self.step_soon()
             records = []
             if fetched is not None:
                 fetched.decode_records(check_crcs=True)
@@ -217,10 +217,7 @@ class ConsumerActor(EngineActor):
             self.take(records)
         elif not (self._kicked or machine.is_quiet):
             self._kicked = True
-            self._kick()
-
-    def _kick(self) -> None:
-        self.world.after(0, lambda: self.step(Tick()))
+            self.step_soon()
 
     def take(self, records: list[Record]) -> None:
         """Be the user who was given records."""
@@ -228,7 +225,7 @@ class ConsumerActor(EngineActor):
         assert self.machine is not None
         if self.rng.random() < self.pace.commit_each_poll:
             self.pace.commits.append(self.machine.commit(None, None))
-            self._kick()
+            self.step_soon()
         self._leave_poll()
 
     def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:

@@ -63,7 +63,7 @@ class TransactionalActor(EngineActor):
     def do(self, work: Work) -> None:
         """Begin, or go on with it after what is under way."""
         self._work = work if self._work is None else chain(self._work, work)
-        self.world.after(0, lambda: self.step(Tick()))
+        self.step_soon()
 
     def after_step(self) -> None:
         while self._work is not None and (self._awaited is None or self._awaited.done):

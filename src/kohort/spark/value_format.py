@@ -63,9 +63,9 @@ class ValueFormat:
         """JSON without anything nested, by a kernel; the rows that it leaves are judged as all others would be."""
         import pyarrow as pa
 
-        from kohort.columns.flat_json import flat_columns, is_flat
+        from kohort.columns.flat_json import flat_columns
 
-        flat = flat_columns(values, self.schema) if self.kind == "json" and is_flat(self.schema) else None
+        flat = flat_columns(values, self.schema) if self.kind == "json" else None
         if flat is None or not len(flat.left):
             return None if flat is None else Decoded(flat.columns, {})
         rest = self._decode_lines(values.take(pa.array(flat.left)).to_pylist())

@@ -11,9 +11,9 @@ from waiting import eventually
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")
 
-from kohort.cli.spark import CONNECT_SERVER, PROGRAMS, command_line
+from kohort.cli.spark import PROGRAMS, command_line
 from kohort.errors import KohortError
-from kohort.spark.connect_server import connect_server
+from kohort.spark.connect_server import SERVER, connect_server
 from kohort.spark.environment import spark_environ, spark_home
 from kohort.spark.python import worker_python
 
@@ -49,7 +49,7 @@ def test_each_program_is_there_and_takes_options_where_spark_reads_them(program:
     script, *rest = command_line(program, ("--master", "local[2]"))
 
     assert (spark_home() / "bin" / script).exists()
-    behind = ["--class", CONNECT_SERVER, "--name", "Spark Connect server"] if program == "connect-server" else []
+    behind = ["--class", SERVER, "--name", "Spark Connect server"] if program == "connect-server" else []
     last = ["spark-internal"] if program == "connect-server" else []
     assert rest == [*behind, "--master", "local[2]", *last]
 
