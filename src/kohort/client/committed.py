@@ -12,7 +12,7 @@ from kohort.client.metadata import Metadata
 from kohort.client.offset_messages import BY_NAME_FETCH, FetchedOffset, build_fetch, fetched_offsets, shape_fetch
 from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.promise import Promise
-from kohort.client.source import Poll, Unsent
+from kohort.client.source import IDLE, Poll, Unsent, nearest
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -74,16 +74,16 @@ class CommittedOffsets:
     def poll(self, now_ms: int) -> Poll:
         self._start_partitions(now_ms)
         if not self._waiting:
-            return Poll()
+            return IDLE
         self._expire(now_ms)
         node_id = self._lookup.require()
         wakes = [a.deadline_ms for a in self._waiting if a.deadline_ms is not None]
         if node_id is None:
-            return Poll(wake_at_ms=min(wakes, default=None))
+            return Poll(wake_at_ms=nearest(wakes))
         due = [a for a in self._waiting if a.retry_at_ms <= now_ms]
         self._waiting = [a for a in self._waiting if a.retry_at_ms > now_ms]
         wakes += [a.retry_at_ms for a in self._waiting]
-        return Poll([self._send(node_id, ask) for ask in due], min(wakes, default=None))
+        return Poll([self._send(node_id, ask) for ask in due], nearest(wakes))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, OffsetFetchResponse)
@@ -120,7 +120,7 @@ class CommittedOffsets:
         """Ask for the committed offsets of partitions that have no position yet."""
         starts = {
             p: (s, s.run)
-            for p, s in self._subscription.assigned.items()
+            for p, s in self._subscription.unsettled
             if s.state is FetchState.INITIALIZING and not s.looking_up and s.retry_at_ms <= now_ms
         }
         if starts:

@@ -171,13 +171,13 @@ class Connection:
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
         """When something here needs a look, if nothing arrives before."""
-        times = [p.deadline_ms for p in self.in_flight]
-        if self.queue:
-            times += [p.deadline_ms for p in self.queue]
+        if self.state is State.READY and not self.queue:
+            if self.in_flight:
+                return min([p.deadline_ms for p in self.in_flight])
+            return self.last_used_ms + idle_ms if idle_ms >= 0 else None
+        times = [p.deadline_ms for p in self.pending()]
         if self.state is not State.READY:
             times.append(self.deadline_ms)
-        elif not times and idle_ms >= 0:
-            times.append(self.last_used_ms + idle_ms)
         if self.queue and self.muted_until_ms > now_ms:
             times.append(self.muted_until_ms)
         return min(times, default=None)
@@ -215,19 +215,21 @@ class Connection:
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
             frame = bytes(frame)  # only a Fetch's records are looked at in place; others' bytes are kept
-        api = api_of(pending.unsent.request)
-        where = f"{api.name} v{pending.unsent.version} response from {self.address}"
         if correlation_of(frame) != pending.correlation_id:
-            raise ProtocolError(f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}", where)
+            wrong = f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}"
+            raise ProtocolError(wrong, self._what_answers(pending))
         try:
-            _, response = parse_response(frame, api.response, pending.unsent.version)
+            _, response = parse_response(frame, api_of(pending.unsent.request).response, pending.unsent.version)
         except ProtocolError as error:
-            raise ProtocolError(str(error), where) from error
+            raise ProtocolError(str(error), self._what_answers(pending)) from error
         self.in_flight.popleft()
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
         return Answer(pending, response)
+
+    def _what_answers(self, pending: Pending) -> str:
+        return f"{api_of(pending.unsent.request).name} v{pending.unsent.version} response from {self.address}"
 
     def _encode(self, pending: Pending) -> list[Buffer]:
         unsent = pending.unsent

@@ -7,7 +7,7 @@ fails when every address has failed it.
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence, Sequence
+from collections.abc import Collection, MutableSequence, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from kohort.client.backoff import Backoff
 from kohort.client.connections import Answer, Connection, Pending, State
 from kohort.client.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Received, Send
 from kohort.client.metadata import Metadata
-from kohort.client.source import ANY_NODE, RequestSource
+from kohort.client.source import ANY_NODE, RequestSource, nearest
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
 from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError
@@ -250,15 +250,17 @@ class Engine:
     def _move_lanes(self, now_ms: int) -> bool:
         """Connect where something waits, write what can be written; returns whether sources heard of it."""
         heard = False
-        for lane in list(self._lanes.values()):
-            if lane.waiting and lane.connection is None and lane.retry_at_ms <= now_ms:
-                self._open(lane, now_ms)
+        for lane in self._lanes.values():
             connection = lane.connection
+            if lane.waiting:
+                if connection is None and lane.retry_at_ms <= now_ms:
+                    self._open(lane, now_ms)
+                    connection = lane.connection
+                if connection is not None and connection.state is State.READY:
+                    connection.queue.extend(lane.waiting)
+                    lane.waiting = []
             if connection is None:
                 continue
-            if lane.waiting and connection.state is State.READY:
-                connection.queue.extend(lane.waiting)
-                lane.waiting = []
             if connection.queue:
                 out, answers = connection.write_queued(now_ms)
                 self._write(connection, out)
@@ -370,20 +372,23 @@ class Engine:
 
     def _plan(self, now_ms: int) -> None:
         """When to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
-        times = [p.deadline_ms for p in self._anywhere]
-        needed = set(self._candidates()) if self._anywhere else ()
-        if any(self._is_connecting(node_id) for node_id in needed):
-            needed = ()  # its end, either way, is an event of its own
+        times: list[int] = []
+        needed: Collection[int] = ()
+        if self._anywhere:
+            times = [p.deadline_ms for p in self._anywhere]
+            needed = self._candidates()
+            if any(self._is_connecting(node_id) for node_id in needed):
+                needed = ()  # its end, either way, is an event of its own
+        idle_ms = self._config.connections_max_idle_ms
         for lane in self._lanes.values():
             if lane.waiting:
                 times += [p.deadline_ms for p in lane.waiting]
             if lane.connection is not None:
-                at_ms = lane.connection.next_deadline_ms(now_ms, self._config.connections_max_idle_ms)
+                at_ms = lane.connection.next_deadline_ms(now_ms, idle_ms)
                 if at_ms is not None:
                     times.append(at_ms)
             elif lane.waiting or (lane.node_id in needed and lane.name == DATA):
                 times.append(lane.retry_at_ms)
-        self._expires_at_ms = min(times, default=None)
-        if self.wake_at_ms is not None:
-            times.append(self.wake_at_ms)
-        self.wake_at_ms = min(times, default=None)
+        self._expires_at_ms = at_ms = nearest(times)
+        if at_ms is not None and (self.wake_at_ms is None or at_ms < self.wake_at_ms):
+            self.wake_at_ms = at_ms

@@ -7,7 +7,7 @@ from typing import Final
 
 from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
-from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.client.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
 from kohort.errors import ApiError, KohortError, error_code
@@ -58,7 +58,7 @@ class CoordinatorLookup:
 
     def poll(self, now_ms: int) -> Poll:
         if not self._wanted or self._in_flight or self.node_id is not None:
-            return Poll()
+            return IDLE
         if now_ms < self._retry_at_ms:
             return Poll(wake_at_ms=self._retry_at_ms)
         self._in_flight = True

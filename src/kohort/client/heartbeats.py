@@ -61,9 +61,9 @@ class HeartbeatClocks:
 
     def wake_at_ms(self, *, may_beat: bool) -> int:
         """The nearest deadline; that of the next heartbeat counts only where one could be sent."""
-        times = [self.session_until_ms]
-        if may_beat:
-            times.append(self.beat_at_ms)
-        if not self._polling:
-            times.append(self.poll_until_ms)
-        return min(times)
+        at_ms = self.session_until_ms
+        if may_beat and self.beat_at_ms < at_ms:
+            at_ms = self.beat_at_ms
+        if not self._polling and self.poll_until_ms < at_ms:
+            at_ms = self.poll_until_ms
+        return at_ms

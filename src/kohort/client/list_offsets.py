@@ -13,7 +13,7 @@ from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
 from kohort.client.offset_messages import by_topic
 from kohort.client.promise import Promise
-from kohort.client.source import Poll, Unsent
+from kohort.client.source import IDLE, Poll, Unsent, nearest
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, error_code
@@ -154,6 +154,8 @@ class OffsetQueries:
         return query.promise
 
     def poll(self, now_ms: int) -> Poll:
+        if not self._queries:
+            return IDLE
         unsent: list[Unsent] = []
         wakes: list[int] = []
         for query in list(self._queries):
@@ -180,7 +182,7 @@ class OffsetQueries:
                 ask.context = query
                 query.under_way += 1
                 unsent.append(ask)
-        return Poll(unsent, min(wakes, default=None))
+        return Poll(unsent, nearest(wakes))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ListOffsetsResponse)

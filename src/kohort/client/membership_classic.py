@@ -21,7 +21,7 @@ from kohort.client.heartbeats import HeartbeatClocks
 from kohort.client.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
 from kohort.client.metadata import Metadata
 from kohort.client.promise import Promise
-from kohort.client.source import Poll, Unsent
+from kohort.client.source import IDLE, Poll, Unsent, nearest
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -143,18 +143,19 @@ class Membership:
     # The source
 
     def poll(self, now_ms: int) -> Poll:
-        unsent = self._poll_leaves()
+        unsent = self._poll_leaves() if self._leaves else []
         if self.state is MemberState.UNJOINED:
-            return Poll(unsent)
+            return Poll(unsent) if unsent else IDLE
         wakes: list[int] = []
         if self.state is MemberState.PREPARING_REBALANCE:
             self._poll_join(unsent, wakes, now_ms)
         if self.state is MemberState.COMPLETING_REBALANCE:
             self._poll_sync(unsent, wakes, now_ms)
-        if self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
+        if self.state is MemberState.STABLE or self.state is MemberState.COMPLETING_REBALANCE:
             self._poll_heartbeat(unsent, wakes, now_ms)
-            unsent += self._poll_leaves()
-        return Poll(unsent, min(wakes, default=None))
+            if self._leaves:
+                unsent += self._poll_leaves()
+        return Poll(unsent, nearest(wakes))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         match response:

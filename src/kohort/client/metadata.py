@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from kohort.client.backoff import Backoff
-from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.client.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
 from kohort.errors import ErrorCode, KohortError, error_code
@@ -174,7 +174,7 @@ class Metadata:
 
     def poll(self, now_ms: int) -> Poll:
         if self._asked_for is not None:
-            return Poll()
+            return IDLE
         due = self._due_ms(now_ms)
         if due is None or due > now_ms:
             return Poll(wake_at_ms=due)

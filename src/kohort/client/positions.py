@@ -11,7 +11,7 @@ dropped when it arrives.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -35,10 +35,21 @@ class Position(NamedTuple):
     offset_epoch: int = NO_EPOCH
 
 
+class Moves:
+    """How often any partition of one consumer went from one state to another: what was found by states is to be looked
+    for again when this has changed."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 @dataclass(slots=True, eq=False)
 class PartitionState:
     """One assigned partition."""
 
+    moves: Moves = field(default_factory=Moves)
     state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     fetch_offset: int = 0
@@ -68,32 +79,33 @@ class PartitionState:
     def has_position(self) -> bool:
         return self.position is not None and self.state in (FetchState.FETCHING, FetchState.AWAIT_VALIDATION)
 
-    def seek(self, position: Position, leader: LeaderAndEpoch | None = None) -> None:
-        """Stand at ``position``; it is validated first where it carries an epoch."""
+    def seek(self, position: Position, leader: LeaderAndEpoch | None = None, *, trusted: bool = False) -> None:
+        """Stand at ``position``; it is validated first where it carries an epoch, unless the leader itself has just
+        named it (``trusted``)."""
         self._start_run()
         self.position = position
         self.fetch_offset = position.offset
         self.leader = leader
-        needs_validation = position.offset_epoch != NO_EPOCH
-        self.state = FetchState.AWAIT_VALIDATION if needs_validation else FetchState.FETCHING
+        needs_validation = position.offset_epoch != NO_EPOCH and not trusted
+        self._go(FetchState.AWAIT_VALIDATION if needs_validation else FetchState.FETCHING)
 
     def await_reset(self, policy: str) -> None:
         """Give up the position and find one by ``policy``."""
         self._start_run()
         self.position = None
         self.reset_to = policy
-        self.state = FetchState.AWAIT_RESET
+        self._go(FetchState.AWAIT_RESET)
 
     def await_validation(self) -> None:
         """The leader is another since: what was buffered may be of a history that is no more."""
         assert self.position is not None
         self._start_run()
         self.fetch_offset = self.position.offset
-        self.state = FetchState.AWAIT_VALIDATION
+        self._go(FetchState.AWAIT_VALIDATION)
 
     def validated(self, leader: LeaderAndEpoch) -> None:
         self.leader = leader
-        self.state = FetchState.FETCHING
+        self._go(FetchState.FETCHING)
 
     def advance(self, offset: int, epoch: int) -> None:
         """Records up to ``offset`` were handed out."""
@@ -108,6 +120,10 @@ class PartitionState:
     def visible_end(self, read_committed: bool) -> int | None:
         """The offset behind the last record that this consumer could read now."""
         return self.last_stable_offset if read_committed else self.high_watermark
+
+    def _go(self, state: FetchState) -> None:
+        self.state = state
+        self.moves.count += 1
 
     def _start_run(self) -> None:
         self.run += 1

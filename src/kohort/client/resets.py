@@ -17,7 +17,7 @@ from kohort.client.list_offsets import (
 )
 from kohort.client.metadata import Metadata
 from kohort.client.positions import FetchState, PartitionState, Position
-from kohort.client.source import Poll, Unsent
+from kohort.client.source import IDLE, Poll, Unsent, nearest
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig, duration_ms
@@ -73,9 +73,12 @@ class Resets:
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
     def poll(self, now_ms: int) -> Poll:
+        unsettled = self._subscription.unsettled
+        if not unsettled:
+            return IDLE
         targets: dict[TopicPartition, int] = {}
         wakes: list[int] = []
-        for partition, state in self._subscription.assigned.items():
+        for partition, state in unsettled:
             if self._config.group_id is None and state.state is FetchState.INITIALIZING and not state.looking_up:
                 self.no_offset(partition, state)
             if state.state is not FetchState.AWAIT_RESET or state.looking_up:
@@ -85,12 +88,12 @@ class Resets:
             else:
                 targets[partition] = self._timestamp(state.reset_to, now_ms)
         if not targets:
-            return Poll(wake_at_ms=min(wakes, default=None))
+            return Poll(wake_at_ms=nearest(wakes))
         grouped, leaderless = by_leader(targets, self._metadata)
         if leaderless:
             self._metadata.request_refresh()
             wakes += [self._later(self._subscription.assigned[p], now_ms) for p in leaderless]
-        return Poll([self._ask(n, t) for n, t in grouped.items()], min(wakes, default=None))
+        return Poll([self._ask(n, t) for n, t in grouped.items()], nearest(wakes))
 
     def _timestamp(self, policy: str, now_ms: int) -> int:
         duration = duration_ms(policy)
@@ -141,8 +144,7 @@ class Resets:
             state.await_reset("latest")  # nothing is as young as the policy asks for
             return
         leader = self._metadata.leader(partition)
-        state.seek(Position(found.offset, found.leader_epoch), leader)
-        state.state = FetchState.FETCHING  # the leader itself has just named it
+        state.seek(Position(found.offset, found.leader_epoch), leader, trusted=True)
 
     def _later(self, state: PartitionState, now_ms: int) -> int:
         self._failed += 1

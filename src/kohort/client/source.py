@@ -8,7 +8,7 @@ over comes back exactly once, through ``on_response`` or ``on_failure``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from kohort.errors import KohortError
@@ -43,8 +43,17 @@ class Unsent:
 class Poll:
     """What a source wants now: requests to send, and when to be polled again at the latest."""
 
-    unsent: Sequence[Unsent] = field(default_factory=list)
+    unsent: Sequence[Unsent] = ()
     wake_at_ms: int | None = None
+
+
+IDLE: Final = Poll()
+"""Nothing to send and nothing to wait for: most sources, most of the time."""
+
+
+def nearest(times: list[int]) -> int | None:
+    """The earliest of some times; None where there are none."""
+    return min(times) if times else None
 
 
 class RequestSource(Protocol):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
 from kohort.client.metadata import Metadata
-from kohort.client.positions import FetchState, PartitionState, Position
+from kohort.client.positions import FetchState, Moves, PartitionState, Position
 from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
@@ -41,6 +41,9 @@ class SubscriptionState:
         self.group_topics: frozenset[str] = frozenset()
         """What the whole group subscribes to, while this member leads it."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
+        self._moves = Moves()
+        self._unsettled: list[tuple[TopicPartition, PartitionState]] = []
+        self._unsettled_of: tuple[object, int] = (None, 0)
         self._metadata = metadata
         self._pattern: re.Pattern[str] | None = None
         self._exclude_internal = exclude_internal_topics
@@ -84,6 +87,7 @@ class SubscriptionState:
         self.topics = self.group_topics = frozenset()
         self._pattern = None
         self.assigned.clear()
+        self._moves.count += 1
         self.want_metadata()
 
     def match_pattern(self) -> bool:
@@ -141,7 +145,17 @@ class SubscriptionState:
             self.topics |= {p.topic for p in wanted}
 
     def _replace(self, partitions: Mapping[TopicPartition, None]) -> None:
-        self.assigned = {p: self.assigned.get(p) or PartitionState() for p in partitions}
+        self.assigned = {p: self.assigned.get(p) or PartitionState(self._moves) for p in partitions}
+
+    @property
+    def unsettled(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
+        """Assigned partitions that cannot be fetched yet, for want of a position that is known to be good. Sources are
+        polled whenever bytes arrive, so all partitions are looked at only where one has moved."""
+        assigned, count = self.assigned, self._moves.count
+        if self._unsettled_of[0] is not assigned or self._unsettled_of[1] != count:
+            self._unsettled = [(p, s) for p, s in assigned.items() if s.state is not FetchState.FETCHING]
+            self._unsettled_of = (assigned, count)
+        return self._unsettled
 
     def state(self, partition: TopicPartition) -> PartitionState:
         """Raises UsageError for a partition that is not assigned."""

@@ -13,7 +13,7 @@ from kohort.client.metadata import LeaderAndEpoch, Metadata
 from kohort.client.offset_messages import by_topic
 from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.resets import Resets
-from kohort.client.source import Poll, Unsent
+from kohort.client.source import IDLE, Poll, Unsent, nearest
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -55,9 +55,12 @@ class Validation:
         if self._seen_version != self._metadata.version:
             self._seen_version = self._metadata.version
             self._subscription.check_leaders()
+        unsettled = self._subscription.unsettled
+        if not unsettled:
+            return IDLE
         waiting: dict[TopicPartition, int] = {}
         wakes: list[int] = []
-        for partition, state in self._subscription.assigned.items():
+        for partition, state in unsettled:
             if state.state is not FetchState.AWAIT_VALIDATION or state.looking_up:
                 continue
             if state.retry_at_ms > now_ms:
@@ -66,7 +69,7 @@ class Validation:
                 assert state.position is not None
                 waiting[partition] = state.position.offset_epoch
         if not waiting:
-            return Poll(wake_at_ms=min(wakes, default=None))
+            return Poll(wake_at_ms=nearest(wakes))
         grouped, leaderless = by_leader(waiting, self._metadata)
         if leaderless:
             self._metadata.request_refresh()
@@ -76,7 +79,7 @@ class Validation:
             ask = self._ask(node_id, epochs)
             if ask is not None:
                 unsent.append(ask)
-        return Poll(unsent, min(wakes, default=None))
+        return Poll(unsent, nearest(wakes))
 
     def _ask(self, node_id: int, epochs: dict[TopicPartition, int]) -> Unsent | None:
         """The request for one leader. A leader without an epoch has no history to compare with."""

@@ -117,7 +117,7 @@ class EngineActor:
                 case Open(connection=number, host=host, port=port):
                     self.network.open(self, number + self._offset_of_connections, (host, port))
                 case Send(connection=number, buffers=buffers):
-                    data = b"".join(bytes(b) for b in buffers)
+                    data = b"".join(buffers)
                     self.network.client_sends(self, number + self._offset_of_connections, data)
                 case Close(connection=number):
                     self.network.client_closes(self, number + self._offset_of_connections)

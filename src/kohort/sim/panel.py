@@ -13,9 +13,15 @@ class Panel(Watcher):
 
     def __init__(self) -> None:
         self._watchers: list[Watcher] = []
+        self._of_requests: list[Watcher] = []
+        self._of_answers: list[Watcher] = []
 
     def add(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
+        if type(watcher).asked is not Watcher.asked:
+            self._of_requests.append(watcher)
+        if type(watcher).answered is not Watcher.answered:
+            self._of_answers.append(watcher)
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
@@ -34,11 +40,11 @@ class Panel(Watcher):
             watcher.committed(consumer, offsets)
 
     def asked(self, exchange: Exchange) -> None:
-        for watcher in self._watchers:
+        for watcher in self._of_requests:
             watcher.asked(exchange)
 
     def answered(self, exchange: Exchange) -> None:
-        for watcher in self._watchers:
+        for watcher in self._of_answers:
             watcher.answered(exchange)
 
     def broker_started(self, broker: Server) -> None:
