@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from apache_kafka import apache_kafka, what_it_printed
-from member_process import what_members_did
+from member_process import what_members_did, why_groups_rebalanced
 
 import kohort
 
@@ -32,10 +32,11 @@ def either(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails shows what Apache Kafka printed, where one runs, and what its members did."""
+    """A test that fails shows what Apache Kafka printed, where one runs, and what its members did and why."""
     report = yield
     if report.failed and (printed := what_it_printed()):
         report.sections.append(("Apache Kafka", printed))
     if report.failed and (did := what_members_did()):
         report.sections.append(("members", did))
+        report.sections.append(("rebalances", why_groups_rebalanced()))
     return report

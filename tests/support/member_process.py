@@ -43,6 +43,18 @@ def what_members_did() -> str:
     return "\n".join(m.story() for m in sorted(_members, key=lambda m: m.process.pid))
 
 
+def why_groups_rebalanced() -> str:
+    """The rebalances of the groups of these members, as ``kohort group why`` tells them from a broker's journal."""
+    groups = sorted({(m.group, m.bootstrap) for m in _members})
+    command = [sys.executable, "-m", "kohort", "group", "why", "--last", "0"]
+    told = []
+    for group, bootstrap in groups:
+        asked = [*command, group, "--bootstrap", bootstrap]
+        why = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+        told.append(f"{group}:\n{why.stdout}{why.stderr}")
+    return "\n".join(told)
+
+
 class Member:
     """A running member. ``command`` is how its program is called, up to the verb."""
 
@@ -64,6 +76,7 @@ class Member:
             text=True,
             env=env,
         )
+        self.group, self.bootstrap = group, bootstrap
         self.owns: set[int] = set()
         self.changes: list[Change] = []
         self.read: set[tuple[int, int]] = set()

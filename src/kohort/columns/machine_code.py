@@ -25,6 +25,8 @@ from kohort.columns.primitives import called_by
 from kohort.version import VERSION
 
 DIGEST_BYTES: Final = 32
+READABLE: Final = 0o644
+"""Who shares the installation shares its machine code, as with compiled modules of Python."""
 log = logging.getLogger(__name__)
 
 
@@ -106,8 +108,14 @@ def store(name: str, code: bytes, places: Sequence[Path]) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            Path(file.name).replace(folder / name)
+                unfinished = Path(file.name)
+                try:
+                    file.write(hashlib.sha256(code).digest() + code)
+                    file.flush()
+                    unfinished.chmod(READABLE)
+                    unfinished.replace(folder / name)
+                finally:
+                    unfinished.unlink(missing_ok=True)
         except OSError as error:
             log.debug("%s cannot be kept in %s: %s", name, folder, error)
         else:

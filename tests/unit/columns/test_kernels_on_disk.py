@@ -73,6 +73,17 @@ def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):
     assert [p.name for p in tmp_path.rglob("*.o")] == ["b.o"]
 
 
+def test_who_shares_the_installation_may_read_what_was_compiled(tmp_path):
+    store("a.o", b"machine code", [tmp_path])
+    assert (tmp_path / "a.o").stat().st_mode & 0o777 == 0o644
+
+
+def test_what_cannot_be_finished_leaves_nothing_behind(tmp_path):
+    (tmp_path / "a.o").mkdir()
+    store("a.o", b"machine code", [tmp_path])
+    assert [p.name for p in tmp_path.iterdir()] == ["a.o"]
+
+
 def test_another_constant_is_another_file():
     def of(module_constant):
         names = {**scan.scan.function.__globals__, "SECTION_FIELDS": module_constant}
