@@ -35,6 +35,7 @@ class Joiners(Watcher):
         self._waiting: dict[str, set[tuple[int, int]]] = {}
         self._told: dict[str, int] = {}
         self._dropped: set[int] = set()
+        self._newest = -1
 
     def broker_started(self, broker: Server) -> None:
         del broker
@@ -60,9 +61,11 @@ class Joiners(Watcher):
             self._dropped.add(asked.generation_id)
 
     def check_number(self, generation_id: int) -> None:
-        """A generation that could not be written is over, whoever heard of it; the first is a new group's."""
-        if generation_id == FIRST_GENERATION:
+        """A generation that could not be written is over, whoever heard of it. The first is a new group's; so is one
+        that is older than others, where the answers of the first were lost."""
+        if generation_id == FIRST_GENERATION or generation_id < self._newest:
             self._dropped.clear()
+        self._newest = generation_id
         if generation_id in self._dropped:
             raise CheckFailed(f"generation {generation_id} could not be written, and a JoinGroup is answered with it")
 
