@@ -81,6 +81,15 @@ def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
     return scope["__init__"]
 
 
+def _make_eq(name: str, fields: tuple[FieldSpec, ...]) -> Any:
+    """An ``__eq__`` of one message with another of its type, field by field, written out once per class."""
+    same = " and ".join(f"self.{spec.name} == other.{spec.name}" for spec in fields) or "True"
+    source = f"def __eq__(self, other):\n    return {same} if type(other) is type(self) else NotImplemented"
+    scope: dict[str, Any] = {}
+    exec(compile(source, f"<eq {name}>", "exec"), scope)
+    return scope["__eq__"]
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class MessageType(type):
     """Turns field specifications into slots, ``__init__``, ``__repr__`` and ``__eq__``."""
@@ -97,6 +106,7 @@ class MessageType(type):
         space["VERSIONS"] = parse_versions(options.get("versions", "none"))
         space["FLEXIBLE"] = parse_versions(options.get("flexible", "none"))
         space["__init__"] = _make_init(name, space["FIELDS"])
+        space["__eq__"] = _make_eq(name, space["FIELDS"])
         return super().__new__(mcls, name, bases, space)
 
     def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **_options: Any) -> None:
@@ -112,11 +122,6 @@ class Message(metaclass=MessageType):
     FLEXIBLE: ClassVar[Versions]
 
     __hash__ = None  # type: ignore[assignment]  # compared by value and holds lists
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, f.name) == getattr(other, f.name) for f in self.FIELDS)
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.FIELDS)
