@@ -317,7 +317,9 @@ class Broker:
                 return
             frame = connection.next_frame()
             try:
-                reply_to, answer = dispatch(self._state, connection.connection_id, connection.host, frame, now_ms)
+                reply_to, answer = dispatch(
+                    self._state, connection.connection_id, connection.client_host, frame, now_ms
+                )
             except HangUp as hang_up:
                 self._hang_up(connection, hang_up.reason, now_ms, out)
                 return

@@ -25,6 +25,7 @@ class Connection:
     __slots__ = (
         "active_ms",
         "burst_bytes",
+        "client_host",
         "closed",
         "congested",
         "connection_id",
@@ -39,6 +40,8 @@ class Connection:
     def __init__(self, connection_id: ConnectionId, host: str, max_frame_bytes: int, now_ms: int) -> None:
         self.connection_id = connection_id
         self.host = host
+        self.client_host = f"/{host}"
+        """As Kafka writes addresses."""
         self.reader = FrameReader(max_frame_bytes)
         self.frames: deque[bytes] = deque()
         self.waiting_bytes = 0

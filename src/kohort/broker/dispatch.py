@@ -43,7 +43,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import KohortError, ProtocolError
 from kohort.wire.apis import API_VERSIONS, APIS, Api
 from kohort.wire.codec import Buffer, decode
-from kohort.wire.headers import build_response, parse_request_header
+from kohort.wire.headers import build_response, client_id_of, skip_tags
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
@@ -90,7 +90,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 SERVED: Final[Mapping[int, Api]] = {key: APIS[key] for key in sorted(HANDLERS)}
 
 
-def dispatch(state: BrokerState, connection: int, host: str, frame: bytes, now_ms: int) -> tuple[ReplyTo, Answer]:
+def dispatch(
+    state: BrokerState, connection: int, client_host: str, frame: bytes, now_ms: int
+) -> tuple[ReplyTo, Answer]:
     """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
     if len(frame) < HEADER.size:
         raise HangUp(f"a request of {len(frame)} bytes is too short for its header")
@@ -105,13 +107,15 @@ def dispatch(state: BrokerState, connection: int, host: str, frame: bytes, now_m
             return reply_to._replace(version=0), unsupported_version()
         raise HangUp(f"{api.name} version {version} is not served, only {api.low} to {api.high}")
     try:
-        header, body_at = parse_request_header(frame)
+        client_id, body_at = client_id_of(frame)
+        if version >= api.flexible_from:
+            body_at = skip_tags(frame, body_at, "RequestHeader")
         message, end = decode(api.request, version, frame, body_at)
     except ProtocolError as error:
         raise HangUp(f"malformed {api.name} version {version}: {error}") from None
     if end != len(frame):
         raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end")
-    request = Request(message, version, reply_to, header.client_id or "", f"/{host}", now_ms)
+    request = Request(message, version, reply_to, client_id or "", client_host, now_ms)
     if state.intercept is not None and (answer := state.intercept(state.node.node_id, api, request)) is not None:
         return reply_to, answer
     return reply_to, serve(state, request)

@@ -34,6 +34,7 @@ class _Instead:
     writer_of: Callable[[type[Message], int], Writer]
 
 
+_length = struct.Struct(">i")
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], tuple[Writer, bool]] = {}
 _instead: list[_Instead] = []
@@ -66,14 +67,26 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
     Raises ProtocolError where a field that this version lacks is set and may not be dropped, or does not fit.
     """
+    return _write(message, version, [])
+
+
+def encode_framed(head: bytes, message: Message, version: int) -> list[Buffer]:
+    """A frame of ``head`` and ``message``: their length, and what ``encode`` gives and raises."""
+    return _write(message, version, [b"", head])
+
+
+def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
+    """``parts`` and the bytes of ``message``; where there are parts, the first is the place for the length of the rest."""
     cls = type(message)
     found = _writers.get((cls, version))
     if found is None:
         found = _writers[cls, version] = _writer_of(cls, version)
     write, has_records = found
-    parts: list[Buffer] = []
+    is_framed = bool(parts)
     try:
         write(message, parts.extend)
+        if is_framed:
+            parts[0] = _length.pack(sum(map(len, parts)))
         return coalesce(parts) if has_records else [b"".join(parts)]
     except (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed) as error:
         why = "null, which it does not allow" if "NoneType" in str(error) else str(error)
@@ -126,6 +139,8 @@ def encode_bytes(message: Message, version: int) -> bytes:
 
 def coalesce(parts: Sequence[Buffer]) -> list[Buffer]:
     """Join neighbouring small buffers, leave large ones alone."""
+    if parts and max(map(len, parts)) <= JOIN_LIMIT:
+        return [b"".join(parts)]
     joined: list[Buffer] = []
     small: list[Buffer] = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Cut a stream of bytes into frames, and put the length before what is sent (facts 0.1).
+"""Cut a stream of bytes into frames (facts 0.1).
 
 A frame is an int32 length and that many bytes. The reader holds only bytes that have arrived: a length is checked
 against the limit as soon as its four bytes are there, and nothing is set aside for what it promises.
@@ -7,11 +7,9 @@ against the limit as soon as its four bytes are there, and nothing is set aside 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Final
 
 from kohort.errors import ProtocolError
-from kohort.wire.codec import Buffer
 
 _length = struct.Struct(">i")
 LENGTH_BYTES: Final = _length.size
@@ -99,8 +97,3 @@ class FrameReader:
             self._pieces[-1] += piece
         else:
             self._pieces.append(bytearray(piece))
-
-
-def frame(buffers: Sequence[Buffer]) -> list[Buffer]:
-    """``buffers`` with their total length before them; the buffers themselves are not copied."""
-    return [_length.pack(sum(map(len, buffers))), *buffers]

@@ -13,13 +13,14 @@ from typing import Final, TypeVar, cast
 
 from kohort.errors import ProtocolError, UnsupportedVersion
 from kohort.wire.apis import API_VERSIONS, APIS
-from kohort.wire.codec import Buffer, coalesce, decode, encode
-from kohort.wire.frames import frame
+from kohort.wire.codec import Buffer, decode, encode_framed
 from kohort.wire.generate import Malformed, uvarint
 from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
 
+_start = struct.Struct(">hhi")
+_size = struct.Struct(">h")
 _fixed = struct.Struct(">hhih")
 _correlation = struct.Struct(">i")
 NO_TAGS: Final = b"\x00"
@@ -42,21 +43,10 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
     version. Raises UnsupportedVersion for an API that this side does not know at all, ProtocolError for a bad header.
     """
     try:
-        api_key, api_version, correlation_id, size = _fixed.unpack_from(request)
+        api_key, api_version, correlation_id, _ = _fixed.unpack_from(request)
     except struct.error:
-        raise ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader") from None
-    at = _fixed.size
-    client_id = None
-    if size >= 0:
-        if size > len(request) - at:
-            raise ProtocolError(f"a length of {size} with {len(request) - at} bytes left", "RequestHeader.client_id")
-        try:
-            client_id = request[at : at + size].decode()
-        except UnicodeDecodeError as error:
-            raise ProtocolError(str(error), "RequestHeader.client_id") from None
-        at += size
-    elif size != -1:
-        raise ProtocolError(f"a length of {size}", "RequestHeader.client_id")
+        raise _too_short(request) from None
+    client_id, at = client_id_of(request)
     api = APIS.get(api_key)
     if api is None:
         raise UnsupportedVersion(
@@ -65,6 +55,30 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
     if api_version >= api.flexible_from:
         at = skip_tags(request, at, "RequestHeader")
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
+
+
+def client_id_of(request: bytes) -> tuple[str | None, int]:
+    """Who asks, and where that ends: tagged fields follow where the version is flexible, or else the body."""
+    try:
+        (size,) = _size.unpack_from(request, _start.size)
+    except struct.error:
+        raise _too_short(request) from None
+    at = _fixed.size
+    if size == -1:
+        return None, at
+    if size < 0:
+        raise ProtocolError(f"a length of {size}", "RequestHeader.client_id")
+    end = at + size
+    if end > len(request):
+        raise ProtocolError(f"a length of {size} with {len(request) - at} bytes left", "RequestHeader.client_id")
+    try:
+        return request[at:end].decode(), end
+    except UnicodeDecodeError as error:
+        raise ProtocolError(str(error), "RequestHeader.client_id") from None
+
+
+def _too_short(request: bytes) -> ProtocolError:
+    return ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader")
 
 
 def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
@@ -77,7 +91,7 @@ def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
         raise ProtocolError(f"cannot be written: {error}", "RequestHeader") from None
     if header.api_version in type(message).FLEXIBLE:
         head += NO_TAGS
-    return coalesce(frame([head, *encode(message, header.api_version)]))
+    return encode_framed(head, message, header.api_version)
 
 
 def build_response(correlation_id: int, message: Message, version: int) -> list[Buffer]:
@@ -85,7 +99,7 @@ def build_response(correlation_id: int, message: Message, version: int) -> list[
     head = _correlation.pack(correlation_id)
     if _long_response_header(type(message), version):
         head += NO_TAGS
-    return coalesce(frame([head, *encode(message, version)]))
+    return encode_framed(head, message, version)
 
 
 def parse_response(response: Buffer, message: type[M], version: int) -> tuple[int, M]:
@@ -120,6 +134,8 @@ def correlation_of(response: Buffer) -> int:
 def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
     """Where a section of tagged fields ends; none are known in headers, and unknown ones are to be ignored."""
     try:
+        if not body[at]:
+            return at + 1
         count, at = uvarint(body, at)
         for _ in range(count):
             _, at = uvarint(body, at)
