@@ -50,6 +50,15 @@ def uuid_text(rng: Rng) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
+def earliest(*times_ms: int | None) -> int | None:
+    """The first of these times; None stands for never."""
+    first_ms = None
+    for at_ms in times_ms:
+        if at_ms is not None and (first_ms is None or at_ms < first_ms):
+            first_ms = at_ms
+    return first_ms
+
+
 class Timers(Generic[K]):
     """Timers by key: one deadline per key, fired in order of deadline, then of setting.
 

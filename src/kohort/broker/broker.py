@@ -40,7 +40,7 @@ from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswere
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
-from kohort.clock import Rng, Timers
+from kohort.clock import Rng, Timers, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
 from kohort.coordinator.records import TransactionEnded
@@ -134,7 +134,7 @@ class Broker:
         state = self._state
         if self._burst or self._inbox or state.offsets_topic.is_loading:
             return 0
-        times = (
+        return earliest(
             state.purgatory.wake_at_ms,
             state.coordinator.wake_at_ms,
             state.topics.wake_at_ms,
@@ -142,7 +142,6 @@ class Broker:
             self._idle.wake_at_ms,
             state.flushes.wake_at_ms,
         )
-        return min((t for t in times if t is not None), default=None)
 
     @property
     def connection_count(self) -> int:
@@ -168,7 +167,8 @@ class Broker:
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
         """Take one event; returns what to do about it, in order."""
         out: list[Output] = []
-        self._read_news(now_ms)
+        if self._inbox:
+            self._read_news(now_ms)
         match given:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
@@ -290,16 +290,19 @@ class Broker:
             connection = self._burst.popleft()
             connection.burst_bytes = 0
             self._ready.append(connection)
+        purgatory, flushes = state.purgatory, state.flushes
+        purgatory.wake_due(now_ms)
         while True:
             if state.released:
                 released, state.released = state.released, []
                 for reply in released:
-                    assert isinstance(reply.to, ReplyTo)
-                    self._answer(reply.to, reply.message, now_ms, out)
-            elif woken := state.purgatory.take_ready(now_ms):
-                for parked in woken:
+                    reply_to = reply.to
+                    assert isinstance(reply_to, ReplyTo)
+                    self._answer(reply_to, reply.message, now_ms, out)
+            elif purgatory.woken:
+                for parked in purgatory.take_woken():
                     self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
-            elif flushed := state.flushes.take_done(now_ms):
+            elif flushes.wake_at_ms is not None and (flushed := flushes.take_done(now_ms)):
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
             elif self._inbox:
@@ -327,7 +330,7 @@ class Broker:
                 connection.in_flight = reply_to
             elif isinstance(answer, Message):
                 self._send(connection, reply_to, answer, out)
-            if self._state.released:
+            if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
         if not connection.frames:

@@ -38,7 +38,8 @@ class Purgatory:
         self._parked: dict[int, Parked] = {}
         self._by_connection: dict[ConnectionId, int] = {}
         self._timers: Timers[int] = Timers()
-        self._woken: dict[int, Parked] = {}
+        self.woken: dict[int, Parked] = {}
+        """Who is to be answered now, and is no longer parked."""
         self._serial = 0
 
     def __len__(self) -> int:
@@ -51,7 +52,7 @@ class Purgatory:
     @property
     def wake_at_ms(self) -> int | None:
         """When somebody's time is up; 0 while somebody is woken and not yet taken."""
-        if self._woken:
+        if self.woken:
             return 0
         return self._timers.wake_at_ms
 
@@ -94,23 +95,24 @@ class Purgatory:
         serial = self._by_connection.get(connection)
         if serial is not None:
             self._remove(self._parked[serial])
-        for woken in [w for w in self._woken.values() if w.reply_to.connection == connection]:
-            del self._woken[woken.serial]
+        for woken in [w for w in self.woken.values() if w.reply_to.connection == connection]:
+            del self.woken[woken.serial]
 
-    def take_ready(self, now_ms: int) -> list[Parked]:
-        """The requests to answer now: woken by bytes, or out of time. They are no longer parked."""
+    def wake_due(self, now_ms: int) -> None:
+        """Wake whose time is up."""
         if (wake_at := self._timers.wake_at_ms) is not None and wake_at <= now_ms:
             for serial in list(self._timers.pop_due(now_ms)):
                 self._wake(self._parked[serial])
-        if not self._woken:
-            return []
-        ready = list(self._woken.values())
-        self._woken.clear()
-        return ready
+
+    def take_woken(self) -> list[Parked]:
+        """The requests to answer now: woken by bytes, or out of time."""
+        woken = list(self.woken.values())
+        self.woken.clear()
+        return woken
 
     def _wake(self, parked: Parked) -> None:
         self._remove(parked)
-        self._woken[parked.serial] = parked
+        self.woken[parked.serial] = parked
 
     def _remove(self, parked: Parked) -> None:
         del self._parked[parked.serial]

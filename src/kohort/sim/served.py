@@ -111,7 +111,7 @@ class Served:
     def _put_out(self, output: Output) -> None:
         match output:
             case Send(connection=link, buffers=buffers):
-                self._network.server_sends(link, b"".join(bytes(b) for b in buffers))
+                self._network.server_sends(link, b"".join(buffers))
             case Close(connection=link, reason=reason):
                 self._history.add(self._name, "hangs up", reason)
                 self._paused.pop(link, None)

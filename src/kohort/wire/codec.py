@@ -76,7 +76,7 @@ def encode_framed(head: bytes, message: Message, version: int) -> list[Buffer]:
 
 
 def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
-    """``parts`` and the bytes of ``message``; where there are parts, the first is the place for the length of the rest."""
+    """``parts`` and then ``message``; where there are parts, the first is the place for the length of all others."""
     cls = type(message)
     found = _writers.get((cls, version))
     if found is None:

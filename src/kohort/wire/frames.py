@@ -32,8 +32,12 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that ``data`` completes. Raises ProtocolError for a length below zero or above the limit."""
-        frames: list[bytes] = []
         at, end = 0, len(data)
+        if not self._left and not self._head and end >= LENGTH_BYTES:
+            size = self._check(_length.unpack_from(data)[0])
+            if size == end - LENGTH_BYTES:
+                return [data[LENGTH_BYTES:]]  # one frame and nothing else, as it comes most of the time
+        frames: list[bytes] = []
         if self._left:
             at = self._continue(data, frames)
         while at < end:

@@ -11,7 +11,8 @@ def parked(connection: int, *keys, missing: int = 1) -> Parked:
 
 
 def woken(purgatory: Purgatory, now_ms: int = 0) -> list[int]:
-    return [p.reply_to.connection for p in purgatory.take_ready(now_ms)]
+    purgatory.wake_due(now_ms)
+    return [p.reply_to.connection for p in purgatory.take_woken()]
 
 
 def test_bytes_on_any_of_its_partitions_count():
