@@ -326,10 +326,10 @@ class Broker:
             except HangUp as hang_up:
                 self._hang_up(connection, hang_up.reason, now_ms, out)
                 return
-            if answer is Unanswered.LATER:
-                connection.in_flight = reply_to
-            elif isinstance(answer, Message):
+            if isinstance(answer, Message):
                 self._send(connection, reply_to, answer, out)
+            elif answer is Unanswered.LATER:
+                connection.in_flight = reply_to
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar, dataclass_transform
 
 from kohort.wire.codec import Buffer
 
 ConnectionId = int
+E = TypeVar("E")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True)
+def _event(cls: type[E]) -> type[E]:
+    """As messages are (wire/schema.py): frozen for the type checker, at run time not, which makes them in a third."""
+    return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+@_event
 class Connected:
     """A peer opened a connection; ``host`` is its address, without the port."""
 
@@ -18,7 +26,7 @@ class Connected:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Received:
     """Bytes arrived: any part of a frame, or several frames."""
 
@@ -26,33 +34,33 @@ class Received:
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Disconnected:
     """The peer is gone; nothing more is sent there."""
 
     connection: ConnectionId
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Tick:
     """Time passed: ``wake_at_ms`` is due."""
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Congested:
     """What was sent on the connection piles up unread by the peer; its requests wait until Drained."""
 
     connection: ConnectionId
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Drained:
     """The peer reads again."""
 
     connection: ConnectionId
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Send:
     """Buffers to write in this order; they are never joined by the broker."""
 
@@ -60,7 +68,7 @@ class Send:
     buffers: Sequence[Buffer]
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Close:
     """End the connection after what was sent before is written. ``reason`` is for the log."""
 
@@ -68,14 +76,14 @@ class Close:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Pause:
     """Read no more from the connection: it has sent much while an earlier request of its own still waits."""
 
     connection: ConnectionId
 
 
-@dataclass(frozen=True, slots=True)
+@_event
 class Resume:
     """Read from the connection again."""
 

@@ -240,11 +240,11 @@ class Coordinator:
     def _shard_of(self, group_id: str) -> Shard:
         """Where the group lives. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self._shards.get(partition_of(group_id, self._partitions))
+        if shard is not None and shard.availability is Availability.ACTIVE:
+            return shard
         if shard is None or shard.availability is Availability.FAILED:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
-        if shard.availability is Availability.LOADING:
-            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return shard
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _at(self, now_ms: int) -> Context:
         return Context(now_ms, self._config, self._rng, self._topics, self._connections)

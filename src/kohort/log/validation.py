@@ -18,6 +18,7 @@ from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import (
     CRC_STARTS_AT,
+    LENGTH_ENDS_AT,
     LOG_APPEND_TIME,
     MAGIC,
     TIMESTAMP_TYPE_BIT,
@@ -27,8 +28,7 @@ from kohort.wire.record_batch import (
 )
 
 MAGIC_AT: Final = 16
-SIZE_AT: Final = 8
-SIZE_ENDS_AT: Final = 12
+LENGTH_AT: Final = 8
 _length: Final = struct.Struct(">i")
 _head: Final = struct.Struct(">qiibI")
 _summed: Final = struct.Struct(">hiqq")
@@ -52,15 +52,16 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
     A batch of the broker's own (``from_client`` false) is spared what only a stranger can get wrong.
     """
     header = _one_batch(batch)
-    if header.size > rules.max_message_bytes:
+    size = len(batch)
+    if size > rules.max_message_bytes:
         raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size} bytes; max.message.bytes is {rules.max_message_bytes}",
+            f"a batch of {size} bytes; max.message.bytes is {rules.max_message_bytes}",
         )
-    if header.size > rules.segment_bytes:
+    if size > rules.segment_bytes:
         raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {header.size} bytes; segment.bytes is {rules.segment_bytes}",
+            f"a batch of {size} bytes; segment.bytes is {rules.segment_bytes}",
         )
     _check_count(header)
     if from_client:
@@ -70,25 +71,32 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
 
 
 def _one_batch(batch: Buffer) -> BatchHeader:
-    if len(batch) > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
-        raise _invalid(f"a batch of format {batch[MAGIC_AT]}; only format {MAGIC} is accepted")
-    if not len(batch):
-        raise _invalid("no batch; exactly one is expected")
-    if len(batch) < SIZE_ENDS_AT or _size(batch) > len(batch):
-        raise _invalid(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
+    """The header, where the batch is as long as it says."""
     try:
         header = parse_batch_header(batch)
     except CorruptRecord as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem) from error
-    if header.size < len(batch):
-        raise _invalid(f"{len(batch) - header.size} bytes after a batch of {header.size}; exactly one is expected")
+        raise _no_batch(batch, error) from error
+    size = header.size
+    if size > len(batch):
+        raise _not_whole(batch)
+    if size < len(batch):
+        raise _invalid(f"{len(batch) - size} bytes after a batch of {size}; exactly one is expected")
     return header
 
 
-def _size(batch: Buffer) -> int:
-    """How many bytes the batch says that it has."""
-    length: int = _length.unpack_from(batch, SIZE_AT)[0]
-    return SIZE_ENDS_AT + length
+def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
+    """What to say of bytes that do not begin with a batch's header."""
+    if len(batch) > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
+        return _invalid(f"a batch of format {batch[MAGIC_AT]}; only format {MAGIC} is accepted")
+    if not len(batch):
+        return _invalid("no batch; exactly one is expected")
+    if len(batch) < LENGTH_ENDS_AT or LENGTH_ENDS_AT + _length.unpack_from(batch, LENGTH_AT)[0] > len(batch):
+        return _not_whole(batch)
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem)
+
+
+def _not_whole(batch: Buffer) -> ApiError:
+    return _invalid(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
 
 
 def _check_count(header: BatchHeader) -> None:

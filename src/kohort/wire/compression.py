@@ -27,6 +27,9 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+_codecs: Final = {int(codec): codec for codec in Codec}
+
+
 class TooLarge(CorruptRecord):
     """A compressed blob that would decompress to more than its reader accepts."""
 
@@ -52,10 +55,10 @@ SMALLEST_BUFFER: Final = 16 * 1024
 
 def codec_of(value: int) -> Codec:
     """The codec of a number off the wire. Raises CorruptRecord for one that does not exist."""
-    try:
-        return Codec(value)
-    except ValueError:
-        raise CorruptRecord(f"compression codec {value} does not exist") from None
+    codec = _codecs.get(value)
+    if codec is None:
+        raise CorruptRecord(f"compression codec {value} does not exist")
+    return codec
 
 
 def compress(codec: Codec, data: Buffer) -> bytes:
