@@ -230,5 +230,7 @@ def struct(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """One struct; a fresh one with its own defaults unless ``default=None``."""
+    """One struct; with its own defaults unless ``default=None``. They are one for all, unless there are lists in it."""
+    if default is NEW_LIST and not any(spec.default is NEW_LIST for spec in of.FIELDS):
+        default = of()
     return _spec("struct", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
