@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 
 from kohort.clock import Timers
@@ -33,9 +32,13 @@ class InvariantBroken(AssertionError):
     """The coordinator contradicts itself: a bug, never a client's doing."""
 
 
+def broken(what: str, group: ClassicGroup) -> InvariantBroken:
+    return InvariantBroken(f"group {group.group_id!r} ({group.state.value}): {what}")
+
+
 def require(condition: bool, what: str, group: ClassicGroup) -> None:
     if not condition:
-        raise InvariantBroken(f"group {group.group_id!r} ({group.state.value}): {what}")
+        raise broken(what, group)
 
 
 def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
@@ -59,14 +62,22 @@ def check_counts(group: ClassicGroup) -> None:
     """What is counted is what is there."""
     this = group.round
     members = this.members
-    require(this.awaiting_join == sum(m.join is not None for m in members.values()), "awaiting_join", group)
-    names = Counter(name for m in members.values() for name, _ in m.protocols)
-    require(this.supporters == names, "supporters of protocols", group)
-    instances = {m.instance_id: m.member_id for m in members.values() if m.instance_id is not None}
+    awaiting_join = 0
+    names: dict[str, int] = {}
+    instances: dict[str, str] = {}
+    for key, m in members.items():
+        awaiting_join += m.join is not None
+        for name, _ in m.protocols:
+            names[name] = names.get(name, 0) + 1
+        if m.instance_id is not None:
+            instances[m.instance_id] = m.member_id
+        if m.member_id != key:
+            raise broken("a member under another's id", group)
+    require(this.awaiting_join == awaiting_join, "awaiting_join", group)
+    require(dict(this.supporters) == names, "supporters of protocols", group)
     require(this.instances == instances, "instance ids", group)
-    require(not this.pending_join.keys() & members.keys(), "a member is pending", group)
+    require(this.pending_join.keys().isdisjoint(members), "a member is pending", group)
     require(this.pending_sync <= members.keys(), "a stranger's SyncGroup is awaited", group)
-    require(all(m.member_id == key for key, m in members.items()), "a member under another's id", group)
 
 
 def check_state(group: ClassicGroup) -> None:
@@ -79,13 +90,12 @@ def check_state(group: ClassicGroup) -> None:
         require(bool(this.members), "no members", group)
     if this.members:
         require(this.leader in this.members, "the leader is no member", group)
-        spoken_by_all = any(count == len(this.members) for count in this.supporters.values())
-        require(spoken_by_all, "no protocol that all members speak", group)
+        require(len(this.members) in this.supporters.values(), "no protocol that all members speak", group)
     if this.state is not State.PREPARING_REBALANCE:
         require(not this.awaiting_join, "a JoinGroup is parked", group)
-        require(not any(m.is_new for m in members), "a new member without a round", group)
+        require(not [m for m in members if m.is_new], "a new member without a round", group)
     if this.state is not State.COMPLETING_REBALANCE:
-        require(all(m.sync is None for m in members), "a SyncGroup is parked", group)
+        require(not [m for m in members if m.sync is not None], "a SyncGroup is parked", group)
     else:
         require(this.leader in this.pending_sync, "the leader has synced, but the group is not stable", group)
     require(group.last_generation_id >= this.generation_id, "its generation is ahead of the last one given", group)
@@ -103,13 +113,16 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
     if this.pending_sync:
         require(is_set(sync_timer(group_id)), "SyncGroups are awaited without a timer", group)
     for member_id in this.pending_join:
-        require(is_set(pending_timer(group_id, member_id)), f"{member_id} is pending without a timer", group)
+        if not is_set(pending_timer(group_id, member_id)):
+            raise broken(f"{member_id} is pending without a timer", group)
     for member in this.members.values():
         deadline_ms = timers.deadline_ms((partition, session_timer(group_id, member.member_id)))
+        if member.is_excused:
+            continue
         if deadline_ms is None:
-            require(member.is_excused, f"{member.member_id} has no session timer", group)
-        elif not member.is_excused:
-            require(deadline_ms <= member.expires_at_ms, f"{member.member_id}: its timer is late", group)
+            raise broken(f"{member.member_id} has no session timer", group)
+        if deadline_ms > member.expires_at_ms:
+            raise broken(f"{member.member_id}: its timer is late", group)
 
 
 def check_written(group: ClassicGroup) -> None:
@@ -119,7 +132,8 @@ def check_written(group: ClassicGroup) -> None:
         require(written is not None, "stable, but not written", group)
     if written is None or this.state not in (State.STABLE, State.EMPTY):
         return
-    require(written.generation == this.generation_id, f"generation {written.generation} is written", group)
+    if written.generation != this.generation_id:
+        raise broken(f"generation {written.generation} is written", group)
     require((written.protocol, written.leader) == (this.protocol_name, this.leader), "protocol or leader", group)
     told = {m.member_id: (m.instance_id, m.assignment) for m in this.members.values()}
     on_log = {m.member_id: (m.group_instance_id, m.assignment) for m in written.members}
