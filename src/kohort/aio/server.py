@@ -212,10 +212,11 @@ class Server:
             if peer is None:
                 continue
             match output:
-                case Send() if output.connection in self._losing:
-                    peer.transport.abort()
                 case Send(buffers=buffers):
-                    peer.transport.writelines(buffers)
+                    if output.connection in self._losing:
+                        peer.transport.abort()
+                    else:
+                        peer.transport.writelines(buffers)
                 case Close(reason=reason):
                     log.warning("closed a connection: %s", reason)
                     del self._peers[output.connection]

@@ -15,7 +15,7 @@ from typing import Final
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone, TransactionMarked
 from kohort.broker.connections import BURST_BYTES, Connection
-from kohort.broker.dispatch import SERVED, dispatch, encode_answer, serve
+from kohort.broker.dispatch import SERVED, dispatch, serve
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
@@ -48,6 +48,7 @@ from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError
 from kohort.log.storage import Storage
 from kohort.model import Node
+from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
 NEVER: Final = -1
@@ -351,7 +352,7 @@ class Broker:
         self._maybe_resume(connection, out)
 
     def _send(self, connection: Connection, reply_to: ReplyTo, message: Message, out: list[Output]) -> None:
-        buffers = encode_answer(reply_to, message)
+        buffers = build_response(reply_to.correlation_id, message, reply_to.version)
         if connection.frames:
             connection.burst_bytes += sum(map(len, buffers))
         out.append(Send(connection.connection_id, buffers))

@@ -42,8 +42,8 @@ from kohort.broker.request import Answer, Handler, HangUp, ReplyTo, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import KohortError, ProtocolError
 from kohort.wire.apis import API_VERSIONS, APIS, Api
-from kohort.wire.codec import Buffer, decode
-from kohort.wire.headers import build_response, client_id_of, skip_tags
+from kohort.wire.codec import decode
+from kohort.wire.headers import client_id_of, skip_tags
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
@@ -138,8 +138,3 @@ def _refuse(api: Api, error: KohortError) -> Message:
         raise HangUp(f"{api.name} failed and its response has no field to say so: {error}")
     words = {"error_message": refusal.message} if "error_message" in fields else {}
     return api.response(error_code=int(refusal.code), **words)  # type: ignore[call-arg]  # fields vary by API
-
-
-def encode_answer(reply_to: ReplyTo, message: Message) -> list[Buffer]:
-    """The framed bytes of an answer, in the version of its request."""
-    return build_response(reply_to.correlation_id, message, reply_to.version)

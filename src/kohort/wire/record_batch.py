@@ -24,6 +24,7 @@ KeyValue = tuple[bytes | None, bytes | None]
 
 _layout = struct.Struct(">qiibIhiqqqhii")
 _head = struct.Struct(">qii")
+_before_summed = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _length = struct.Struct(">i")
 _new = tuple.__new__
@@ -210,22 +211,17 @@ def build_batch(
         attributes |= TIMESTAMP_TYPE_BIT
         max_timestamp = log_append_time_ms
     payload = body if codec is Codec.NONE else compress(codec, body)
-    header = BatchHeader(
-        base_offset=base_offset,
-        batch_length=SMALLEST_LENGTH + len(payload),
-        partition_leader_epoch=leader_epoch,
-        magic=MAGIC,
-        crc=0,
-        attributes=attributes,
-        last_offset_delta=max(len(records) - 1, 0),
-        base_timestamp=base_timestamp,
-        max_timestamp=max_timestamp,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        record_count=len(records),
+    summed = _after_crc.pack(
+        attributes,
+        max(len(records) - 1, 0),
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        len(records),
     )
-    return pack_batch(header, payload)
+    return _packed(base_offset, leader_epoch, summed, payload)
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
@@ -240,9 +236,12 @@ def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
         header.base_sequence,
         header.record_count,
     )
+    return _packed(header.base_offset, header.partition_leader_epoch, summed, payload)
+
+
+def _packed(base_offset: int, leader_epoch: int, summed: bytes, payload: Buffer) -> bytes:
     crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
-    length = SMALLEST_LENGTH + len(payload)
-    head = _head.pack(header.base_offset, length, header.partition_leader_epoch) + struct.pack(">bI", MAGIC, crc)
+    head = _before_summed.pack(base_offset, SMALLEST_LENGTH + len(payload), leader_epoch, MAGIC, crc)
     return b"".join((head, summed, payload))
 
 
