@@ -10,6 +10,7 @@ import struct
 from typing import Final, NamedTuple
 
 from kohort.errors import CorruptLog, ProtocolError
+from kohort.model import NO_UUID
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
@@ -25,6 +26,7 @@ GROUP_VALUE_VERSION: Final = 3
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
+LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
 """One tagged field, number 0, of 16 bytes."""
 _KEY_PREFIX = {kind: _INT16.pack(kind) for kind in (OFFSET_COMMIT, GROUP_METADATA)}
@@ -71,17 +73,37 @@ LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
 def build_record(record: Record) -> KeyValue:
     """The key and the value of ``record`` as bytes."""
     if isinstance(record, OffsetCommitted):
-        key = OffsetCommitKey(group=record.group_id, topic=record.topic, partition=record.partition)
-        return _KEY_PREFIX[OFFSET_COMMIT] + encode_bytes(key, 0), _offset_value(record.value)
+        return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record.value)
     key_bytes = _KEY_PREFIX[GROUP_METADATA] + encode_bytes(GroupMetadataKey(group=record.group_id), 0)
     if record.value is None:
         return key_bytes, None
     return key_bytes, _INT16.pack(GROUP_VALUE_VERSION) + encode_bytes(record.value, GROUP_VALUE_VERSION)
 
 
+def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
+    """In one stride for names in ASCII; whether others can be written is for the codec to say."""
+    if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
+        group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
+        group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
+        parts = (_KEY_PREFIX[OFFSET_COMMIT], group_head, group_bytes, topic_head, topic_bytes, _INT32.pack(partition))
+        return b"".join(parts)
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
+    return _KEY_PREFIX[OFFSET_COMMIT] + encode_bytes(key, 0)
+
+
 def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
     if value is None:
         return None
+    if value.expire_timestamp == -1 and value.metadata == "" and value.topic_id != NO_UUID:
+        return _PLAIN.pack(
+            OFFSET_VALUE_VERSION,
+            value.offset,
+            value.leader_epoch,
+            1,
+            value.commit_timestamp,
+            _TOPIC_ID_ALONE,
+            value.topic_id,
+        )
     version = OFFSET_VALUE_VERSION if value.expire_timestamp == -1 else OFFSET_VALUE_VERSION_WITH_EXPIRY
     return _INT16.pack(version) + encode_bytes(value, version)
 

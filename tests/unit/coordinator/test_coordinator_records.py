@@ -3,8 +3,14 @@
 import pytest
 
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
-from kohort.errors import CorruptLog
-from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from kohort.errors import CorruptLog, ProtocolError
+from kohort.wire.codec import encode_bytes
+from kohort.wire.messages.group_records import (
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 TOPIC_ID = bytes(range(16))
 
@@ -136,6 +142,23 @@ def test_an_offset_is_read_as_it_was_written_with_metadata_and_without(metadata,
     record = OffsetCommitted("g", "t", 1, value)
 
     assert parse_record(*build_record(record)) == record
+
+
+@pytest.mark.parametrize("group", ["", "g", "grüppe", "x" * 200])
+@pytest.mark.parametrize("metadata", ["", "m"])
+@pytest.mark.parametrize("topic_id", [TOPIC_ID, bytes(16)])
+def test_the_short_way_of_writing_an_offset_gives_the_bytes_of_the_codec(group, metadata, topic_id):
+    value = OffsetCommitValue(offset=2**40, leader_epoch=-1, metadata=metadata, commit_timestamp=5, topic_id=topic_id)
+
+    key, data = build_record(OffsetCommitted(group, "topic", 3, value))
+
+    assert key == b"\x00\x01" + encode_bytes(OffsetCommitKey(group=group, topic="topic", partition=3), 0)
+    assert data == b"\x00\x04" + encode_bytes(value, 4)
+
+
+def test_a_name_that_is_too_long_for_a_key_is_refused():
+    with pytest.raises(ProtocolError, match="group"):
+        build_record(OffsetCommitted("x" * 40_000, "t", 0, None))
 
 
 @pytest.mark.parametrize("at", range(2))
