@@ -29,10 +29,11 @@ def headers(file: StorageFile, at: int, end: int) -> Iterator[tuple[int, BatchHe
     """
     while at < end:
         header = parse_batch_header(file.read(at, HEADER_BYTES))
-        if header.size > end - at:
+        size = header.size
+        if size > end - at:
             raise CorruptRecord(incomplete(header, end - at), offset=header.base_offset)
         yield at, header
-        at += header.size
+        at += size
 
 
 def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -45,16 +46,17 @@ def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHea
         if at + HEADER_BYTES > window_at + len(window):
             window, window_at = file.read(at, min(WINDOW_BYTES, end - at)), at
         header = parse_batch_header(window, at - window_at)
-        if header.size > end - at:
+        size = header.size
+        if size > end - at:
             raise CorruptRecord(incomplete(header, end - at), offset=header.base_offset)
-        if at + header.size > window_at + len(window) and header.size <= WINDOW_BYTES:
+        if at + size > window_at + len(window) and size <= WINDOW_BYTES:
             window, window_at = file.read(at, min(WINDOW_BYTES, end - at)), at
-        if header.size <= WINDOW_BYTES:
+        if size <= WINDOW_BYTES:
             check_crc(window, at - window_at, header)
         else:
             _check_crc_in_pieces(file, at, header)
         yield at, header
-        at += header.size
+        at += size
 
 
 def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[bytes, list[tuple[int, BatchHeader]]]:

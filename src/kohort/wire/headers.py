@@ -149,4 +149,5 @@ def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
 
 
 def _long_response_header(message: type[Message], version: int) -> bool:
-    return version in message.FLEXIBLE and message.API_KEY != API_VERSIONS
+    low, high = message.FLEXIBLE
+    return low <= version <= high and message.API_KEY != API_VERSIONS

@@ -159,18 +159,20 @@ def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     at, end = 0, len(buf)
     while end - at >= HEADER_BYTES:
         header = parse_batch_header(buf, at)
-        if header.size > end - at:
+        size = header.size
+        if size > end - at:
             return
         yield at, header
-        at += header.size
+        at += size
 
 
 def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
     """Raises CorruptRecord where the bytes are not those that were summed, or are not all there."""
-    if header.size > len(buf) - at:
-        raise CorruptRecord(f"a batch of {header.size} bytes with {len(buf) - at} present", offset=header.base_offset)
-    view = buf if header.batch_length < SMALL_ENOUGH_TO_COPY else memoryview(buf)
-    crc = crc32c.crc32c(view[at + CRC_STARTS_AT : at + LENGTH_ENDS_AT + header.batch_length])
+    size = header.size
+    if size > len(buf) - at:
+        raise CorruptRecord(f"a batch of {size} bytes with {len(buf) - at} present", offset=header.base_offset)
+    view = buf if size < SMALL_ENOUGH_TO_COPY else memoryview(buf)
+    crc = crc32c.crc32c(view[at + CRC_STARTS_AT : at + size])
     if crc != header.crc:
         raise CorruptRecord(f"CRC {crc:#010x}, but the batch says {header.crc:#010x}", offset=header.base_offset)
 
