@@ -14,7 +14,9 @@ time it is a plain slotted class, because freezing at run time triples the cost 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, dataclass_transform
 
 from kohort.model import NO_UUID
@@ -81,15 +83,6 @@ def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
     return scope["__init__"]
 
 
-def _make_eq(name: str, fields: tuple[FieldSpec, ...]) -> Any:
-    """An ``__eq__`` of one message with another of its type, field by field, written out once per class."""
-    same = " and ".join(f"self.{spec.name} == other.{spec.name}" for spec in fields) or "True"
-    source = f"def __eq__(self, other):\n    return {same} if type(other) is type(self) else NotImplemented"
-    scope: dict[str, Any] = {}
-    exec(compile(source, f"<eq {name}>", "exec"), scope)
-    return scope["__eq__"]
-
-
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class MessageType(type):
     """Turns field specifications into slots, ``__init__``, ``__repr__`` and ``__eq__``."""
@@ -106,7 +99,7 @@ class MessageType(type):
         space["VERSIONS"] = parse_versions(options.get("versions", "none"))
         space["FLEXIBLE"] = parse_versions(options.get("flexible", "none"))
         space["__init__"] = _make_init(name, space["FIELDS"])
-        space["__eq__"] = _make_eq(name, space["FIELDS"])
+        space["VALUES"] = attrgetter(*specs) if specs else lambda _: ()
         return super().__new__(mcls, name, bases, space)
 
     def __init__(cls, name: str, bases: tuple[type, ...], space: dict[str, Any], **_options: Any) -> None:
@@ -120,8 +113,16 @@ class Message(metaclass=MessageType):
     API_KEY: ClassVar[int | None]
     VERSIONS: ClassVar[Versions]
     FLEXIBLE: ClassVar[Versions]
+    VALUES: ClassVar[Callable[[Any], Any]]
+    """What the fields of a message hold, in order."""
 
     __hash__ = None  # type: ignore[assignment]  # compared by value and holds lists
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        values = type(self).VALUES
+        return bool(values(self) == values(other))
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in self.FIELDS)

@@ -186,9 +186,9 @@ class _WriterSource(Source):
             field = join(path, spec.name)
             parts, payload = self.new("t"), self.new("s")
             self.sink = f"{parts}.extend"
-            self.add(
-                field, depth, f"if {source}.{spec.name} != {self.bind('D', default_of(spec))}:", f"    {parts} = []"
-            )
+            held, default = f"{source}.{spec.name}", self.bind("D", default_of(spec))
+            is_other = f"{held} is not {default} and " if spec.kind == "struct" else ""
+            self.add(field, depth, f"if {is_other}{held} != {default}:", f"    {parts} = []")
             self.value(depth + 1, spec, f"{source}.{spec.name}", field)
             self.flush(depth + 1)
             self.add(field, depth + 1, f"{payload} = b''.join({parts})")

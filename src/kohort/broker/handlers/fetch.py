@@ -45,6 +45,7 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 FIRST_VERSION_WITH_ZSTD: Final = 10
 FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
+NOT_DIVERGING: Final = PartitionData().diverging_epoch
 
 
 @dataclass(slots=True, eq=False)
@@ -159,7 +160,7 @@ def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
             aborted_transactions=_aborted(log, wanted.fetch_offset, records) if committed else None,
-            diverging_epoch=diverging or EpochEndOffset(),
+            diverging_epoch=diverging or NOT_DIVERGING,
             records=records,
         )
     except KohortError as error:
