@@ -71,7 +71,7 @@ def requests(count: int) -> dict[str, float]:
     def wake() -> None:
         for n in range(count):
             purgatory.appended((b"t", n), 100)
-            assert len(purgatory.take_ready(0)) == 1
+            assert len(purgatory.take_woken()) == 1
 
     def forget() -> None:
         for n in range(count):
