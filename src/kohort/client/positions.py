@@ -51,6 +51,7 @@ class PartitionState:
 
     moves: Moves = field(default_factory=Moves)
     state: FetchState = FetchState.INITIALIZING
+    """Changed by the methods below alone: each change counts as one of ``moves``."""
     position: Position | None = None
     fetch_offset: int = 0
     run: int = 0

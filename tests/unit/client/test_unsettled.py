@@ -1,0 +1,52 @@
+"""Which partitions still want a position is known without a walk over all of them, whatever happens to them."""
+
+import random
+
+import pytest
+
+from kohort.client.metadata import LeaderAndEpoch, Metadata
+from kohort.client.positions import FetchState, Position
+from kohort.client.subscription import SubscriptionState
+from kohort.config.client import ConsumerConfig
+from kohort.model import TopicPartition
+
+ALL = [TopicPartition("t", number) for number in range(6)]
+LEADER = LeaderAndEpoch(1, 5)
+
+
+def happens(subscription, rng):
+    """One of the things that users, resets and validations do."""
+    assigned = list(subscription.assigned)
+    if not assigned or rng.random() < 0.1:
+        subscription.assign(rng.sample(ALL, rng.randrange(1, 6)))
+        return
+    state = subscription.assigned[rng.choice(assigned)]
+    offset = rng.randrange(100)
+    match rng.randrange(7):
+        case 0:
+            state.seek(Position(offset))
+        case 1:
+            state.seek(Position(offset, 3))
+        case 2:
+            state.seek(Position(offset, 3), LEADER, trusted=True)
+        case 3:
+            state.await_reset("earliest")
+        case 4 if state.position is not None:
+            state.await_validation()
+        case 5 if state.position is not None:
+            state.validated(LEADER)
+        case 6 if rng.random() < 0.2:
+            subscription.unsubscribe()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_unsettled_are_those_that_cannot_be_fetched_for_want_of_a_position(seed):
+    rng = random.Random(seed)
+    subscription = SubscriptionState(Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng))
+    seen = set()
+    for _ in range(300):
+        happens(subscription, rng)
+        found = [(p, s) for p, s in subscription.assigned.items() if s.state is not FetchState.FETCHING]
+        assert list(subscription.unsettled) == found
+        seen.add(bool(found))
+    assert seen == {True, False}
