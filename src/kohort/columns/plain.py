@@ -6,12 +6,17 @@ batch, before a byte is read or sliced (facts 6.1).
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.columns.batches import Place, Section
 from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
+from kohort.wire.record_batch import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, BatchHeader
 from kohort.wire.varints import LONGEST
 
+NULL: Final = 1
+"""The length -1 as a varint."""
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -24,37 +29,35 @@ class Broken(Exception):
 
 def read_section(section: Section, place: Place, out: list[Record]) -> None:
     """Append the wanted records of one batch to ``out``. Raises CorruptRecord if any record of the batch is bad."""
-    header = section.header
-    data = section.data if isinstance(section.data, bytes) else bytes(section.data[section.start : section.end])
-    at, end = (section.start, section.end) if isinstance(section.data, bytes) else (0, section.end - section.start)
+    header, data, at, end = section.header, section.data, section.start, section.end
+    if not isinstance(data, bytes):
+        data, at, end = bytes(data[at:end]), 0, end - at
     for index in range(header.record_count):
         try:
-            length, at = varint(data, at, end)
-            if length < 0 or at + length > end:
-                raise Broken(Problem.RECORD_LENGTH)  # noqa: TRY301 - one place turns a broken rule into the error
-            record = read_record(data, at, at + length, section, place)
+            record, at = read_record(data, at, end, header, place)
         except Broken as broken:
             raise corrupt(broken.problem, index, header.base_offset, place) from None
-        at += length
         if record is not None:
             out.append(record)
     if at != end:
         raise corrupt(Problem.TRAILING_BYTES, header.record_count, header.base_offset, place)
 
 
-def read_record(data: bytes, at: int, end: int, section: Section, place: Place) -> Record | None:
-    """One record, which must fill ``data[at:end]``; None for one that is not wanted, but checked all the same."""
-    header = section.header
-    if at >= end:
+def read_record(data: bytes, at: int, limit: int, header: BatchHeader, place: Place) -> tuple[Record | None, int]:
+    """The record at ``at``, which must end by ``limit``, and where it ends; None for one that is not wanted, but
+    checked all the same."""
+    length, at = varint(data, at, limit)
+    end = at + length
+    if length < 0 or end > limit:
+        raise Broken(Problem.RECORD_LENGTH)
+    if length == 0:
         raise Broken(Problem.TRUNCATED)
     timestamp_delta, at = varint(data, at + 1, end)
     offset_delta, at = varint(data, at, end)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise Broken(Problem.OFFSET_DELTA)
-    if header.timestamp_type:
-        timestamp_ms = header.max_timestamp
-    else:
-        timestamp_ms = timestamp_of(header.base_timestamp, timestamp_delta)
+    kind = LOG_APPEND_TIME if header.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+    timestamp_ms = header.max_timestamp if kind else timestamp_of(header.base_timestamp, timestamp_delta)
     key, at = read_bytes(data, at, end, Problem.KEY_LENGTH)
     value, at = read_bytes(data, at, end, Problem.VALUE_LENGTH)
     headers, at = read_headers(data, at, end)
@@ -62,18 +65,10 @@ def read_record(data: bytes, at: int, end: int, section: Section, place: Place) 
         raise Broken(Problem.RECORD_NOT_FILLED)
     offset = header.base_offset + offset_delta
     if offset < place.start_offset or (place.end_offset is not None and offset >= place.end_offset):
-        return None
-    return Record(
-        place.topic,
-        place.partition,
-        offset,
-        timestamp_ms,
-        key,
-        value,
-        named(headers),
-        header.timestamp_type,
-        header.partition_leader_epoch,
-    )
+        return None, end
+    names = named(headers) if headers else []
+    epoch = header.partition_leader_epoch
+    return Record(place.topic, place.partition, offset, timestamp_ms, key, value, names, kind, epoch), end
 
 
 def timestamp_of(base: int, delta: int) -> int:
@@ -88,6 +83,8 @@ def timestamp_of(base: int, delta: int) -> int:
 
 def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes | None, int]:
     """A nullable byte string: its length (-1: null), then its bytes."""
+    if at < end and data[at] == NULL:
+        return None, at + 1
     length, at = varint(data, at, end)
     if length < 0:
         if length != -1:
@@ -100,9 +97,9 @@ def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes 
 
 def read_headers(data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, bytes | None]], int]:
     """The headers of one record; a count is checked against the bytes left (two each) before it is used."""
+    if at < end and data[at] == 0:
+        return [], at + 1
     count, at = varint(data, at, end)
-    if count == 0:
-        return [], at
     if count < 0 or count * 2 > end - at:
         raise Broken(Problem.HEADER_COUNT)
     headers: list[tuple[bytes, bytes | None]] = []
@@ -132,6 +129,9 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """A zig-zag varint of at most 64 bits, all of it before ``end``, and where it ends."""
     if at < end and (byte := data[at]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
+    if at + 1 < end and (high := data[at + 1]) < 0x80:
+        value = data[at] & 0x7F | high << 7
+        return (value >> 1) ^ -(value & 1), at + 2
     value = 0
     for shift in range(0, LONGEST, 7):
         if at >= end:

@@ -16,6 +16,9 @@ from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 WORTH_LOADING: Final = 50_000
+FEW_BYTES: Final = 2048
+"""Fewer are read the plain way at any time: sooner than the kernels have their tables, and without holding the
+collector."""
 LOCATED: Final = "kohort.columns.located"
 
 
@@ -38,19 +41,27 @@ def records_of(
     """
     place = Place(topic, partition, start_offset, end_offset)
     options: dict[str, Any] = {"check_crcs": check_crcs, "max_batch_bytes": max_batch_bytes, "aborted": aborted}
+    if len(buf) < FEW_BYTES:
+        return plain_records(buf, place, options)
     with collector_held():
         located_records = fast_way()
         if located_records is not None:
             return located_records(buf, place, **options)
-        out: list[Record] = []
-        for section in sections(buf, place, **options):
-            read_section(section, place, out)
+        out = plain_records(buf, place, options)
     _plain.records += len(out)
     return out
 
 
+def plain_records(buf: Buffer, place: Place, options: dict[str, Any]) -> list[Record]:
+    """The records, read in plain Python."""
+    out: list[Record] = []
+    for section in sections(buf, place, **options):
+        read_section(section, place, out)
+    return out
+
+
 class PlainUse:
-    """How much this process has read the plain way."""
+    """How many records this process has read the plain way where kernels would have helped."""
 
     records = 0
 

@@ -246,6 +246,16 @@ def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch)
     assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
 
 
+def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monkeypatch):
+    given = build_batch(MIXED[:3])
+    assert len(given) < records.FEW_BYTES
+    monkeypatch.setattr(records, "fast_way", lambda: pytest.fail("kernels for three records"))
+    monkeypatch.setattr(records._plain, "records", 0)
+
+    assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
+    assert records._plain.records == 0
+
+
 def test_the_collector_is_held_while_records_are_made_and_runs_again_after_an_error():
     with pytest.raises(CorruptRecord):
         read_held(b"\0" * 100)
