@@ -8,13 +8,13 @@ decompresses into bounded buffers; what lies inside a stretch is for the record 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, NoReturn
+from dataclasses import dataclass
+from typing import Final, NamedTuple, NoReturn
 
 from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec, decompress
-from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, check_crc, split_batches
+from kohort.wire.compression import DEFAULT_MAX_BYTES, decompress
+from kohort.wire.record_batch import CODEC_BITS, HEADER_BYTES, LENGTH_ENDS_AT, BatchHeader, check_crc, split_batches
 
 INT64_MAX: Final = (1 << 63) - 1
 COMMIT_MARKER: Final = 1
@@ -30,8 +30,7 @@ class Section:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where a buffer came from, and which of its offsets are wanted: from ``start_offset`` up to ``end_offset``."""
 
     topic: str
@@ -50,7 +49,7 @@ def raise_first(error: CorruptRecord, place: Place, read: Callable[[Place], obje
     So the records before the offset that the error names are good, and can be had.
     """
     if error.offset > place.start_offset:
-        read(replace(place, end_offset=error.offset))
+        read(place._replace(end_offset=error.offset))
     raise error
 
 
@@ -64,15 +63,16 @@ def sections(
 ) -> Iterator[Section]:
     """The batches of ``buf`` that overlap the wanted offsets. ``aborted``: (producer id, first offset), of a Fetch
     with isolation level read_committed."""
-    filter_aborted = AbortedFilter(aborted)
+    filter_aborted = AbortedFilter(aborted) if aborted else None
     for at, header in headers_of(buf, place):
         if place.end_offset is not None and header.base_offset >= place.end_offset:
             return
         if check_crcs:
             checked(buf, at, header, place)
         check_counts(header, place)
-        skip = filter_aborted.skips(header, buf, at)
-        if skip or header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
+        if filter_aborted is not None and filter_aborted.skips(header, buf, at):
+            continue
+        if header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
             continue
         yield section_of(buf, at, header, place, max_batch_bytes)
 
@@ -88,7 +88,8 @@ def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
                 problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
                 raise place.corrupt(problem, expected)  # judged below, as any malformed batch is
             after = header.next_offset
-            expected = max(expected, after)
+            if after > expected:
+                expected = after
             yield at, header
     except CorruptRecord as error:
         if place.end_offset is None or expected < place.end_offset:
@@ -114,9 +115,9 @@ def check_counts(header: BatchHeader, place: Place) -> None:
 
 def section_of(buf: Buffer, at: int, header: BatchHeader, place: Place, max_batch_bytes: int) -> Section:
     """The stretch of one batch, decompressed if need be."""
-    start, end = at + HEADER_BYTES, at + header.size
+    start, end = at + HEADER_BYTES, at + LENGTH_ENDS_AT + header.batch_length
     try:
-        if header.codec is Codec.NONE:
+        if not header.attributes & CODEC_BITS:
             return Section(header, buf, start, end)
         data = decompress(header.codec, memoryview(buf)[start:end], max_batch_bytes)
     except CorruptRecord as error:
