@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,7 +103,7 @@ class Consumer(Verbs):
             raise UsageError(f"poll: max_records={most}, expected at least 1")
         with self._turns.polling():
             self._run_commit_callbacks()
-            return self._turns.until(lambda: self._reading.records(most), timeout_ms) or []
+            return self._turns.until(partial(self._reading.records, most), timeout_ms) or []
 
     def poll_arrow(
         self,

@@ -42,10 +42,8 @@ class Turns:
         self._user: threading.Thread | None = None
         self._depth = 0
         self._listener_error: Exception | None = None
+        self.now_ms = driver.clock.now_ms
         driver.on_progress(self._on_progress)
-
-    def now_ms(self) -> int:
-        return self.driver.clock.now_ms()
 
     def _on_progress(self) -> None:
         if self._waiting:
@@ -66,18 +64,8 @@ class Turns:
     @contextmanager
     def using(self) -> Iterator[None]:
         """Raises UsageError if another thread is in here, naming both."""
-        me = threading.current_thread()
         with self.lock:
-            if self.closed:
-                raise UsageError("the consumer is closed")
-            if self._user not in (None, me):
-                assert self._user is not None
-                raise UsageError(
-                    f"a consumer is for one thread at a time: {me.name!r} called it while {self._user.name!r} uses it; "
-                    "give each thread a consumer of its own (only wakeup() is safe)"
-                )
-            self._io.check_thread()
-            self._user = me
+            self._user = self._checked_thread()
             self._depth += 1
         try:
             yield
@@ -88,16 +76,37 @@ class Turns:
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """As ``using``, and the member counts as alive for as long."""
-        with self.using():
-            with self.lock:
-                self.machine.enter_poll(self.now_ms())
+        """As ``using``, and the member counts as alive for as long. Not made of it: two generators cost much of a poll
+        that finds one record."""
+        with self.lock:
+            me = self._checked_thread()
+            self.machine.enter_poll(self.now_ms())
+            self._user = me
+            self._depth += 1
+        try:
+            yield
+        finally:
             try:
-                yield
-            finally:
                 with self.lock:
                     self.machine.leave_poll(self.now_ms())
                 log_notes(self.machine)
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    self._user = None
+
+    def _checked_thread(self) -> threading.Thread:
+        """This thread, if it may use the consumer now."""
+        me = threading.current_thread()
+        if self.closed:
+            raise UsageError("the consumer is closed")
+        if self._user is not None and self._user is not me:
+            raise UsageError(
+                f"a consumer is for one thread at a time: {me.name!r} called it while {self._user.name!r} uses it; "
+                "give each thread a consumer of its own (only wakeup() is safe)"
+            )
+        self._io.check_thread()
+        return me
 
     # Waiting
 
@@ -109,26 +118,30 @@ class Turns:
         ``ready`` is called without the lock, again when ``has_work`` (by default: whether there is data) says so under
         the lock. Raises Wakeup, and whatever went wrong in the background.
         """
-        has_work = has_work or (lambda: self.machine.has_data)
+        machine = self.machine
+        has_work = has_work or (lambda: machine.has_data)
         deadline_ms = self.now_ms() + timeout_ms
-        kicked = False
+        kicked, may_advance = False, True
         while True:
             self._raise_if_woken()
-            self._rebalance()
+            if may_advance:
+                self._rebalance()
             value = ready()
             if value is not None:
                 return value
             with self.lock:
                 now_ms = self.now_ms()
-                if not (kicked or self.machine.is_quiet):
+                if not (kicked or machine.is_quiet):
                     self.driver.kick_soon()
                     kicked = True
                 if now_ms >= deadline_ms:
                     return None
-                if not (self._woken or has_work() or self.machine.needs_user):
+                if not (self._woken or has_work() or machine.needs_user):
                     self._sleep(deadline_ms - now_ms)
-                if self.machine.needs_user:
+                is_due = machine.needs_user
+                if is_due:
                     kicked = False  # what it does next may be news again
+                may_advance = is_due or not machine.is_settled  # what is under way goes on by the clock, too
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
         """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""

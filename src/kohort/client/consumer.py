@@ -35,6 +35,8 @@ from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
 MOST_NOTES: Final = 100
+Refused = tuple[str, ErrorCode]
+"""A topic, and why the cluster refuses it."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
@@ -59,6 +61,9 @@ class ConsumerMachine:
         self.notes: deque[str] = deque(maxlen=MOST_NOTES)
         """What happened that a log should say, oldest first: the faces take from it."""
         self._open: Fetched | None = None
+        self._judged: tuple[int, frozenset[str]] | None = None
+        self._refused: Refused | None = None
+        """What ``_refused_topic`` found, in this version of the metadata and for these topics."""
         self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(
@@ -169,7 +174,11 @@ class ConsumerMachine:
         """
         self.raise_failure()
         self.subscription.match_pattern()
-        self._check_topics()
+        refused = self._refused_topic()
+        if refused is not None:
+            self.metadata.request_refresh()
+            name, code = refused
+            raise ApiError(code, f"topic {name!r}")
         if self._group is None:
             return None
         self._group.rebalance.advance(now_ms)
@@ -187,19 +196,16 @@ class ConsumerMachine:
                 self._group.membership.resume_heartbeats()
             raise self.failures.popleft()
 
-    def _check_topics(self) -> None:
-        refused = self._refused_topic()
-        if refused is not None:
-            self.metadata.request_refresh()
-            name, code = refused
-            raise ApiError(code, f"topic {name!r}")
-
-    def _refused_topic(self) -> tuple[str, ErrorCode] | None:
-        """A topic that the cluster will not let this consumer read, and why."""
-        for name, code in self.metadata.errors().items():
-            if name in self.subscription.topics and not code.retriable:
-                return name, code
-        return None
+    def _refused_topic(self) -> Refused | None:
+        """A topic that the cluster will not let this consumer read, and why: another one only with other metadata or
+        another subscription, so it is not looked for at every poll."""
+        version, topics = self.metadata.version, self.subscription.topics
+        if self._judged != (version, topics):
+            self._judged = (version, topics)
+            errors = self.metadata.errors().items()
+            refused = ((name, code) for name, code in errors if name in topics and not code.retriable)
+            self._refused = next(refused, None)
+        return self._refused
 
     def position(self, partition: TopicPartition) -> int | None:
         """The offset of the next record, None while it is looked for. Raises UsageError if it is not assigned."""
@@ -229,14 +235,13 @@ class ConsumerMachine:
     def is_quiet(self) -> bool:
         """Whether nothing of what the user does in poll() is news for the engine: it knows the assignment, the group is
         settled, no commit waits and every node works on a fetch. What is due by the clock has its timer."""
-        return self._fetcher.has_seen_assignment and self._is_settled and not self.may_fetch
+        is_waiting = self._group is not None and self._group.commits.is_waiting
+        return self._fetcher.has_seen_assignment and not is_waiting and self.is_settled and not self.may_fetch
 
     @property
-    def _is_settled(self) -> bool:
-        group = self._group
-        if group is None:
-            return True
-        return not group.commits.is_waiting and (not self.subscription.mode.is_group or group.rebalance.is_settled)
+    def is_settled(self) -> bool:
+        """Whether no rebalance is under way or due."""
+        return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_settled
 
     def open_fetched(self) -> tuple[Fetched | None, bool]:
         """The data to hand out from now, if any, and whether it is newly taken: then the next fetch may leave."""
