@@ -14,7 +14,15 @@ from typing import Final, NamedTuple, NoReturn
 from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES, decompress
-from kohort.wire.record_batch import CODEC_BITS, HEADER_BYTES, LENGTH_ENDS_AT, BatchHeader, check_crc, split_batches
+from kohort.wire.record_batch import (
+    CODEC_BITS,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LENGTH_ENDS_AT,
+    BatchHeader,
+    check_crc,
+    split_batches,
+)
 
 INT64_MAX: Final = (1 << 63) - 1
 COMMIT_MARKER: Final = 1
@@ -72,7 +80,8 @@ def sections(
         check_counts(header, place)
         if filter_aborted is not None and filter_aborted.skips(header, buf, at):
             continue
-        if header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
+        last_offset = header.base_offset + header.last_offset_delta
+        if header.attributes & CONTROL_BIT or header.record_count == 0 or last_offset < place.start_offset:
             continue
         yield section_of(buf, at, header, place, max_batch_bytes)
 
@@ -87,7 +96,7 @@ def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
             if after > header.base_offset >= 0:
                 problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
                 raise place.corrupt(problem, expected)  # judged below, as any malformed batch is
-            after = header.next_offset
+            after = header.base_offset + header.last_offset_delta + 1
             if after > expected:
                 expected = after
             yield at, header
@@ -106,7 +115,8 @@ def checked(buf: Buffer, at: int, header: BatchHeader, place: Place) -> None:
 
 def check_counts(header: BatchHeader, place: Place) -> None:
     """Raise CorruptRecord for a header whose offsets or count no batch can have."""
-    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
+    base_offset, last_delta = header.base_offset, header.last_offset_delta
+    if base_offset < 0 or last_delta < 0 or base_offset + last_delta >= INT64_MAX:
         problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
         raise place.corrupt(problem, max(header.base_offset, place.start_offset))
     if header.record_count < 0:
