@@ -170,7 +170,7 @@ class ConsumerActor(EngineActor):
         self._kicked = False
         self._poll_ends_ms = self.world.now_ms + POLL_MS
         self.machine.enter_poll(self.world.now_ms)
-        self._pump()
+        self._pump(entering=True)
         self.world.after(POLL_MS, lambda: self._poll_times_out(life))
 
     def _poll_times_out(self, life: int) -> None:
@@ -189,17 +189,19 @@ class ConsumerActor(EngineActor):
             self._pump()
         self._settle_commits()
 
-    def _pump(self) -> None:
-        """Go on with the poll as the blocking face does: callbacks, then records if there are any. The engine is
-        kicked only where it has something to hear."""
+    def _pump(self, *, entering: bool = False) -> None:
+        """Go on with the poll as the blocking face does: callbacks where a rebalance goes on, then records if there
+        are any. The engine is kicked only where it has something to hear."""
         machine = self.machine
         assert machine is not None
         now_ms = self.world.now_ms
         try:
-            if machine.needs_user:
+            is_due = machine.needs_user
+            if is_due:
                 self._kicked = False
-            while (needed := machine.advance(now_ms)) is not None:
-                self._tell(machine, needed.kind, frozenset(needed.partitions))
+            if entering or is_due or not machine.is_settled:
+                while (needed := machine.advance(now_ms)) is not None:
+                    self._tell(machine, needed.kind, frozenset(needed.partitions))
             fetched, is_new = machine.open_fetched()
             if is_new and machine.may_fetch:
                 self.step_soon()

@@ -137,6 +137,7 @@ class BatchHeader(NamedTuple):
 
 # ---------------------------------------------------------------- headers
 
+
 def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
     """The header of the batch at ``at``; the records need not be there.
 
