@@ -2,7 +2,8 @@
 
 All read the same topic from the same served kohort broker, which runs in a process of its own, one after the other in
 one run. A reader is timed from the end of its warm-up to its last record: joining and loading kernels do not count;
-the processor time of the broker is told beside its own::
+the processor time of the broker is told beside its own. ``loopback`` is no client: it receives as many bytes from a
+process that only sends them, and looks at none, which is what the copy over the loopback alone would allow::
 
     python bench/bench_consumer.py [--records 2000000] [--bytes 200] [--partitions 6] [--only kohort.poll] [--json]
 """
@@ -12,19 +13,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import platform
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+
+from serving import cpu_of, served_broker
 
 import kohort
 from kohort.wire.record_batch import NewRecord, build_batch
 
 TOPIC = "bench"
 PER_BATCH = 400
+PIECE_BYTES = 1 << 20
 GIVE_UP_S = 30.0
 BEGIN = {"auto_offset_reset": "earliest"}
 Reader = Callable[[str], Iterator[int]]
@@ -107,10 +110,37 @@ READERS: dict[str, Reader] = {
 }
 
 
-def cpu_of(pid: int) -> float:
-    """Processor seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def loopback(batch_bytes: int, batches: int) -> Reader:
+    """Receives the bytes of so many batches, in pieces as large as fetches are."""
+
+    def receive(_address: str) -> Iterator[int]:
+        piece = memoryview(bytearray(PIECE_BYTES))
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            sender = subprocess.Popen([sys.executable, __file__, "--send", f"{port}:{batch_bytes * batches}"])
+            peer, _ = server.accept()
+        got = 0
+        try:
+            while size := peer.recv_into(piece):
+                before, got = got // batch_bytes, got + size
+                yield (got // batch_bytes - before) * PER_BATCH
+        finally:
+            peer.close()
+            sender.wait()
+
+    return receive
+
+
+def send(port: int, size: int) -> None:
+    """What stands in for a broker at the other end of ``loopback``."""
+    piece = bytes(PIECE_BYTES)
+    try:
+        with socket.create_connection(("127.0.0.1", port)) as peer:
+            while size > 0:
+                peer.sendall(piece[:size] if size < PIECE_BYTES else piece)
+                size -= PIECE_BYTES
+    except ConnectionError:
+        pass  # the reader has had enough
 
 
 def measure(
@@ -146,8 +176,8 @@ def measure(
     }
 
 
-def fill(address: str, records: int, size: int, partitions: int) -> None:
-    """The topic, in batches as a busy producer makes them."""
+def fill(address: str, records: int, size: int, partitions: int) -> int:
+    """The topic, in batches as a busy producer makes them; returns how long each is."""
     with kohort.Admin(bootstrap_servers=address) as admin:
         admin.create_topics({TOPIC: partitions})
     now_ms = time.time_ns() // 1_000_000
@@ -157,6 +187,7 @@ def fill(address: str, records: int, size: int, partitions: int) -> None:
         for n in range(records // PER_BATCH):
             producer.send_prebuilt(TOPIC, n % partitions, batch)
         producer.flush()
+    return len(batch)
 
 
 def main() -> None:
@@ -166,27 +197,25 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=200)
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--seconds", type=float, default=10.0, help="most time for one reader")
-    parser.add_argument("--only", action="append", choices=list(READERS))
+    parser.add_argument("--only", action="append", choices=[*READERS, "loopback"])
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--send", metavar="PORT:BYTES", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.send:
+        send(*map(int, given.send.split(":")))
+        return
     total = given.records // PER_BATCH * PER_BATCH
-    command = [sys.executable, "-m", "kohort", "serve", "--listen", "127.0.0.1:0", "--memory", "--output", "json"]
-    server = subprocess.Popen([*command, "--set", "group.initial.rebalance.delay.ms=0"], stdout=subprocess.PIPE)
-    try:
-        assert server.stdout is not None
-        address = json.loads(server.stdout.readline())["bootstrap"]
-        fill(address, total, given.bytes, given.partitions)
-        results: dict[str, dict[str, float]] = {}
-        for name in given.only or READERS:
+    results: dict[str, dict[str, float]] = {}
+    with served_broker() as broker:
+        batch_bytes = fill(broker.address, total, given.bytes, given.partitions)
+        readers = {**READERS, "loopback": loopback(batch_bytes, total // PER_BATCH)}
+        for name in given.only or readers:
             found = results[name] = measure(
-                READERS[name], address, total, given.seconds, warm_up=given.warm_up, broker_pid=server.pid
+                readers[name], broker.address, total, given.seconds, warm_up=given.warm_up, broker_pid=broker.pid
             )
             if not given.json:
                 rate, by_cpu = found["records_per_s"] / 1e6, found["records_per_cpu_s"] / 1e6
                 print(f"{name:26} {rate:7.2f} M records/s {by_cpu:7.2f} M per second of its own CPU  {found}")
-    finally:
-        server.terminate()
-        server.wait()
     if given.json:
         facts = {"records": total, "bytes": given.bytes, "partitions": given.partitions}
         print(json.dumps({**facts, "python": platform.python_version(), "results": results}))
