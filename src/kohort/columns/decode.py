@@ -20,8 +20,9 @@ import pyarrow.types as is_type
 
 from kohort.columns import kernels, scan
 from kohort.columns.batches import Place, raise_first
+from kohort.columns.form import NOTED, Column, Form, column_for, form_of
 from kohort.columns.problems import PROBLEMS, Problem
-from kohort.columns.schema import check_schema, column_of, is_text, is_wide, record_schema
+from kohort.columns.schema import is_wide, record_schema
 from kohort.columns.table import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.codec import Buffer
@@ -88,7 +89,7 @@ def decode_chunks(
 ) -> Iterator[pa.RecordBatch]:
     """As ``decode_batches``, in as many RecordBatches as it takes for none to hold much more than ``chunk_bytes``: for
     buffers that decompress to more than should be in memory at once. Empty ones are left out."""
-    fields = wanted_schema(schema, columns)
+    form = form_of(wanted_schema(schema, columns))
     options: dict[str, Any] = {
         "check_crcs": check_crcs,
         "max_batch_bytes": max_batch_bytes,
@@ -98,7 +99,7 @@ def decode_chunks(
 
     def chunks(place: Place) -> Iterator[pa.RecordBatch]:
         for table in section_tables(buf, place, **options):
-            batch = record_batch(table, fields)
+            batch = record_batch(table, form)
             if batch.num_rows:
                 yield batch
 
@@ -115,7 +116,7 @@ def wanted_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa
         return record_schema() if columns is None else record_schema(columns)
     if columns is not None:
         raise UsageError("give a schema or names of columns, not both")
-    check_schema(schema)
+    form_of(schema)  # it is checked there
     return schema
 
 
@@ -123,18 +124,16 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def record_batch(table: SectionTable, schema: pa.Schema) -> pa.RecordBatch:
+def record_batch(table: SectionTable, form: Form) -> pa.RecordBatch:
     """Walk the table, and build each column from what the walk noted."""
-    fields = [(column_of(field.name), field) for field in schema]
-    wanted = {array for name, _ in fields for array in NOTED[name]}
-    places = wanted - COLUMN_ARRAYS
-    with scratch(8 * table.room * len(places)) as address:
-        at = {array: address + 8 * table.room * i for i, array in enumerate(sorted(places))}
-        columns = Columns(table, wanted & COLUMN_ARRAYS, at)
+    each = 8 * table.room
+    with scratch(each * len(form.places)) as address:
+        at = {array: address + each * i for i, array in enumerate(form.places)}
+        columns = Columns(table, form.noted, at)
         if columns.rows == 0:
-            return empty(schema)
-        arrays = [BUILDERS[name](columns, field) for name, field in fields]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+            return empty(form.schema)
+        arrays = [BUILDERS[column.column](columns, column) for column in form.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=form.schema)
 
 
 @contextmanager
@@ -160,52 +159,51 @@ _spare: Final[deque[Any]] = deque(maxlen=2)
 class Columns:
     """The columns of one RecordBatch under construction, from the places that ``walk`` noted."""
 
-    def __init__(self, table: SectionTable, arrays: set[int], places: dict[int, int]) -> None:
+    def __init__(self, table: SectionTable, arrays: Iterable[int], places: dict[int, int]) -> None:
         """``arrays`` become columns as they are noted; ``places`` (array to address) are noted for the others."""
         self.table = table
         self.place = table.place
-        self.noted = {array: pa.allocate_buffer(8 * table.room) for array in arrays}
+        room = 8 * table.room
+        self.noted = {array: pa.allocate_buffer(room) for array in arrays}
         self.places = places
         self.found = table.walked({array: buffer.address for array, buffer in self.noted.items()} | places)
         self.rows = self.found[kernels.ROOM]
 
-    def offset(self, field: pa.Field) -> pa.Array:
+    def offset(self, field: Column) -> pa.Array:
         return pa.Array.from_buffers(field.type, self.rows, [None, self.noted[kernels.OFFSETS]], 0)
 
-    def timestamp(self, field: pa.Field) -> pa.Array:
+    def timestamp(self, field: Column) -> pa.Array:
         """Timestamps in the unit asked for; a record without one gets NULL, or -1 ms where NULL is not allowed."""
         data = self.noted[kernels.TIMES]
-        if not is_type.is_timestamp(field.type):
-            times = pa.Array.from_buffers(pa.int64(), self.rows, [None, data], 0)
-        else:
-            times = pa.Array.from_buffers(pa.timestamp("ms", field.type.tz), self.rows, [None, data], 0)
+        kind = in_milliseconds(field)
+        times = pa.Array.from_buffers(kind, self.rows, [None, data], 0)
         if self.found[kernels.TIME_NONE] and field.nullable:
             is_none = np.frombuffer(data, np.int64, self.rows) == kernels.NO_TIMESTAMP
             times = pc.if_else(pa.array(is_none), pa.scalar(None, times.type), times)
         try:
-            return times if times.type == field.type else pc.cast(times, field.type, safe=field.type.unit != "s")
+            return times if kind == field.type else pc.cast(times, field.type, safe=field.type.unit != "s")
         except pa.ArrowInvalid as error:
             raise self.table.corrupt_row(f"a timestamp does not fit {field.type}: {error}", 0) from None
 
-    def key(self, field: pa.Field) -> pa.Array:
+    def key(self, field: Column) -> pa.Array:
         places, lengths = self.places[kernels.KEY_AT], self.places[kernels.KEY_LENGTH]
         array = blobs(field, places, lengths, self.rows, self.found[kernels.KEY_BYTES], self.found[kernels.KEY_NULLS])
         return self.checked_text(array, field)
 
-    def value(self, field: pa.Field) -> pa.Array:
+    def value(self, field: Column) -> pa.Array:
         places, lengths = self.places[kernels.VALUE_AT], self.places[kernels.VALUE_LENGTH]
         size, nulls = self.found[kernels.VALUE_BYTES], self.found[kernels.VALUE_NULLS]
         return self.checked_text(blobs(field, places, lengths, self.rows, size, nulls), field)
 
-    def checked_text(self, array: pa.Array, field: pa.Field, starts: pa.Buffer | None = None) -> pa.Array:
+    def checked_text(self, array: pa.Array, field: Column, starts: pa.Buffer | None = None) -> pa.Array:
         """The array, its bytes being UTF-8 where its type says text. ``starts``: its entries are items of lists."""
-        if is_text(field.type) and (bad := first_not_text(array)) is not None:
+        if field.is_text and (bad := first_not_text(array)) is not None:
             row = bad if starts is None else int(np.searchsorted(np.frombuffer(starts, np.int32), bad, "right")) - 1
             what = field.name if starts is None else "name of a header"
             raise self.table.corrupt_row(f"the {what} is not UTF-8 text", row)
         return array
 
-    def headers(self, field: pa.Field) -> pa.Array:
+    def headers(self, field: Column) -> pa.Array:
         """The headers of each record: a list, empty where there are none, never NULL (Spark is slow with those)."""
         room = self.found[kernels.HEADERS]
         check_room(room, field)
@@ -215,48 +213,55 @@ class Columns:
             plan[array] = self.places[array]
         if kernels.walk_headers(plan.ctypes.data, self.rows, starts.address, items.ctypes.data, room) != room:
             raise self.table.corrupt_row(PROBLEMS[Problem.CHANGED], 0)
-        key, value = field.type.value_type.field(0), field.type.value_type.field(1)
+        fields = [field.type.value_type.field(0), field.type.value_type.field(1)]
+        key, value = map(column_for, fields)
         names = self.checked_text(header_column(key, items[0], items[1]), key, starts)
-        pairs = pa.StructArray.from_arrays([names, header_column(value, items[2], items[3])], fields=[key, value])
+        pairs = pa.StructArray.from_arrays([names, header_column(value, items[2], items[3])], fields=fields)
         return pa.Array.from_buffers(field.type, self.rows, [None, starts], 0, children=[pairs])
 
-    def timestamp_type(self, field: pa.Field) -> pa.Array:
-        kinds = self.table.rows[:, scan.TIME_TYPE]
-        if (kinds == kinds[0]).all():
-            return constant(int(kinds[0]), field.type, self.rows)
+    def timestamp_type(self, field: Column) -> pa.Array:
+        kinds = self.table.rows[:, scan.TIME_TYPE].tolist()
+        if kinds.count(kinds[0]) == len(kinds):
+            return constant(kinds[0], field, self.rows)
         return pa.array(np.repeat(kinds, self.table.rows[:, scan.ROWS])).cast(field.type)
 
-    def topic(self, field: pa.Field) -> pa.Array:
-        return constant(self.place.topic, field.type, self.rows)
+    def topic(self, field: Column) -> pa.Array:
+        return constant(self.place.topic, field, self.rows)
 
-    def partition(self, field: pa.Field) -> pa.Array:
-        return constant(self.place.partition, field.type, self.rows)
+    def partition(self, field: Column) -> pa.Array:
+        return constant(self.place.partition, field, self.rows)
 
 
-def constant(value: int | str, kind: pa.DataType, rows: int) -> pa.Array:
+@lru_cache(maxsize=CONSTANTS)
+def in_milliseconds(field: Column) -> pa.DataType:
+    """The type that timestamps have before they are cast to what ``field`` asks for."""
+    return pa.timestamp("ms", field.type.tz) if is_type.is_timestamp(field.type) else pa.int64()
+
+
+def constant(value: int | str, field: Column, rows: int) -> pa.Array:
     """A column of one value. Most are slices of one array that is made once: the next batch of the same partition has
     the same columns."""
     if rows > CONSTANT_MOST:
-        return repeated(value, kind, rows)
-    return remembered(value, kind, max(CONSTANT_LEAST, 1 << (rows - 1).bit_length())).slice(0, rows)
+        return repeated(value, field, rows)
+    return remembered(value, field, max(CONSTANT_LEAST, 1 << (rows - 1).bit_length())).slice(0, rows)
 
 
-def repeated(value: int | str, kind: pa.DataType, rows: int) -> pa.Array:
+def repeated(value: int | str, field: Column, rows: int) -> pa.Array:
     if isinstance(value, int):
-        return pa.repeat(pa.scalar(value, kind), rows)
-    return pa.repeat(pa.scalar(value), rows).cast(kind)
+        return pa.repeat(pa.scalar(value, field.type), rows)
+    return pa.repeat(pa.scalar(value), rows).cast(field.type)
 
 
 remembered: Final = lru_cache(maxsize=CONSTANTS)(repeated)
 
 
-def blobs(field: pa.Field, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
+def blobs(field: Column, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
     """A column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
     if nulls and not field.nullable:
         raise UsageError(f"column {field.name!r} may not be null, but {nulls} of the {rows} records here have none")
     if nulls == rows:
         return pa.nulls(rows, field.type)
-    wide = is_wide(field.type)
+    wide = field.is_wide
     check_room(size, field)
     starts, data = pa.allocate_buffer((rows + 1) * (8 if wide else 4)), pa.allocate_buffer(size)
     bits = bitmap(rows) if nulls else None
@@ -264,7 +269,7 @@ def blobs(field: pa.Field, places: int, lengths: int, rows: int, size: int, null
     return pa.Array.from_buffers(field.type, rows, [bits, starts, data], nulls)
 
 
-def header_column(field: pa.Field, places: Any, lengths: Any) -> pa.Array:
+def header_column(field: Column, places: Any, lengths: Any) -> pa.Array:
     """The names, or the values, of all headers."""
     size, nulls = int(lengths.clip(0).sum()), int((lengths < 0).sum())
     return blobs(field, places.ctypes.data, lengths.ctypes.data, len(lengths), size, nulls)
@@ -283,9 +288,9 @@ def first_not_text(array: pa.Array) -> int | None:
     return None
 
 
-def check_room(size: int, field: pa.Field) -> None:
+def check_room(size: int, field: Column) -> None:
     """Raise UsageError where a column holds more bytes than its offsets can count."""
-    if size > INT32_MAX and not is_wide(field.type):
+    if size > INT32_MAX and not field.is_wide:
         raise UsageError(
             f"column {field.name!r} would hold {size} bytes, more than {field.type} can count; "
             f"ask for large_binary or large_string, or decode in chunks"
@@ -299,19 +304,6 @@ def bitmap(rows: int) -> pa.Buffer:
     return bits
 
 
-NOTED: Final[dict[str, tuple[int, ...]]] = {
-    "topic": (),
-    "partition": (),
-    "offset": (kernels.OFFSETS,),
-    "timestamp": (kernels.TIMES,),
-    "timestamp_type": (),
-    "key": (kernels.KEY_AT, kernels.KEY_LENGTH),
-    "value": (kernels.VALUE_AT, kernels.VALUE_LENGTH),
-    "headers": (kernels.HEADERS_AT, kernels.HEADERS_END),
-}
-"""What a walk has to note for each column."""
-COLUMN_ARRAYS: Final = frozenset({kernels.OFFSETS, kernels.TIMES})
-"""What is noted in the layout of a column already."""
 BUILDERS: Final = {
     "topic": Columns.topic,
     "partition": Columns.partition,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,6 +30,11 @@ ALIASES: Final = {"timestampType": "timestamp_type"}
 
 def record_schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
     """The schema of these columns in their usual types. Raises UsageError for a name that is no column."""
+    return _record_schema(tuple(columns))
+
+
+@lru_cache(maxsize=16)
+def _record_schema(columns: tuple[str, ...]) -> pa.Schema:
     return pa.schema([pa.field(name, TYPES[column_of(name)]) for name in columns])
 
 

@@ -7,7 +7,7 @@ decompress or to check.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import crc32c
@@ -37,11 +37,12 @@ class SectionTable:
     rows: Any
     place: Place
     buffers: list[Buffer]
+    room: int = field(init=False)
+    """How many records there can be: what the batches claim, but no more than their bytes can hold."""
 
-    @property
-    def room(self) -> int:
-        """How many records there can be: what the batches claim, but no more than their bytes can hold."""
-        return int(np.minimum(self.rows[:, scan.COUNT], self.rows[:, scan.LENGTH] // SMALLEST_RECORD).sum())
+    def __post_init__(self) -> None:
+        claims, sizes = self.rows[:, scan.COUNT].tolist(), self.rows[:, scan.LENGTH].tolist()
+        self.room = sum(min(count, size // SMALLEST_RECORD) for count, size in zip(claims, sizes, strict=True))
 
     def walked(self, arrays: dict[int, int]) -> list[int]:
         """Check all records and note the wanted ones in ``arrays`` (which: the address of ``room`` int64). The plan as

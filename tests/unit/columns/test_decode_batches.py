@@ -5,7 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kohort.columns import form
 from kohort.columns.decode import check_room, decode_batches, decode_chunks
+from kohort.columns.form import FORMS_MOST, column_for, form_of
 from kohort.columns.records import records_of
 from kohort.columns.schema import COLUMNS, HEADERS_TYPE, record_schema
 from kohort.errors import CorruptRecord, UsageError
@@ -204,9 +206,21 @@ def test_chunks_bound_what_is_in_memory_and_lose_nothing(codec):
 
 def test_more_bytes_than_32_bit_offsets_can_count_is_said_with_the_way_out():
     with pytest.raises(UsageError, match=r"more than binary can count; ask for large_binary .* or decode in chunks"):
-        check_room(1 << 31, pa.field("value", pa.binary()))
-    check_room(1 << 31, pa.field("value", pa.large_binary()))
-    check_room((1 << 31) - 1, pa.field("value", pa.binary()))
+        check_room(1 << 31, column_for(pa.field("value", pa.binary())))
+    check_room(1 << 31, column_for(pa.field("value", pa.large_binary())))
+    check_room((1 << 31) - 1, column_for(pa.field("value", pa.binary())))
+
+
+def test_many_schemas_are_decoded_to_each_in_its_form_and_few_forms_are_kept():
+    batch = build_batch([NewRecord(b"k", b"v", (), 1)])
+    for n in range(3 * FORMS_MOST):
+        kind = pa.large_binary() if n % 2 else pa.string()
+        found = decode_batches(batch, topic="t", partition=0, start_offset=0, schema=pa.schema([("value", kind)]))
+        assert found.schema.field(0).type == kind
+        assert found.column(0).to_pylist() == [b"v" if n % 2 else "v"]
+    kept = form_of(record_schema())
+    assert form_of(record_schema()) is kept
+    assert len(form._forms) == FORMS_MOST
 
 
 def test_the_header_named_badly_is_found_in_its_own_batch():
