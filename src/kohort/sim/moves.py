@@ -80,8 +80,8 @@ class Moves:
         self.durability = Durability()
         self.handed_out = HandedOut(GROUP, self._topic_name, once=False)
         for check in (
-            Ownership(),
-            Fencing(lambda: self.cluster.disk.refusals),
+            Ownership(self._may_forget),
+            Fencing(lambda: self.cluster.disk.refusals, self._may_forget),
             self.handed_out,
             self.durability,
             Obedience(),
@@ -100,6 +100,7 @@ class Moves:
             log_index_interval_bytes=plan.index_interval_bytes,
             # One replica: what a stopped node led is led by nobody until it is back.
             default_replication_factor=1 if plan.seed % NODES == 0 else NODES,
+            offsets_retention_check_interval_ms=plan.sweep_ms,
             auto_create_topics_enable=False,
         )
         return [
@@ -126,6 +127,9 @@ class Moves:
         consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
         consumer.pace.most_records = plan.poll_records
         return consumer
+
+    def _may_forget(self) -> bool:
+        return self.plan.may_forget(self.world.elapsed_ms + self.cluster.clock_ahead_ms)
 
     def _topic_name(self, topic_id: bytes) -> str | None:
         topic = self.cluster.cluster.topics.by_id(topic_id) if self.cluster.cluster is not None else None

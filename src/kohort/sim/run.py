@@ -81,8 +81,8 @@ class Run:
         )
         self.silence = Silence()
         for check in (
-            Ownership(forgets=plan.forgets),
-            Fencing(lambda: self.broker.disk.refusals, forgets=plan.forgets),
+            Ownership(self._may_forget),
+            Fencing(lambda: self.broker.disk.refusals, self._may_forget),
             Leaving(self._timers_of),
             self.handed_out,
             self.durability,
@@ -109,7 +109,7 @@ class Run:
             log_segment_bytes=plan.segment_bytes,
             log_index_interval_bytes=plan.index_interval_bytes,
             offsets_retention_minutes=1 if plan.forgets else 10_080,
-            offsets_retention_check_interval_ms=5_000 if plan.forgets else 600_000,
+            offsets_retention_check_interval_ms=plan.sweep_ms,
             auto_create_topics_enable=False,
         )
 
@@ -138,6 +138,9 @@ class Run:
         consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
         consumer.pace.most_records = plan.poll_records
         return consumer
+
+    def _may_forget(self) -> bool:
+        return self.plan.may_forget(self.world.elapsed_ms + self.broker.clock_ahead_ms)
 
     def _timers_of(self, group_id: str) -> list[TimerKey]:
         broker = self.broker.broker

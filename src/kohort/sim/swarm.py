@@ -49,6 +49,15 @@ class Plan:
     """Whether offsets of an empty group expire within a minute."""
 
     @property
+    def sweep_ms(self) -> int:
+        """How often the broker looks for offsets and groups to forget."""
+        return 5_000 if self.forgets else 600_000
+
+    def may_forget(self, passed_ms: int) -> bool:
+        """Whether a broker by whose clock so much time has passed may have found an empty group to forget."""
+        return passed_ms >= self.sweep_ms
+
+    @property
     def may_orphan(self) -> bool:
         """Whether a partition can be left to nobody until the next rebalance, as in Kafka: a static member of a
         cooperative group dies between an assignment and giving up what it takes from it, and returns (KIP-345)."""

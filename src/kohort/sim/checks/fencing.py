@@ -25,12 +25,12 @@ from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRespon
 class Fencing(Watcher):
     """One group's latest generation, who has left, and who speaks for each instance id.
 
-    ``refusals`` counts the writes that the broker's disk has refused so far. ``forgets``: an empty group without
-    offsets is forgotten, and begins with generation 1 again.
+    ``refusals`` counts the writes that the broker's disk has refused so far. ``may_forget``: the broker may
+    have forgotten a group that was empty and without offsets, which then begins with generation 1 again.
     """
 
-    def __init__(self, refusals: Callable[[], int], *, forgets: bool = False) -> None:
-        self._forgets = forgets
+    def __init__(self, refusals: Callable[[], int], may_forget: Callable[[], bool]) -> None:
+        self._may_forget = may_forget
         self._refusals = refusals
         self._seen_refusals = 0
         self._begin()
@@ -68,7 +68,7 @@ class Fencing(Watcher):
     def _joined(self, asked: JoinGroupRequest, answer: JoinGroupResponse) -> None:
         if answer.error_code:
             return
-        if self._forgets and answer.generation_id < self._told:
+        if answer.generation_id < self._told and self._may_forget():
             self._told = -1  # a new group; the answers of its first generations may have been lost
         self.check_leader_sees(answer)
         self._told = max(self._told, answer.generation_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kohort.assignors.spec import NO_GENERATION
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
@@ -17,12 +19,12 @@ class Ownership(Watcher):
     a moment: whoever takes it has it only after the other one has told its user that it is gone. A member of an older
     generation that has not heard of the new one yet may still hold it: that is what fencing is for. One that was
     removed in the middle of giving partitions up holds the others until it tells its user that they are lost: it has no
-    generation then, and takes nothing new. A group that was forgotten (``forgets``: it was empty and had no offsets)
-    begins with generation 1 again.
+    generation then, and takes nothing new. A group that was forgotten (``may_forget``: the broker may have seen it
+    empty and without offsets) begins with generation 1 again.
     """
 
-    def __init__(self, *, forgets: bool = False) -> None:
-        self._forgets = forgets
+    def __init__(self, may_forget: Callable[[], bool]) -> None:
+        self._may_forget = may_forget
         self._newest = -1
         self._owners: dict[tuple[int, TopicPartition], str] = {}
         self._last: dict[str, int] = {}
@@ -30,12 +32,13 @@ class Ownership(Watcher):
 
     def answered(self, exchange: Exchange) -> None:
         answer = exchange.answer
-        if not self._forgets or not isinstance(answer, JoinGroupResponse) or answer.error_code:
+        if not isinstance(answer, JoinGroupResponse) or answer.error_code:
             return
-        if answer.generation_id == 1 or answer.generation_id < self._newest:  # the answers of the first may be lost
+        newest, self._newest = self._newest, answer.generation_id
+        is_first = self._newest == 1 or self._newest < newest  # the answers of the first may be lost
+        if is_first and self._may_forget():
             self._owners.clear()
             self._holders.clear()  # they know of such a generation too, of the group as it was before
-        self._newest = answer.generation_id
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         self.check_generation(consumer.member_id, generation_id)

@@ -7,19 +7,20 @@ from typing import Final
 
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.watcher import Exchange, Watcher
-from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupResponse
+from kohort.wire.messages.group_classic import HeartbeatRequest, JoinGroupResponse, SyncGroupRequest
 
 SLACK_MS: Final = 2_000
 
 
 class Silence(Watcher):
-    """When each client was last heard of as a member: by a heartbeat, or by the join from which its interval counts."""
+    """When each client was last heard of as a member: by a heartbeat, or by the join from which its interval counts. A
+    process that stood still has its answer to the join when it goes on, and sends its SyncGroup then."""
 
     def __init__(self) -> None:
         self._heard_ms: dict[str, int] = {}
 
     def asked(self, exchange: Exchange) -> None:
-        if isinstance(exchange.asked, HeartbeatRequest):
+        if isinstance(exchange.asked, (HeartbeatRequest, SyncGroupRequest)):
             self._heard_ms[exchange.client] = exchange.sent_ms
 
     def answered(self, exchange: Exchange) -> None:
