@@ -50,8 +50,12 @@ def why_groups_rebalanced() -> str:
     told = []
     for group, bootstrap in groups:
         asked = [*command, group, "--bootstrap", bootstrap]
-        why = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
-        told.append(f"{group}:\n{why.stdout}{why.stderr}")
+        try:
+            why = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+        except subprocess.TimeoutExpired as late:
+            told.append(f"{group}: {late}")  # the failure that this goes with must be told all the same
+        else:
+            told.append(f"{group}:\n{why.stdout}{why.stderr}")
     return "\n".join(told)
 
 

@@ -13,7 +13,7 @@ from kohort.client.membership_classic import COORDINATOR_MOVED, Membership, Memb
 from kohort.client.metadata import Metadata
 from kohort.client.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
 from kohort.client.promise import Promise
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -132,7 +132,7 @@ class Commits:
         node_id = self._lookup.require()
         wakes = [c.deadline_ms for c in self._waiting if c.deadline_ms is not None]
         if node_id is None:
-            return Poll(wake_at_ms=nearest(wakes))
+            return Poll(wake_at_ms=min(wakes, default=None))
         due = [c for c in self._waiting if c.retry_at_ms <= now_ms]
         self._waiting = [c for c in self._waiting if c.retry_at_ms > now_ms]
         wakes += [c.retry_at_ms for c in self._waiting]
@@ -143,7 +143,7 @@ class Commits:
                 unsent.append(self._send(node_id, commit))
             else:
                 commit.promise.fail(refusal)
-        return Poll(unsent, nearest(wakes))
+        return Poll(unsent, min(wakes, default=None))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, OffsetCommitResponse)

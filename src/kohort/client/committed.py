@@ -12,7 +12,7 @@ from kohort.client.metadata import Metadata
 from kohort.client.offset_messages import BY_NAME_FETCH, FetchedOffset, build_fetch, fetched_offsets, shape_fetch
 from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.promise import Promise
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -79,11 +79,11 @@ class CommittedOffsets:
         node_id = self._lookup.require()
         wakes = [a.deadline_ms for a in self._waiting if a.deadline_ms is not None]
         if node_id is None:
-            return Poll(wake_at_ms=nearest(wakes))
+            return Poll(wake_at_ms=min(wakes, default=None))
         due = [a for a in self._waiting if a.retry_at_ms <= now_ms]
         self._waiting = [a for a in self._waiting if a.retry_at_ms > now_ms]
         wakes += [a.retry_at_ms for a in self._waiting]
-        return Poll([self._send(node_id, ask) for ask in due], nearest(wakes))
+        return Poll([self._send(node_id, ask) for ask in due], min(wakes, default=None))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, OffsetFetchResponse)

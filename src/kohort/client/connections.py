@@ -171,13 +171,11 @@ class Connection:
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
         """When something here needs a look, if nothing arrives before."""
-        if self.state is State.READY and not self.queue:
-            if self.in_flight:
-                return min([p.deadline_ms for p in self.in_flight])
-            return self.last_used_ms + idle_ms if idle_ms >= 0 else None
         times = [p.deadline_ms for p in self.pending()]
         if self.state is not State.READY:
             times.append(self.deadline_ms)
+        elif not times and idle_ms >= 0:
+            times.append(self.last_used_ms + idle_ms)
         if self.queue and self.muted_until_ms > now_ms:
             times.append(self.muted_until_ms)
         return min(times, default=None)

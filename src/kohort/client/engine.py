@@ -15,8 +15,8 @@ from kohort.client.backoff import Backoff
 from kohort.client.connections import Answer, Connection, Pending, State
 from kohort.client.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Received, Send
 from kohort.client.metadata import Metadata
-from kohort.client.source import ANY_NODE, RequestSource, nearest
-from kohort.clock import Rng
+from kohort.client.source import ANY_NODE, RequestSource
+from kohort.clock import Rng, earliest
 from kohort.config.client import ClientConfig
 from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError
 from kohort.wire.apis import api_of
@@ -389,6 +389,5 @@ class Engine:
                     times.append(at_ms)
             elif lane.waiting or (lane.node_id in needed and lane.name == DATA):
                 times.append(lane.retry_at_ms)
-        self._expires_at_ms = at_ms = nearest(times)
-        if at_ms is not None and (self.wake_at_ms is None or at_ms < self.wake_at_ms):
-            self.wake_at_ms = at_ms
+        self._expires_at_ms = min(times, default=None)
+        self.wake_at_ms = earliest(self.wake_at_ms, self._expires_at_ms)

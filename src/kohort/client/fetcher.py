@@ -19,7 +19,7 @@ from kohort.client.list_offsets import ISOLATION_LEVELS
 from kohort.client.metadata import Metadata
 from kohort.client.positions import PartitionState
 from kohort.client.sessions import FetchSession, SessionRequest, Wanted, nodes_with_sessions
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -129,11 +129,9 @@ class Fetcher:
 
     def poll(self, now_ms: int) -> Poll:
         self._polled_for = self._subscription.assigned
-        unsent: list[Unsent] = []
-        if self._closing:
-            unsent, self._closing = self._closing, []
+        unsent, self._closing = self._closing, []
         if self._closed or not self._subscription.assigned or self.nothing_is_free():
-            return Poll(unsent) if unsent else IDLE
+            return Poll(unsent)
         wakes: list[int] = []
         for node_id, wanted in self._wanted(now_ms).items():
             retry_at_ms = self._retry_at_ms.get(node_id, 0)
@@ -141,7 +139,7 @@ class Fetcher:
                 wakes.append(retry_at_ms)
             else:
                 unsent.append(self._ask(node_id, wanted))
-        return Poll(unsent, nearest(wakes))
+        return Poll(unsent, min(wakes, default=None))
 
     def close(self) -> None:
         """Fetch nothing more, and let the nodes forget their sessions."""

@@ -13,7 +13,7 @@ from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
 from kohort.client.offset_messages import by_topic
 from kohort.client.promise import Promise
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, error_code
@@ -182,7 +182,7 @@ class OffsetQueries:
                 ask.context = query
                 query.under_way += 1
                 unsent.append(ask)
-        return Poll(unsent, nearest(wakes))
+        return Poll(unsent, min(wakes, default=None))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ListOffsetsResponse)

@@ -21,7 +21,7 @@ from kohort.client.heartbeats import HeartbeatClocks
 from kohort.client.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
 from kohort.client.metadata import Metadata
 from kohort.client.promise import Promise
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -143,19 +143,18 @@ class Membership:
     # The source
 
     def poll(self, now_ms: int) -> Poll:
-        unsent = self._poll_leaves() if self._leaves else []
+        unsent = self._poll_leaves()
         if self.state is MemberState.UNJOINED:
-            return Poll(unsent) if unsent else IDLE
+            return Poll(unsent)
         wakes: list[int] = []
         if self.state is MemberState.PREPARING_REBALANCE:
             self._poll_join(unsent, wakes, now_ms)
         if self.state is MemberState.COMPLETING_REBALANCE:
             self._poll_sync(unsent, wakes, now_ms)
-        if self.state is MemberState.STABLE or self.state is MemberState.COMPLETING_REBALANCE:
+        if self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
             self._poll_heartbeat(unsent, wakes, now_ms)
-            if self._leaves:
-                unsent += self._poll_leaves()
-        return Poll(unsent, nearest(wakes))
+            unsent += self._poll_leaves()
+        return Poll(unsent, min(wakes, default=None))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         match response:
@@ -357,6 +356,8 @@ class Membership:
     # Leave, and what ends a generation
 
     def _poll_leaves(self) -> list[Unsent]:
+        if not self._leaves:
+            return []
         node_id = self._lookup.node_id
         leaves, self._leaves = self._leaves, []
         if node_id is None:

@@ -17,7 +17,7 @@ from kohort.client.list_offsets import (
 )
 from kohort.client.metadata import Metadata
 from kohort.client.positions import FetchState, PartitionState, Position
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig, duration_ms
@@ -88,12 +88,12 @@ class Resets:
             else:
                 targets[partition] = self._timestamp(state.reset_to, now_ms)
         if not targets:
-            return Poll(wake_at_ms=nearest(wakes))
+            return Poll(wake_at_ms=min(wakes, default=None))
         grouped, leaderless = by_leader(targets, self._metadata)
         if leaderless:
             self._metadata.request_refresh()
             wakes += [self._later(self._subscription.assigned[p], now_ms) for p in leaderless]
-        return Poll([self._ask(n, t) for n, t in grouped.items()], nearest(wakes))
+        return Poll([self._ask(n, t) for n, t in grouped.items()], min(wakes, default=None))
 
     def _timestamp(self, policy: str, now_ms: int) -> int:
         duration = duration_ms(policy)

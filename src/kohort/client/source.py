@@ -51,11 +51,6 @@ IDLE: Final = Poll()
 """Nothing to send and nothing to wait for: most sources, most of the time."""
 
 
-def nearest(times: list[int]) -> int | None:
-    """The earliest of some times; None where there are none."""
-    return min(times) if times else None
-
-
 class RequestSource(Protocol):
     """One concern of a client, without I/O."""
 

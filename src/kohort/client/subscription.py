@@ -20,9 +20,9 @@ class Mode(Enum):
     PATTERN = "a pattern"
     PARTITIONS = "partitions"
 
-    def __init__(self, what: str) -> None:
-        self.is_group = what in ("topics", "a pattern")
-        """Whether the group assigns them. Kept, for every poll asks several times."""
+    @property
+    def is_group(self) -> bool:
+        return self in (Mode.TOPICS, Mode.PATTERN)
 
 
 class Reset(Enum):

@@ -13,7 +13,7 @@ from kohort.client.metadata import LeaderAndEpoch, Metadata
 from kohort.client.offset_messages import by_topic
 from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.resets import Resets
-from kohort.client.source import IDLE, Poll, Unsent, nearest
+from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -69,7 +69,7 @@ class Validation:
                 assert state.position is not None
                 waiting[partition] = state.position.offset_epoch
         if not waiting:
-            return Poll(wake_at_ms=nearest(wakes))
+            return Poll(wake_at_ms=min(wakes, default=None))
         grouped, leaderless = by_leader(waiting, self._metadata)
         if leaderless:
             self._metadata.request_refresh()
@@ -79,7 +79,7 @@ class Validation:
             ask = self._ask(node_id, epochs)
             if ask is not None:
                 unsent.append(ask)
-        return Poll(unsent, nearest(wakes))
+        return Poll(unsent, min(wakes, default=None))
 
     def _ask(self, node_id: int, epochs: dict[TopicPartition, int]) -> Unsent | None:
         """The request for one leader. A leader without an epoch has no history to compare with."""

@@ -13,16 +13,8 @@ from typing import Final, NamedTuple, NoReturn
 
 from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import DEFAULT_MAX_BYTES, decompress
-from kohort.wire.record_batch import (
-    CODEC_BITS,
-    CONTROL_BIT,
-    HEADER_BYTES,
-    LENGTH_ENDS_AT,
-    BatchHeader,
-    check_crc,
-    split_batches,
-)
+from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec, decompress
+from kohort.wire.record_batch import HEADER_BYTES, BatchHeader, check_crc, split_batches
 
 INT64_MAX: Final = (1 << 63) - 1
 COMMIT_MARKER: Final = 1
@@ -80,8 +72,7 @@ def sections(
         check_counts(header, place)
         if filter_aborted is not None and filter_aborted.skips(header, buf, at):
             continue
-        last_offset = header.base_offset + header.last_offset_delta
-        if header.attributes & CONTROL_BIT or header.record_count == 0 or last_offset < place.start_offset:
+        if header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
             continue
         yield section_of(buf, at, header, place, max_batch_bytes)
 
@@ -96,9 +87,8 @@ def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
             if after > header.base_offset >= 0:
                 problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
                 raise place.corrupt(problem, expected)  # judged below, as any malformed batch is
-            after = header.base_offset + header.last_offset_delta + 1
-            if after > expected:
-                expected = after
+            after = header.next_offset
+            expected = max(expected, after)
             yield at, header
     except CorruptRecord as error:
         if place.end_offset is None or expected < place.end_offset:
@@ -115,8 +105,7 @@ def checked(buf: Buffer, at: int, header: BatchHeader, place: Place) -> None:
 
 def check_counts(header: BatchHeader, place: Place) -> None:
     """Raise CorruptRecord for a header whose offsets or count no batch can have."""
-    base_offset, last_delta = header.base_offset, header.last_offset_delta
-    if base_offset < 0 or last_delta < 0 or base_offset + last_delta >= INT64_MAX:
+    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
         problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
         raise place.corrupt(problem, max(header.base_offset, place.start_offset))
     if header.record_count < 0:
@@ -125,9 +114,9 @@ def check_counts(header: BatchHeader, place: Place) -> None:
 
 def section_of(buf: Buffer, at: int, header: BatchHeader, place: Place, max_batch_bytes: int) -> Section:
     """The stretch of one batch, decompressed if need be."""
-    start, end = at + HEADER_BYTES, at + LENGTH_ENDS_AT + header.batch_length
+    start, end = at + HEADER_BYTES, at + header.size
     try:
-        if not header.attributes & CODEC_BITS:
+        if header.codec is Codec.NONE:
             return Section(header, buf, start, end)
         data = decompress(header.codec, memoryview(buf)[start:end], max_batch_bytes)
     except CorruptRecord as error:

@@ -107,16 +107,21 @@ def store(name: str, code: bytes, places: Sequence[Path]) -> None:
     for folder in places:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                unfinished = Path(file.name)
-                try:
-                    file.write(hashlib.sha256(code).digest() + code)
-                    file.flush()
-                    unfinished.chmod(READABLE)
-                    unfinished.replace(folder / name)
-                finally:
-                    unfinished.unlink(missing_ok=True)
+            _write_whole(folder / name, hashlib.sha256(code).digest() + code)
         except OSError as error:
             log.debug("%s cannot be kept in %s: %s", name, folder, error)
         else:
             return
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """Nobody sees a part of it, and nothing is left of what cannot be finished."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        unfinished = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            unfinished.chmod(READABLE)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from kohort.columns.batches import Place, Section
 from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
-from kohort.wire.record_batch import CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE_BIT, BatchHeader
+from kohort.wire.record_batch import BatchHeader
 from kohort.wire.varints import LONGEST
 
 NULL: Final = 1
@@ -56,7 +56,7 @@ def read_record(data: bytes, at: int, limit: int, header: BatchHeader, place: Pl
     offset_delta, at = varint(data, at, end)
     if not 0 <= offset_delta <= header.last_offset_delta:
         raise Broken(Problem.OFFSET_DELTA)
-    kind = LOG_APPEND_TIME if header.attributes & TIMESTAMP_TYPE_BIT else CREATE_TIME
+    kind = header.timestamp_type
     timestamp_ms = header.max_timestamp if kind else timestamp_of(header.base_timestamp, timestamp_delta)
     key, at = read_bytes(data, at, end, Problem.KEY_LENGTH)
     value, at = read_bytes(data, at, end, Problem.VALUE_LENGTH)

@@ -56,23 +56,20 @@ class Upkeep:
             if interval_ms:
                 self._timers.set(duty, now_ms + interval_ms)
         self._timers.set(RETENTION, now_ms + min(config.log_retention_check_interval_ms, FIRST_RETENTION_MS))
-        self.wake_at_ms: int | None = None
-        """When something is due: found whenever that changes, as it is asked for after every event."""
-        self._look_ahead()
 
-    def _look_ahead(self) -> None:
-        self.wake_at_ms = earliest(self._timers.wake_at_ms, self._flushes.wake_at_ms, self._cleaner.wake_at_ms)
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When something is due."""
+        return earliest(self._timers.wake_at_ms, self._flushes.wake_at_ms, self._cleaner.wake_at_ms)
 
     def flush_at(self, tp: TopicPartition, at_ms: int) -> None:
         """Look at this log's ``flush.ms`` then."""
         self._flushes.set(tp, at_ms)
-        self._look_ahead()
 
     def forget(self, tp: TopicPartition) -> None:
         """The log is about to go."""
         self._flushes.cancel(tp)
         self._cleaner.forget(tp)
-        self._look_ahead()
 
     def recovered(self, logs: Iterable[PartitionLog]) -> None:
         """These are all the logs there are."""
@@ -86,16 +83,9 @@ class Upkeep:
         """Delete a folder of a deleted topic with one of the next ticks."""
         self._doomed.append(folder)
         self._timers.set(REMOVAL, now_ms)
-        self._look_ahead()
 
     def tick(self, now_ms: int) -> list[str]:
         """Do what is due; says what went, what was mended, and what failed."""
-        try:
-            return self._do_due(now_ms)
-        finally:
-            self._look_ahead()
-
-    def _do_due(self, now_ms: int) -> list[str]:
         notes = self._tried(FLUSH, self._flush, now_ms)
         for duty in list(self._timers.pop_due(now_ms)):
             interval_ms, action = self._every[duty]

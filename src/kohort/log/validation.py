@@ -17,12 +17,11 @@ import crc32c
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import (
-    CONTROL_BIT,
     CRC_STARTS_AT,
     LENGTH_ENDS_AT,
+    LOG_APPEND_TIME,
     MAGIC,
     TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
     BatchHeader,
     check_crc,
     parse_batch_header,
@@ -115,18 +114,18 @@ def _check_crc(batch: Buffer, header: BatchHeader) -> None:
 def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
     if header.base_offset != 0:
         raise _invalid(f"a base offset of {header.base_offset}; a producer sends 0")
-    attributes, producer_id = header.attributes, header.producer_id
-    if attributes & CONTROL_BIT:
+    producer_id = header.producer_id
+    if header.is_control:
         raise _invalid("a control batch; only a broker writes those")
     try:
         _ = header.codec
     except CorruptRecord as error:
         raise _invalid(error.problem) from error
-    if attributes & TRANSACTIONAL_BIT and producer_id < 0:
+    if header.is_transactional and producer_id < 0:
         raise _invalid("a transactional batch without a producer id")
     if producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise _invalid(f"producer {producer_id} with epoch {header.producer_epoch} and sequence {header.base_sequence}")
-    if attributes & TIMESTAMP_TYPE_BIT:
+    if header.timestamp_type == LOG_APPEND_TIME:
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, "a producer may not set the timestamp type LogAppendTime")
     if not rules.log_append_time and header.max_timestamp >= 0:
         _check_timestamp(header.max_timestamp, rules, now_ms)

@@ -43,7 +43,7 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
     version. Raises UnsupportedVersion for an API that this side does not know at all, ProtocolError for a bad header.
     """
     try:
-        api_key, api_version, correlation_id, _ = _fixed.unpack_from(request)
+        api_key, api_version, correlation_id = _start.unpack_from(request)
     except struct.error:
         raise _too_short(request) from None
     client_id, at = client_id_of(request)

@@ -159,7 +159,7 @@ def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     at, end = 0, len(buf)
     while end - at >= HEADER_BYTES:
         header = parse_batch_header(buf, at)
-        size = LENGTH_ENDS_AT + header.batch_length
+        size = header.size
         if size > end - at:
             return
         yield at, header
@@ -168,7 +168,7 @@ def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
     """Raises CorruptRecord where the bytes are not those that were summed, or are not all there."""
-    size = LENGTH_ENDS_AT + header.batch_length
+    size = header.size
     if size > len(buf) - at:
         raise CorruptRecord(f"a batch of {size} bytes with {len(buf) - at} present", offset=header.base_offset)
     view = buf if size < SMALL_ENOUGH_TO_COPY else memoryview(buf)
