@@ -20,7 +20,6 @@ from kohort.columns.decode import decode_batches
 from kohort.columns.encode import encode_partitions
 from kohort.columns.located import located_records
 from kohort.columns.plain import read_section
-from kohort.columns.records import collector_held
 from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec
 from kohort.wire.record_batch import NewRecord, build_batch, with_offset
 
@@ -46,16 +45,14 @@ def fetched(table: pa.Table, codec: Codec) -> bytes:
 
 def plain(data: bytes) -> int:
     place, out = Place("bench", 0, 0), []
-    with collector_held():
-        for section in sections(data, place):
-            read_section(section, place, out)
+    for section in sections(data, place):
+        read_section(section, place, out)
     return len(out)
 
 
 def by_kernels(data: bytes) -> int:
-    with collector_held():
-        options = {"check_crcs": True, "max_batch_bytes": DEFAULT_MAX_BYTES, "aborted": ()}
-        return len(located_records(data, Place("bench", 0, 0), **options))
+    options = {"check_crcs": True, "max_batch_bytes": DEFAULT_MAX_BYTES, "aborted": ()}
+    return len(located_records(data, Place("bench", 0, 0), **options))
 
 
 def by_arrow(data: bytes) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kohort.broker.dispatch import SERVED
@@ -97,7 +97,7 @@ def clients_page() -> str:
 
 def _class_part(cls: type) -> list[str]:
     part = [f"\n### {cls.__name__}\n", inspect.cleandoc(cls.__doc__ or "")]
-    fields = getattr(cls, "_fields", None) or [f.name for f in dataclasses.fields(cls)] if _is_value(cls) else []
+    fields = _fields(cls)
     if fields:
         hints = inspect.get_annotations(cls)
         part.append("\n" + "\n".join(f"- `{name}: {_hint(hints[name])}`" for name in fields))
@@ -117,8 +117,12 @@ def _hint(annotation: object) -> str:
     return str(getattr(annotation, "__forward_arg__", annotation))
 
 
-def _is_value(cls: type) -> bool:
-    return hasattr(cls, "_fields") or dataclasses.is_dataclass(cls)
+def _fields(cls: type) -> Sequence[str]:
+    """The names of a value's fields, whatever makes it one; none for what is no value."""
+    if dataclasses.is_dataclass(cls):
+        return [f.name for f in dataclasses.fields(cls)]
+    named: Sequence[str] = getattr(cls, "__struct_fields__", getattr(cls, "_fields", ()))
+    return named
 
 
 def _member_part(name: str, member: object) -> list[str]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import binascii
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+import msgspec
 
 NO_UUID: Final = bytes(16)
 NO_OFFSET: Final = -1
@@ -50,9 +51,11 @@ class Node(NamedTuple):
     rack: str | None = None
 
 
-@dataclass(slots=True)
-class Record:
-    """One record as a consumer sees it. ``timestamp_ms`` is -1 where the batch carries none."""
+# A struct is made in a quarter of the time that a dataclass takes (ADR 9). gc=False: a record holds nothing that could
+# hold it in turn, so the cyclic collector need not look at it.
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One record as a consumer sees it; it cannot be changed. ``timestamp_ms`` is -1 where the batch carries none,
+    ``headers`` are pairs of a name and bytes or None."""
 
     topic: str
     partition: int
@@ -60,7 +63,7 @@ class Record:
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: list[Header] = field(default_factory=list)
+    headers: tuple[Header, ...] = ()
     timestamp_type: int = 0
     leader_epoch: int = NO_EPOCH
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 
+import msgspec
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,7 +76,7 @@ def by_arrow(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
             -1 if stamp is None else stamp,
             row["key"],
             row["value"],
-            [(h["key"], h["value"]) for h in row["headers"]],
+            tuple((h["key"], h["value"]) for h in row["headers"]),
             row["timestamp_type"],
         )
         for row, stamp in zip(rows, stamps, strict=True)
@@ -84,8 +85,7 @@ def by_arrow(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
 
 def without_epochs(found: list[Record] | int) -> list[Record] | int:
     if isinstance(found, list):
-        for record in found:
-            record.leader_epoch = -1
+        return [msgspec.structs.replace(record, leader_epoch=-1) for record in found]
     return found
 
 

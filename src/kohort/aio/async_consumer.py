@@ -122,11 +122,9 @@ class AsyncConsumer(Verbs):
             with self._turns.polling():
                 self._run_commit_callbacks()
                 fetched = await self._turns.until(self._reading.next_fetched, FOREVER_MS)
-            for _ in range(self.config.max_poll_records):
-                records = [] if fetched is None else self._reading.hand_out(fetched, 1)
-                if not records:
-                    break
-                yield records[0]
+            if fetched is not None:
+                for record in self._reading.one_by_one(fetched, self.config.max_poll_records):
+                    yield record
 
     async def poll_arrow(
         self,

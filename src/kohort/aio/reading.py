@@ -6,7 +6,7 @@ of the caller, after the next fetch was let go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,17 @@ class Reading:
         """Records of ``fetched``; they count as read. None of them if the partition went meanwhile."""
         with self._guard:
             return self._machine.hand_out(fetched, most)
+
+    def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
+        """Up to ``most`` records of ``fetched``, each of which counts as read when it is taken; fewer if the partition
+        goes meanwhile."""
+        guard, hand_out_one = self._guard, self._machine.hand_out_one
+        for _ in range(most):
+            with guard:
+                record = hand_out_one(fetched)
+            if record is None:
+                break
+            yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
         """Decoded data with records left. Raises CorruptRecord where there are none before the damage."""

@@ -261,14 +261,34 @@ class ConsumerMachine:
         assert records is not None, "decode before handing out"
         out = records[fetched.at : fetched.at + most]
         fetched.at += len(out)
-        if fetched.at < len(records):
-            fetched.state.advance(out[-1].offset + 1, out[-1].leader_epoch)
-        elif fetched.error is None:
+        self._stand_behind(fetched, records)
+        return out
+
+    def hand_out_one(self, fetched: Fetched) -> Record | None:
+        """As ``hand_out`` of a single record."""
+        if fetched is not self._open or not self._may_hand_out(fetched):
+            return None
+        records, at = fetched.records, fetched.at
+        assert records is not None, "decode before handing out"
+        if at == len(records):
+            return None
+        record = records[at]
+        fetched.at = at = at + 1
+        if at < len(records):
+            fetched.state.advance(record.offset + 1, record.leader_epoch)
+        else:
+            self._stand_behind(fetched, records)
+        return record
+
+    def _stand_behind(self, fetched: Fetched, records: list[Record]) -> None:
+        """The position is behind what was handed out; behind all that was fetched once nothing of it is left."""
+        at = fetched.at
+        if at == len(records) and fetched.error is None:
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
             self._open = None
-        elif out:
-            fetched.state.advance(out[-1].offset + 1, out[-1].leader_epoch)
-        return out
+        elif at:
+            last = records[at - 1]
+            fetched.state.advance(last.offset + 1, last.leader_epoch)
 
     def take_whole(self, most_bytes: int) -> list[Fetched]:
         """What is buffered, whole, up to ``most_bytes`` but at least one; positions move behind all of it."""
@@ -322,7 +342,10 @@ class ConsumerMachine:
         return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state
 
     def _may_hand_out(self, fetched: Fetched) -> bool:
-        return fetched.state.fetchable and not self._is_gone(fetched)
+        state = fetched.state
+        if state.run != fetched.run or not state.fetchable:
+            return False
+        return self.subscription.assigned.get(fetched.partition) is state
 
     # Offsets
 

@@ -15,14 +15,14 @@ from kohort.model import TopicPartition
 class Mode(Enum):
     """How partitions come to be assigned."""
 
-    NONE = "nothing"
-    TOPICS = "topics"
-    PATTERN = "a pattern"
-    PARTITIONS = "partitions"
+    NONE = "nothing", False
+    TOPICS = "topics", True
+    PATTERN = "a pattern", True
+    PARTITIONS = "partitions", False
 
-    @property
-    def is_group(self) -> bool:
-        return self in (Mode.TOPICS, Mode.PATTERN)
+    def __init__(self, words: str, is_group: bool) -> None:
+        self.words = words
+        self.is_group = is_group
 
 
 class Reset(Enum):
@@ -131,7 +131,7 @@ class SubscriptionState:
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
             raise UsageError(
-                f"subscribed to {self.mode.value}, which excludes {mode.value}: call unsubscribe() before the change"
+                f"subscribed to {self.mode.words}, which excludes {mode.words}: call unsubscribe() before the change"
             )
         self.mode = mode
 

@@ -45,7 +45,20 @@ INT64_MIN = -INT64_MAX - 1
 
 @part
 def varint(at: int, end: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 64 bits, and where it ends."""
+    """A zig-zag varint of at most 64 bits, and where it ends. Most have one byte or two."""
+    if end - at > 1:
+        first, second = load8(at), load8(at + 1)
+        if first < 0x80:
+            return (first >> 1) ^ -(first & 1), at + 1
+        if second < 0x80:
+            value = first & 0x7F | second << 7
+            return (value >> 1) ^ -(value & 1), at + 2
+    return long_varint(at, end)
+
+
+@part
+def long_varint(at: int, end: int) -> tuple[int, int]:
+    """As ``varint``, byte by byte."""
     value, shift = 0, 0
     while at < end:
         byte = load8(at)
@@ -117,8 +130,8 @@ def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  #
         if load64(section + 8 * TIME_TYPE) == 0:
             fixed_time = NO_TIMESTAMP
         first_row = row
+        store64(plan + 8 * BAD_SECTION, i)
         for j in range(load64(section + 8 * COUNT)):
-            store64(plan + 8 * BAD_SECTION, i)
             store64(plan + 8 * BAD_RECORD, j)
             length, at = varint(at, section_end)
             if at < 0:

@@ -1,11 +1,12 @@
-"""Record objects the fast way: a kernel finds where each key and value lies, and slices become records.
+"""Record objects the fast way: a kernel finds where each key and value lies, and they are cut out many at a time.
 
 Needs numba; ``records`` decides when it is worth loading.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import ctypes
+from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
@@ -13,9 +14,10 @@ import numpy as np
 
 from kohort.columns import kernels, scan
 from kohort.columns.batches import Place, raise_first
-from kohort.columns.plain import Broken, headers_at
+from kohort.columns.cut import cut
+from kohort.columns.plain import Broken, parse_headers
 from kohort.columns.problems import PROBLEMS
-from kohort.columns.table import CHUNK_BYTES, SectionTable, address_of, section_tables
+from kohort.columns.table import CHUNK_BYTES, SectionTable, section_tables
 from kohort.errors import CorruptRecord
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
@@ -41,57 +43,48 @@ def located_records(
 
 def table_records(table: SectionTable) -> list[Record]:
     """The wanted records of a table."""
-    out: list[Record] = []
     noted = np.empty((kernels.ROOM, table.room), np.int64)
-    table.walked({array: noted[array].ctypes.data for array in range(kernels.ROOM)})
-    for first, rows, data, kind, epoch in runs(table):
-        out += run_records(table, noted[:, first : first + rows], first, data, kind, epoch)
-    return out
+    first = noted.ctypes.data
+    rows = table.walked({array: first + 8 * table.room * array for array in range(kernels.ROOM)})[kernels.ROOM]
+    if rows == 0:
+        return []
+    noted = noted[:, :rows]
+    return list(
+        map(
+            Record,
+            repeat(table.place.topic),
+            repeat(table.place.partition),
+            noted[kernels.OFFSETS].tolist(),
+            noted[kernels.TIMES].tolist(),
+            cut(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH]),
+            cut(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH]),
+            row_headers(table, noted),
+            of_batches(table, scan.TIME_TYPE),
+            of_batches(table, scan.LEADER_EPOCH),
+        )
+    )
 
 
-def runs(table: SectionTable) -> Iterator[tuple[int, int, Buffer, int, int]]:
-    """Stretches of wanted records that lie in one buffer and share a timestamp type and a leader epoch."""
-    fields = table.rows[:, [scan.ROWS, scan.TIME_TYPE, scan.LEADER_EPOCH]].tolist()
-    first, rows, now = 0, 0, None
-    for (count, kind, epoch), data in zip(fields, table.buffers, strict=True):
-        if now is not None and (data is not now[0] or (kind, epoch) != now[1:]):
-            if rows:
-                yield first, rows, *now
-            first, rows = first + rows, 0
-        now = (data, kind, epoch)
-        rows += count
-    if now is not None and rows:
-        yield first, rows, *now
+def of_batches(table: SectionTable, field: int) -> Iterable[int]:
+    """What each record has from its batch."""
+    values = table.rows[:, field]
+    first = int(values[0])
+    if (values == first).all():
+        return repeat(first)
+    each: list[int] = np.repeat(values, table.rows[:, scan.ROWS]).tolist()
+    return each
 
 
-def run_records(table: SectionTable, noted: Any, first: int, data: Buffer, kind: int, epoch: int) -> list[Record]:
-    """Records from the columns that ``walk`` noted for them."""
-    base = address_of(data)
-    whole = data if isinstance(data, bytes) else bytes(data)
-    keys = blobs(whole, noted[kernels.KEY_AT] - base, noted[kernels.KEY_LENGTH])
-    values = blobs(whole, noted[kernels.VALUE_AT] - base, noted[kernels.VALUE_LENGTH])
-    offsets, times = noted[kernels.OFFSETS].tolist(), noted[kernels.TIMES].tolist()
-    headers = run_headers(table, noted, first, whole, base)
-    place = table.place
-    topics, partitions = repeat(place.topic), repeat(place.partition)
-    return list(map(Record, topics, partitions, offsets, times, keys, values, headers, repeat(kind), repeat(epoch)))
-
-
-def blobs(data: bytes, starts: Any, lengths: Any) -> list[bytes | None]:
-    """The byte strings at these places. A null one, of length -1, ends before it starts."""
-    places = zip(starts.tolist(), (starts + lengths).tolist(), strict=True)
-    if lengths.min() >= 0:
-        return [data[start:end] for start, end in places]
-    return [data[start:end] if end >= start else None for start, end in places]
-
-
-def run_headers(table: SectionTable, noted: Any, first: int, data: bytes, base: int) -> list[list[Header]]:
+def row_headers(table: SectionTable, noted: Any) -> Iterable[tuple[Header, ...]]:
     """The headers of each record, decoded only where there are any."""
-    places = noted[kernels.HEADERS_AT]
-    headers: list[list[Header]] = [[] for _ in range(len(places))]
-    for row in np.flatnonzero(places).tolist():
+    places, ends = noted[kernels.HEADERS_AT], noted[kernels.HEADERS_END]
+    rows = np.flatnonzero(places)
+    if not len(rows):
+        return repeat(())
+    headers: list[tuple[Header, ...]] = [()] * len(places)
+    for row, at, end in zip(rows.tolist(), places[rows].tolist(), ends[rows].tolist(), strict=True):
         try:
-            headers[row] = headers_at(data, int(places[row]) - base, int(noted[kernels.HEADERS_END, row]) - base)
+            headers[row] = parse_headers(ctypes.string_at(at, end - at))
         except Broken as broken:
-            raise table.corrupt_row(PROBLEMS[broken.problem], first + row) from None
+            raise table.corrupt_row(PROBLEMS[broken.problem], row) from None
     return headers

@@ -11,7 +11,6 @@ from typing import Final
 from kohort.columns.batches import Place, Section
 from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
-from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader
 from kohort.wire.varints import LONGEST
 
@@ -66,7 +65,7 @@ def read_record(data: bytes, at: int, limit: int, header: BatchHeader, place: Pl
     offset = header.base_offset + offset_delta
     if offset < place.start_offset or (place.end_offset is not None and offset >= place.end_offset):
         return None, end
-    names = named(headers) if headers else []
+    names = named(headers) if headers else ()
     epoch = header.partition_leader_epoch
     return Record(place.topic, place.partition, offset, timestamp_ms, key, value, names, kind, epoch), end
 
@@ -112,17 +111,17 @@ def read_headers(data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, byte
     return headers, at
 
 
-def named(headers: list[tuple[bytes, bytes | None]]) -> list[Header]:
+def named(headers: list[tuple[bytes, bytes | None]]) -> tuple[Header, ...]:
     """Headers with their names as text."""
     try:
-        return [(name.decode(), value) for name, value in headers]
+        return tuple([(name.decode(), value) for name, value in headers])
     except UnicodeDecodeError:
         raise Broken(Problem.HEADER_TEXT) from None
 
 
-def headers_at(data: Buffer, at: int, end: int) -> list[Header]:
-    """The headers that begin at ``at``, of a record whose lengths a kernel has already checked."""
-    return named(read_headers(bytes(data[at:end]), 0, end - at)[0])
+def parse_headers(data: bytes) -> tuple[Header, ...]:
+    """The headers that ``data`` is, of a record whose lengths a kernel has already checked."""
+    return named(read_headers(data, 0, len(data))[0])
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kohort.columns.batches import Place, sections
+from kohort.columns.fast_way import FastWay
 from kohort.columns.plain import read_section
 from kohort.model import Record
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
 
-WORTH_LOADING: Final = 50_000
 FEW_BYTES: Final = 2048
-"""Fewer are read the plain way at any time: sooner than the kernels have their tables, and without holding the
-collector."""
-LOCATED: Final = "kohort.columns.located"
+"""Fewer are read the plain way at any time: sooner than the kernels have their tables."""
+by_kernels: Final = FastWay("kohort.columns.located", "located_records")
 
 
 def records_of(
@@ -43,12 +38,12 @@ def records_of(
     options: dict[str, Any] = {"check_crcs": check_crcs, "max_batch_bytes": max_batch_bytes, "aborted": aborted}
     if len(buf) < FEW_BYTES:
         return plain_records(buf, place, options)
-    with collector_held():
-        located_records = fast_way()
-        if located_records is not None:
-            return located_records(buf, place, **options)
-        out = plain_records(buf, place, options)
-    _plain.records += len(out)
+    located_records = by_kernels.found()
+    if located_records is not None:
+        found: list[Record] = located_records(buf, place, **options)
+        return found
+    out = plain_records(buf, place, options)
+    by_kernels.missed += len(out)
     return out
 
 
@@ -58,39 +53,3 @@ def plain_records(buf: Buffer, place: Place, options: dict[str, Any]) -> list[Re
     for section in sections(buf, place, **options):
         read_section(section, place, out)
     return out
-
-
-class PlainUse:
-    """How many records this process has read the plain way where kernels would have helped."""
-
-    records = 0
-
-
-_plain = PlainUse()
-
-
-def fast_way() -> Callable[..., list[Record]] | None:
-    """The reader built on kernels, once it pays: loading it takes as long as reading some 30,000 records the plain way,
-    and 70 MB. None until then, or where numba is not installed: on a machine's first use it compiles the kernels."""
-    if LOCATED not in sys.modules:
-        if _plain.records < WORTH_LOADING:
-            return None
-        if any(find_spec(name) is None for name in ("numba", "numpy")):
-            _plain.records = 0
-            return None
-    from kohort.columns.located import located_records
-
-    return located_records
-
-
-@contextmanager
-def collector_held() -> Iterator[None]:
-    """No cyclic collection while many objects are made that hold no cycles: the collector would walk them all, again
-    and again, to find nothing."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

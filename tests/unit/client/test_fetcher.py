@@ -117,6 +117,30 @@ def test_max_records_splits_what_came_and_the_position_follows(stage: ScriptedGr
     assert state.position == Position(10, 3)
 
 
+def test_records_are_handed_out_one_by_one_and_the_position_follows_each(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.loop.run(1000)
+    machine = user.machine
+    machine.enter_poll(stage.now_ms)
+    machine.advance(stage.now_ms)
+    fetched, _ = machine.open_fetched()
+    assert fetched is not None
+    state = machine.subscription.state(T0)
+    fetched.decode_records(check_crcs=True)
+
+    for offset in range(9):
+        record = machine.hand_out_one(fetched)
+        assert record is not None
+        assert (record.offset, state.position) == (offset, Position(offset + 1, 3))
+    machine.subscription.set_paused([T0], paused=True)
+    assert machine.hand_out_one(fetched) is None, "the partition is paused"
+    machine.subscription.set_paused([T0], paused=False)
+    last = machine.hand_out_one(fetched)
+    assert last is not None
+    assert (last.offset, state.position) == (9, Position(10, 3))
+    assert machine.hand_out_one(fetched) is None, "nothing is left of it"
+
+
 def test_paused_data_is_kept_and_served_after_resume(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)

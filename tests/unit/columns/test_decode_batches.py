@@ -42,7 +42,7 @@ def rows_of(batch):
             -1 if times[i] is None else times[i],
             plain["key"][i],
             plain["value"][i],
-            [(h["key"], h["value"]) for h in plain["headers"][i]],
+            tuple((h["key"], h["value"]) for h in plain["headers"][i]),
             plain["timestamp_type"][i],
         )
         for i in range(batch.num_rows)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gc
+import pickle
 import struct
+import sys
 
+import numpy as np
 import pytest
 
-from kohort.columns import located, records
+from kohort.columns import cut, fast_way, located, records
 from kohort.columns.batches import Place, next_offset, sections
+from kohort.columns.fast_way import WORTH_LOADING, FastWay
 from kohort.columns.located import located_records
 from kohort.columns.plain import read_section
 from kohort.columns.records import records_of
+from kohort.columns.table import address_of
 from kohort.errors import CorruptRecord
 from kohort.model import Record
 from kohort.wire.compression import Codec
@@ -50,7 +55,7 @@ def test_every_codec_gives_back_keys_values_headers_and_times(read, codec):
     found = read(given)
 
     assert found == [
-        Record("t", 2, 40 + i, new.timestamp_ms, new.key, new.value, list(new.headers), 0, 7)
+        Record("t", 2, 40 + i, new.timestamp_ms, new.key, new.value, tuple(new.headers), 0, 7)
         for i, new in enumerate(MIXED)
     ]
 
@@ -233,37 +238,65 @@ def test_views_and_bytearrays_are_read_like_bytes(read):
 
 
 def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch):
-    given = build_batch(MIXED)
-    monkeypatch.delitem(records.sys.modules, records.LOCATED)
-    monkeypatch.setattr(records._plain, "records", 0)
-    assert records.fast_way() is None
+    given = build_batch([NewRecord(None, bytes(1000))] * 4)
+    way = FastWay(located.__name__, "located_records")
+    monkeypatch.setattr(records, "by_kernels", way)
+    monkeypatch.delitem(sys.modules, way.module)
+    assert way.found() is None
 
     assert len(records_of(given, topic="t", partition=2, start_offset=0)) == 4
-    assert records._plain.records == 4
+    assert way.missed == 4
 
-    monkeypatch.setattr(records._plain, "records", records.WORTH_LOADING)
-    assert records.fast_way().__name__ == located.located_records.__name__
+    way.missed = WORTH_LOADING
+    assert way.found().__name__ == located_records.__name__
     assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
+    assert way.missed == WORTH_LOADING
+
+
+def test_a_machine_without_numba_reads_everything_the_plain_way(monkeypatch):
+    way = FastWay(located.__name__, "located_records")
+    monkeypatch.delitem(sys.modules, way.module)
+    monkeypatch.setattr(fast_way, "find_spec", lambda name: None if name == "numba" else object())
+    way.missed = WORTH_LOADING
+
+    assert way.found() is None
+    assert way.missed == 0, "it is not looked for at every piece"
 
 
 def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monkeypatch):
     given = build_batch(MIXED[:3])
     assert len(given) < records.FEW_BYTES
-    monkeypatch.setattr(records, "fast_way", lambda: pytest.fail("kernels for three records"))
-    monkeypatch.setattr(records._plain, "records", 0)
+    way = FastWay("no.such.module", "nothing")
+    monkeypatch.setattr(records, "by_kernels", way)
 
     assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
-    assert records._plain.records == 0
+    assert way.missed == 0
 
 
-def test_the_collector_is_held_while_records_are_made_and_runs_again_after_an_error():
-    with pytest.raises(CorruptRecord):
-        read_held(b"\0" * 100)
+def test_records_cost_the_cyclic_collector_nothing(read):
+    found = read(build_batch([NewRecord(b"k", b"v")] * 10))
 
-    assert gc.isenabled()
+    assert not any(map(gc.is_tracked, found))
 
 
-def read_held(buf):
-    with records.collector_held():
-        assert not gc.isenabled()
-        plain(buf)
+def test_a_record_is_a_value(read):
+    (record,) = read(build_batch([NewRecord(b"k", b"v", (("h", None),), 5)]))
+
+    copy = pickle.loads(pickle.dumps(record))
+    assert copy == record
+    assert hash(copy) == hash(record)
+    with pytest.raises(AttributeError):
+        record.value = b"w"
+
+
+@pytest.mark.parametrize("room", [1, 64, 1 << 16])
+def test_byte_strings_are_cut_out_whatever_their_length_and_the_room(monkeypatch, room):
+    """255 is the last length of one byte; longer ones than the room come one by one."""
+    monkeypatch.setattr(cut, "ROOM", room)
+    wanted = [None, b"", b"a", bytes(range(255)), b"x" * 256, None, b"y" * 70_000, b"z"]
+    data = b"".join(blob or b"" for blob in wanted)
+    lengths = np.array([-1 if blob is None else len(blob) for blob in wanted], np.int64)
+    starts = address_of(data) + np.cumsum(lengths.clip(0)) - lengths.clip(0)
+
+    assert cut.cut(starts, lengths) == wanted
+    assert cut.cut(starts[:1], lengths[:1]) == [None]
