@@ -118,11 +118,12 @@ def _hint(annotation: object) -> str:
 
 
 def _fields(cls: type) -> Sequence[str]:
-    """The names of a value's fields, whatever makes it one; none for what is no value."""
+    """The names of a value's public fields, whatever makes it one; none for what is no value."""
     if dataclasses.is_dataclass(cls):
-        return [f.name for f in dataclasses.fields(cls)]
-    named: Sequence[str] = getattr(cls, "__struct_fields__", getattr(cls, "_fields", ()))
-    return named
+        names: Sequence[str] = [f.name for f in dataclasses.fields(cls)]
+    else:
+        names = getattr(cls, "__struct_fields__", getattr(cls, "_fields", ()))
+    return [name for name in names if not name.startswith("_")]
 
 
 def _member_part(name: str, member: object) -> list[str]:

@@ -116,6 +116,19 @@ def test_records_for_one_partition_can_be_handed_over_together(admin, producer, 
     assert end_of(admin, name) == 4000
 
 
+@pytest.mark.parametrize("hours", [2, -2])
+def test_records_are_sent_after_the_clock_was_set(monkeypatch, admin, producer, name, hours):
+    """As after a sleep of the machine, which the monotonic clock leaves out; lingering goes by the engine's clock."""
+    admin.create_topics({name: 1})
+    producer.send(name, b"before").result(WAIT_S)
+    real_ns, at_ms = time.time_ns, time.time_ns() // 1_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: real_ns() + hours * 3600 * 10**9)
+
+    assert producer.send(name, b"after", timestamp_ms=at_ms).result(WAIT_S).offset == 1
+    (delivery,) = producer.send_batch(name, 0, [(None, b"after", (), at_ms)])
+    assert delivery.result(WAIT_S).offset == 2
+
+
 def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer, name):
     admin.create_topics({name: 1})
 

@@ -12,8 +12,8 @@ from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner, call_back
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
-from kohort.aio.record_forms import Headers, RecordLike, Text, checked_chunks
-from kohort.aio.system import system_rng
+from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
+from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
@@ -63,7 +63,7 @@ class AsyncProducer:
             size = RECORD_OVERHEAD + len(value_bytes or b"") + len(key_bytes or b"")
             partition = self._machine.choose(topic, key_bytes, size, partitions)
         check_partition(topic, partition, partitions)
-        at_ms = now_ms if timestamp_ms is None else timestamp_ms
+        at_ms = wall_ms() if timestamp_ms is None else timestamp_ms
         batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, at_ms, now_ms)
         if news:
             driver.kick()
@@ -78,12 +78,9 @@ class AsyncProducer:
         driver = self._sending()
         check_partition(topic, partition, await self.partitions_for(topic))
         last: dict[int, tuple[ProduceBatch, int]] = {}
-        for chunk in checked_chunks(records):
+        for lot in checked_lots(records, wall_ms):
             await self._room(driver)
-            now_ms = driver.clock.now_ms()
-            for key, value, headers, timestamp_ms in chunk:
-                at_ms = now_ms if timestamp_ms < 0 else timestamp_ms
-                batch, index, _ = self._machine.add(topic, partition, key, value, headers, at_ms, now_ms)
+            for batch, index in self._machine.add_lot(topic, partition, lot, driver.clock.now_ms()):
                 last[id(batch)] = (batch, index)
             driver.kick()
         return [Delivery(batch, index, self._owner) for batch, index in last.values()]

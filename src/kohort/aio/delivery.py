@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
+import msgspec
+
 from kohort.aio.driver import Driver
 from kohort.client.produce_batch import ProduceBatch
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
@@ -17,15 +19,12 @@ from kohort.errors import ApiTimeout, KohortError, UsageError
 log = logging.getLogger(__name__)
 
 
-class Delivery:
-    """One record's fate; it knows its batch and its place there, so that a record costs two slots and no lock."""
+class Delivery(msgspec.Struct, eq=False):
+    """One record's fate; it knows its batch and its place there, so that a record costs three slots and no lock."""
 
-    __slots__ = ("_batch", "_index", "_owner")
-
-    def __init__(self, batch: ProduceBatch, index: int, owner: Owner) -> None:
-        self._batch = batch
-        self._index = index
-        self._owner = owner
+    _batch: ProduceBatch
+    _index: int
+    _owner: Owner
 
     @property
     def topic(self) -> str:

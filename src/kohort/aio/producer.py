@@ -14,8 +14,8 @@ from kohort.aio.delivery import Delivery, Owner, call_back
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
-from kohort.aio.record_forms import Headers, RecordLike, Text, checked_chunks
-from kohort.aio.system import system_rng
+from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
+from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
@@ -51,6 +51,7 @@ class Producer:
         self._owner = Owner(self._lock, self._io.thread_id)
         machine, lock = self._machine, self._lock
         driver = self._driver = self._io.call_now(lambda: Driver(machine.engine, guard=lock))
+        self._now_ms = driver.clock.now_ms
         driver.on_progress(lambda: call_back(machine, driver, lock))  # not holding the producer itself
         self._closed = False
         self._first_unkeyed = 0
@@ -82,7 +83,9 @@ class Producer:
             partitions = self._wait_for_topic(topic)
         if self._accumulator.full:
             self._wait_for_room()
-        now_ms = time.time_ns() // 1_000_000
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000
+        now_ms = self._now_ms()
         with self._lock:
             if self._closed or self._transactions is not None:
                 self._check_open()
@@ -97,12 +100,12 @@ class Producer:
                 key,
                 value,
                 headers,  # type: ignore[arg-type]  # checked pairs by now
-                now_ms if timestamp_ms is None else timestamp_ms,
+                timestamp_ms,
                 now_ms,
             )
-            if news:
+            if news:  # unless the engine wakes in time by itself; it is late where the machine has slept
                 wake_at_ms = self._engine.wake_at_ms
-                news = batch.full or wake_at_ms is None or wake_at_ms > batch.ready_at_ms
+                news = batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
         if news:
             self._driver.kick_soon()
         return Delivery(batch, index, self._owner)
@@ -115,14 +118,11 @@ class Producer:
         partitions = self._partitions(topic)
         check_partition(topic, partition, partitions)
         last: dict[int, tuple[ProduceBatch, int]] = {}
-        for chunk in checked_chunks(records):
+        for lot in checked_lots(records, wall_ms):
             self._room()
-            now_ms = time.time_ns() // 1_000_000
             with self._lock:
-                self._check_open()
-                for key, value, headers, timestamp_ms in chunk:
-                    at_ms = now_ms if timestamp_ms < 0 else timestamp_ms
-                    batch, index, _ = self._accumulator.append(topic, partition, key, value, headers, at_ms, now_ms)
+                self._check_closed()
+                for batch, index in self._machine.add_lot(topic, partition, lot, self._now_ms()):
                     last[id(batch)] = (batch, index)
             self._driver.kick_soon()
         return [Delivery(batch, index, self._owner) for batch, index in last.values()]

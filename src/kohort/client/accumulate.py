@@ -6,9 +6,11 @@ turn, because requests before it are under way, goes on growing meanwhile, so th
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Final
+from itertools import accumulate
+from typing import Final, NamedTuple
 
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.config.client import ProducerConfig
@@ -21,6 +23,27 @@ GROWN_MOST: Final = 512 * 1024
 """How large a waiting batch may grow past ``batch.size``: half of what topics accept by default."""
 REQUEST_OVERHEAD: Final = 512
 """Bytes of a produce request around its first batch."""
+
+
+class Lot(NamedTuple):
+    """Records for one partition, column by column."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
+    headers: dict[int, Sequence[Header]]
+    """Those of the records that have some, by their place in the lot."""
+
+    def sizes(self) -> list[int]:
+        """Bytes counted for each record."""
+        keys, values = self.keys, self.values
+        sizes = [
+            RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+            for key, value in zip(keys, values, strict=True)
+        ]
+        for place, headers in self.headers.items():
+            sizes[place] += size_of_headers(headers)
+        return sizes
 
 
 class Accumulator:
@@ -65,7 +88,7 @@ class Accumulator:
         """Add one record; returns its batch, its place there, and whether the sender should have a look."""
         size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
-            size += sum(2 * RECORD_OVERHEAD + len(name) * 4 + len(text or b"") for name, text in headers)
+            size += size_of_headers(headers)
         batch = self._open.get((topic, partition))
         news = batch is None
         if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
@@ -86,6 +109,33 @@ class Accumulator:
         if before < self._ready_size <= after or not self._ready_size:
             batch.full = news = True
         return batch, index, news
+
+    def extend(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
+        """Add records one after another; returns each batch that they fell into, and the place of its last one."""
+        filled: list[tuple[ProduceBatch, int]] = []
+        ends = list(accumulate(lot.sizes(), initial=0))
+        at, count = 0, len(ends) - 1
+        while at < count:
+            batch = self._open.get((topic, partition))
+            size = ends[at + 1] - ends[at]
+            if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
+                self.check_size(size)
+                batch = self._start(topic, partition, now_ms)
+            fitting = bisect_right(ends, ends[at] + self._batch_most - batch.size, at) - 1
+            end = max(fitting, at + 1)  # one at least: what no request can carry is refused above
+            first = len(batch.values)
+            batch.keys += lot.keys[at:end]
+            batch.values += lot.values[at:end]
+            batch.timestamps += lot.timestamps[at:end]
+            if lot.headers:
+                batch.headers |= {first + n - at: lot.headers[n] for n in range(at, end) if n in lot.headers}
+            batch.size += ends[end] - ends[at]
+            self.buffered_bytes += ends[end] - ends[at]
+            if batch.size >= self._ready_size:
+                batch.full = True
+            filled.append((batch, len(batch.values) - 1))
+            at = end
+        return filled
 
     def add_batch(self, batch: ProduceBatch) -> None:
         """Queue a batch that is already sealed, behind what its partition has."""
@@ -165,6 +215,11 @@ class Accumulator:
         if queue is None:
             queue = self.waiting[tp] = deque()
         return queue
+
+
+def size_of_headers(headers: Sequence[Header]) -> int:
+    """Bytes counted for them: no fewer than they take."""
+    return sum(2 * RECORD_OVERHEAD + len(name) * 4 + len(text or b"") for name, text in headers)
 
 
 def _precedes(first: ProduceBatch, second: ProduceBatch) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kohort.client.accumulate import Accumulator
+from kohort.client.accumulate import Accumulator, Lot
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.client.partitioner import StickyPartitioner, partition_of_key
@@ -123,6 +123,12 @@ class ProducerMachine:
         """Take one record; returns its batch, its place there, and whether the engine should have a look."""
         self.check_may_send()
         return self.accumulator.append(topic, partition, key, value, headers, timestamp_ms, now_ms)
+
+    def add_lot(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
+        """Take many records for one partition; returns each batch that they fell into, and the place of the last one
+        there."""
+        self.check_may_send()
+        return self.accumulator.extend(topic, partition, lot, now_ms)
 
     def add_prebuilt(self, topic: str, partition: int, batch: bytes, now_ms: int) -> ProduceBatch:
         """Take a whole record batch as bytes."""

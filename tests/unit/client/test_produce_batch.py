@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.broker.broker import Broker
-from kohort.client.accumulate import GROWN_MOST, Accumulator
+from kohort.client.accumulate import GROWN_MOST, Accumulator, Lot
 from kohort.client.produce_batch import ProduceBatch, prebuilt
 from kohort.client.producer import ProducerMachine, record_metadata, to_bytes, to_headers
 from kohort.clock import ManualClock
@@ -104,6 +104,56 @@ def test_a_waiting_batch_grows_past_batch_size_but_not_without_bound():
     sizes = [batch.size for batch in acc.batches()]
     assert len(batches) == len(sizes) == 3
     assert all(size <= GROWN_MOST for size in sizes)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.none() | st.binary(max_size=40),
+        st.none() | st.sampled_from([b"", b"v", bytes(700), bytes(30_000)]),
+        st.integers(0, 9),
+        st.just(()) | st.just([("name", b"value"), ("null", None)]),
+    ),
+    max_size=60,
+)
+
+
+@given(rows=ROWS, batch_size=st.sampled_from([0, 300, 16_384]), largest=st.sampled_from([40_000, 1_048_576]))
+def test_a_lot_falls_into_the_same_batches_as_its_records_one_by_one(rows, batch_size, largest):
+    options = {"batch_size": batch_size, "max_request_size": largest}
+    singly, together = accumulator(**options), accumulator(**options)
+    singly.append("t", 0, None, b"first", (), 5, 7)
+    together.append("t", 0, None, b"first", (), 5, 7)
+
+    places = {id(batch): (batch, place) for batch, place, _ in (singly.append("t", 0, *row(r), 7) for r in rows)}
+    keys, values, times, headers = zip(*rows, strict=True) if rows else ((), (), (), ())
+    lot = Lot(keys, values, times, {n: some for n, some in enumerate(headers) if some})
+    lots = together.extend("t", 0, lot, 7)
+
+    assert [(contents(batch), place) for batch, place in lots] == [
+        (contents(batch), place) for batch, place in places.values()
+    ]
+    assert [*map(contents, together.batches())] == [*map(contents, singly.batches())]
+    assert together.buffered_bytes == singly.buffered_bytes
+
+
+def row(given_row):
+    key, value, timestamp_ms, headers = given_row
+    return key, value, headers, timestamp_ms
+
+
+def contents(batch):
+    waits = (batch.size, batch.full, batch.ready_at_ms, batch.deadline_ms)
+    return [*batch.keys], [*batch.values], [*batch.timestamps], dict(batch.headers), waits
+
+
+def test_what_no_request_can_carry_is_refused_and_what_came_before_it_is_taken():
+    acc = accumulator()
+    lot = Lot([None] * 3, [b"a", bytes(1_048_577), b"b"], [0] * 3, {})
+
+    with pytest.raises(ApiError, match="MESSAGE_TOO_LARGE"):
+        acc.extend("t", 0, lot, 0)
+
+    assert [batch.values for batch in acc.batches()] == [[b"a"]]
 
 
 def test_without_a_batch_size_each_record_is_a_batch():

@@ -1,0 +1,43 @@
+"""Records in their short forms become lots: checked all at once where they are plain, one by one where not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.aio.record_forms import checked_lots
+from kohort.client.accumulate import Lot
+from kohort.errors import UsageError
+
+NOW_MS = 77
+
+
+def lots(records, size=1000):
+    found = checked_lots(records, lambda: NOW_MS, size)
+    return [Lot([*lot.keys], [*lot.values], [*lot.timestamps], lot.headers) for lot in found]
+
+
+def test_values_pairs_and_longer_forms():
+    assert lots([b"a", None]) == [Lot([None, None], [b"a", None], [NOW_MS] * 2, {})]
+    assert lots([(b"k", b"a"), (None, b"b")]) == [Lot([b"k", None], [b"a", b"b"], [NOW_MS] * 2, {})]
+    assert lots([b"a", ("k", "ä"), ("k", None, {"h": b"1"}), (None, b"v", (), 99)]) == [
+        Lot([None, b"k", b"k", None], [b"a", "ä".encode(), None, b"v"], [77, 77, 77, 99], {2: [("h", b"1")]})
+    ]
+
+
+def test_text_and_views_are_turned_into_bytes_wherever_they_stand():
+    assert lots([b"a", "b"])[0].values == [b"a", b"b"]
+    assert lots([(b"k", b"a"), (memoryview(b"l"), bytearray(b"b"))]) == [
+        Lot([b"k", b"l"], [b"a", b"b"], [NOW_MS] * 2, {})
+    ]
+
+
+def test_any_iterable_is_taken_in_lots_of_a_bounded_size():
+    assert [len(lot.values) for lot in lots((b"%d" % n for n in range(25)), size=10)] == [10, 10, 5]
+    assert lots([]) == []
+
+
+@pytest.mark.parametrize("wrong", [5, (b"k",), (b"k", b"v", (), 1, 2), (1, b"v"), (b"k", 2.5), [b"k", b"v"]])
+def test_what_is_no_record_is_refused(wrong):
+    for records in ([wrong], [b"a", wrong], [(b"k", b"v"), wrong]):
+        with pytest.raises(UsageError):
+            lots(records)
