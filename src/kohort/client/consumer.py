@@ -342,10 +342,7 @@ class ConsumerMachine:
         return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state
 
     def _may_hand_out(self, fetched: Fetched) -> bool:
-        state = fetched.state
-        if state.run != fetched.run or not state.fetchable:
-            return False
-        return self.subscription.assigned.get(fetched.partition) is state
+        return fetched.state.fetchable and not self._is_gone(fetched)
 
     # Offsets
 
