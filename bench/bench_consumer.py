@@ -1,4 +1,4 @@
-"""Records a second into a consumer: kohort's three ways, beside confluent-kafka, aiokafka and kafka-python.
+"""Records a second into a consumer: kohort's four ways, beside confluent-kafka, aiokafka and kafka-python.
 
 All read the same topic from the same served kohort broker, which runs in a process of its own, one after the other in
 one run. A reader is timed from the end of its warm-up to its last record: joining and loading kernels do not count;
@@ -17,8 +17,10 @@ import platform
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
+from queue import SimpleQueue
 
 from serving import cpu_of, served_broker
 
@@ -54,6 +56,26 @@ def kohort_arrow(address: str) -> Iterator[int]:
         consumer.subscribe(TOPIC)
         while True:
             yield consumer.poll_arrow(1000).num_rows
+
+
+def kohort_group(address: str) -> Iterator[int]:
+    """The handler style: a thread for each partition, and every record is marked."""
+    counts: SimpleQueue[int] = SimpleQueue()
+
+    class Handler(kohort.GroupHandler):
+        def consume_claim(self, session: kohort.GroupSession, claim: kohort.Claim) -> None:
+            for n, record in enumerate(claim, 1):
+                session.mark_message(record)
+                if n % PER_BATCH == 0:
+                    counts.put(PER_BATCH)
+
+    group = kohort.ConsumerGroup(bootstrap_servers=address, group_id="kohort.group", **BEGIN)
+    threading.Thread(target=group.run, args=(TOPIC, Handler()), daemon=True).start()
+    try:
+        while True:
+            yield counts.get()
+    finally:
+        group.close()
 
 
 def confluent_consume(address: str) -> Iterator[int]:
@@ -104,6 +126,7 @@ READERS: dict[str, Reader] = {
     "kohort.poll_arrow": kohort_arrow,
     "kohort.poll": kohort_poll,
     "kohort.iterate": kohort_iterate,
+    "kohort.group": kohort_group,
     "confluent-kafka.consume": confluent_consume,
     "aiokafka.getmany": aiokafka_getmany,
     "kafka-python.poll": kafka_python_poll,

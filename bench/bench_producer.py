@@ -11,17 +11,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PARTITIONS = 6
+THREADS = 4
 SERVE = """
 import sys, kohort
 with kohort.Broker(num_partitions={partitions}) as broker:
@@ -100,6 +103,47 @@ def with_confluent(bootstrap: str, topic: str, keys: list[bytes], value: bytes, 
     assert producer.flush(60) == 0
 
 
+def in_threads(send: Callable[[bytes, bytes], object], keys: list[bytes], value: bytes, records: int) -> None:
+    """Several threads share one producer."""
+
+    def work() -> None:
+        for n in range(records // THREADS):
+            send(value, keys[n % len(keys)])
+
+    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def with_kohort_threads(bootstrap: str, topic: str, keys: list[bytes], value: bytes, records: int) -> None:
+    import kohort
+
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        in_threads(functools.partial(producer.send, topic), keys, value, records)
+        producer.flush()
+
+
+def with_confluent_threads(bootstrap: str, topic: str, keys: list[bytes], value: bytes, records: int) -> None:
+    from confluent_kafka import Producer
+
+    options = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "partitioner": "murmur2_random"}
+    producer = Producer(options)
+
+    def send(value: bytes, key: bytes) -> None:
+        while True:
+            try:
+                producer.produce(topic, value, key)
+            except BufferError:
+                producer.poll(0.05)
+            else:
+                return
+
+    in_threads(send, keys, value, records)
+    assert producer.flush(60) == 0
+
+
 def with_kafka_python(bootstrap: str, topic: str, keys: list[bytes], value: bytes, records: int) -> None:
     from kafka import KafkaProducer
 
@@ -113,8 +157,10 @@ def with_kafka_python(bootstrap: str, topic: str, keys: list[bytes], value: byte
 
 CLIENTS: dict[str, Callable[[str, str, list[bytes], bytes, int], None]] = {
     "kohort": with_kohort,
+    "kohort threads": with_kohort_threads,
     "kohort send_batch": with_kohort_batches,
     "confluent-kafka": with_confluent,
+    "confluent-kafka threads": with_confluent_threads,
     "kafka-python": with_kafka_python,
 }
 
@@ -153,10 +199,10 @@ def main() -> None:
         rows = [asdict(r) | {"per_wall_s": round(r.per_wall_s), "per_cpu_s": round(r.per_cpu_s)} for r in results]
         print(json.dumps({"size": options.size, "results": rows}, indent=2))
         return
-    print(f"{'client':<20}{'records/s':>12}{'per cpu-s':>12}{'client cpu':>12}{'broker cpu':>12}")
+    print(f"{'client':<24}{'records/s':>12}{'per cpu-s':>12}{'client cpu':>12}{'broker cpu':>12}")
     for r in results:
         print(
-            f"{r.client:<20}{r.per_wall_s:>12,.0f}{r.per_cpu_s:>12,.0f}{r.client_cpu_s:>12.2f}{r.broker_cpu_s:>12.2f}"
+            f"{r.client:<24}{r.per_wall_s:>12,.0f}{r.per_cpu_s:>12,.0f}{r.client_cpu_s:>12.2f}{r.broker_cpu_s:>12.2f}"
         )
 
 

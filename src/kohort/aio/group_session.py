@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -29,17 +30,16 @@ class Session:
         machine: ConsumerMachine,
         max_processing_time_ms: int,
         auto_commit_ms: int | None,
-        guard: AbstractContextManager[Any],
+        new_guard: Callable[[], AbstractContextManager[Any]],
     ) -> None:
         generation = machine.group.membership.generation
         self.member_id = generation.member_id
         self.generation_id = generation.generation_id
-        self.claimed = Claims(machine, max_processing_time_ms)
+        self.claimed = Claims(machine, max_processing_time_ms, new_guard)
         self.partitions = tuple(self.claimed.by_partition)
         self.failure: HandlerFailed | None = None
         self._ending = False
         self._machine = machine
-        self._guard = guard
         self._auto_ms = auto_commit_ms
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
@@ -53,18 +53,15 @@ class Session:
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
         """``record``, and all before it in its partition, is handled: what a commit says. A mark never goes back."""
-        with self._guard:
-            self.claimed.mark_record(record, metadata)
+        self.claimed.mark_record(record, metadata)
 
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Everything before ``offset`` is handled: it is the next one to read."""
-        with self._guard:
-            self.claimed.mark(TopicPartition(*partition), OffsetAndMetadata(offset, metadata))
+        self.claimed.mark(TopicPartition(*partition), OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Let the next session begin at ``offset``, also if that is behind what was marked."""
-        with self._guard:
-            self.claimed.reset(TopicPartition(*partition), OffsetAndMetadata(offset, metadata))
+        self.claimed.reset(TopicPartition(*partition), OffsetAndMetadata(offset, metadata))
 
     # For the group
 

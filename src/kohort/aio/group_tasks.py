@@ -25,7 +25,7 @@ class AsyncGroupSession(Session):
 
     def __init__(self, turns: AsyncTurns, config: ConsumerConfig, max_processing_time_ms: int) -> None:
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        super().__init__(turns.machine, max_processing_time_ms, auto_ms, nullcontext())
+        super().__init__(turns.machine, max_processing_time_ms, auto_ms, nullcontext)
         self._turns = turns
         self._commit_ms = config.default_api_timeout_ms
         check_crcs = config.check_crcs

@@ -31,7 +31,7 @@ class GroupSession(Session):
 
     def __init__(self, turns: Turns, config: ConsumerConfig, max_processing_time_ms: int) -> None:
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        super().__init__(turns.machine, max_processing_time_ms, auto_ms, threading.Lock())
+        super().__init__(turns.machine, max_processing_time_ms, auto_ms, threading.Lock)
         self._turns = turns
         self._commit_ms = config.default_api_timeout_ms
         check_crcs = config.check_crcs

@@ -13,6 +13,7 @@ from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner, call_back
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
+from kohort.aio.gate import let_others_run
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
 from kohort.aio.system import system_rng, wall_ms
@@ -47,6 +48,7 @@ class Producer:
         self._transactions = self._machine.transactions
         self._engine = self._machine.engine
         self._lock = threading.RLock()
+        self._gate = threading.Lock()
         self._io = io_thread()
         self._owner = Owner(self._lock, self._io.thread_id)
         machine, lock = self._machine, self._lock
@@ -86,26 +88,32 @@ class Producer:
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000
         now_ms = self._now_ms()
-        with self._lock:
-            if self._closed or self._transactions is not None:
-                self._check_open()
-            if partition is None:
-                size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
-                partition = self._machine.choose(topic, key, size, partitions)
-            elif not 0 <= partition < partitions:
-                check_partition(topic, partition, partitions)
-            batch, index, news = self._accumulator.append(
-                topic,
-                partition,
-                key,
-                value,
-                headers,  # type: ignore[arg-type]  # checked pairs by now
-                timestamp_ms,
-                now_ms,
-            )
-            if news:  # unless the engine wakes in time by itself; it is late where the machine has slept
-                wake_at_ms = self._engine.wake_at_ms
-                news = batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
+        gate = self._gate
+        is_first = gate.acquire(False) or let_others_run(gate)
+        try:
+            with self._lock:
+                if self._closed or self._transactions is not None:
+                    self._check_open()
+                if partition is None:
+                    size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
+                    partition = self._machine.choose(topic, key, size, partitions)
+                else:
+                    check_partition(topic, partition, partitions)
+                batch, index, news = self._accumulator.append(
+                    topic,
+                    partition,
+                    key,
+                    value,
+                    headers,  # type: ignore[arg-type]  # checked pairs by now
+                    timestamp_ms,
+                    now_ms,
+                )
+                if news:  # unless the engine wakes in time by itself; it is late where the machine has slept
+                    wake_at_ms = self._engine.wake_at_ms
+                    news = batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
+        finally:
+            if is_first:
+                gate.release()
         if news:
             self._driver.kick_soon()
         return Delivery(batch, index, self._owner)

@@ -8,8 +8,10 @@ What a handler marked is what will be committed; at the end of the session the c
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
@@ -22,6 +24,10 @@ INBOX: Final = 2
 """Pieces that wait in an inbox: the next is there when one is handled; each is at most what one fetch brings."""
 
 
+Mark = tuple[int, str, int]
+"""As OffsetAndMetadata, which takes ten times as long to make: there is one for each record."""
+
+
 @dataclass(slots=True, eq=False)
 class ClaimState:
     """One partition for the time of one session."""
@@ -30,12 +36,14 @@ class ClaimState:
     state: PartitionState
     start: Position
     """Where the session began to read it."""
+    guard: AbstractContextManager[Any]
+    """Held to mark it: one for each, or threads with a partition of their own would wait for each other."""
     inbox: deque[Fetched] = field(default_factory=deque)
     full_since_ms: int | None = None
     held: bool = False
     """Whether its fetching was stopped because its handler is slow."""
-    marked: OffsetAndMetadata | None = None
-    committed: OffsetAndMetadata | None = None
+    marked: Mark | None = None
+    committed: Mark | None = None
 
     @property
     def has_room(self) -> bool:
@@ -43,15 +51,21 @@ class ClaimState:
 
 
 class Claims:
-    """Every claim of one session. The face calls under its guard; ``mark`` may be called by anybody."""
+    """Every claim of one session. The face calls under its guard; marks may be set by anybody."""
 
-    def __init__(self, machine: ConsumerMachine, max_processing_time_ms: int) -> None:
+    def __init__(
+        self,
+        machine: ConsumerMachine,
+        max_processing_time_ms: int,
+        new_guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
         self._machine = machine
         self._patience_ms = max_processing_time_ms
         self.by_partition: dict[TopicPartition, ClaimState] = {}
         for partition, state in machine.subscription.assigned.items():
             assert state.position is not None, "a session begins when every position is known"
-            self.by_partition[partition] = ClaimState(partition, state, state.position)
+            self.by_partition[partition] = ClaimState(partition, state, state.position, new_guard())
+        self._by_pair = {tuple(partition): claim for partition, claim in self.by_partition.items()}
 
     # Data
 
@@ -101,26 +115,28 @@ class Claims:
 
     def mark_record(self, record: Record, metadata: str) -> None:
         """``record`` and everything before it in its partition is handled."""
-        partition = TopicPartition(record.topic, record.partition)
-        self.mark(partition, OffsetAndMetadata(record.offset + 1, metadata, record.leader_epoch))
+        self.mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
-    def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+    def mark(self, partition: tuple[str, int], mark: Mark) -> None:
         """Go on there next time. A mark never goes back. Raises UsageError for what the session does not claim."""
         claim = self._claim(partition)
-        now_at = claim.start.offset if claim.marked is None else claim.marked.offset
-        if offset.offset > now_at:
-            claim.marked = offset
+        with claim.guard:
+            now_at = claim.start.offset if claim.marked is None else claim.marked[0]
+            if mark[0] > now_at:
+                claim.marked = mark
 
     def reset(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Go on there next time, although that is behind the mark."""
         if offset.offset < 0:
             raise UsageError(f"reset_offset: offset {offset.offset} of {partition} is negative")
-        self._claim(partition).marked = offset
+        claim = self._claim(partition)
+        with claim.guard:
+            claim.marked = offset
 
     def to_commit(self) -> Offsets:
         """What is marked and not committed yet."""
         return {
-            partition: claim.marked
+            partition: OffsetAndMetadata(*claim.marked)
             for partition, claim in self.by_partition.items()
             if claim.marked is not None and claim.marked != claim.committed
         }
@@ -131,10 +147,10 @@ class Claims:
             if partition in self.by_partition:
                 self.by_partition[partition].committed = offset
 
-    def _claim(self, partition: TopicPartition) -> ClaimState:
-        claim = self.by_partition.get(partition)
+    def _claim(self, partition: tuple[str, int]) -> ClaimState:
+        claim = self._by_pair.get(partition)
         if claim is None:
-            raise UsageError(f"{partition} is not claimed by this session, which cannot mark it")
+            raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session, which cannot mark it")
         return claim
 
     # The end
@@ -148,6 +164,6 @@ class Claims:
             if claim.held:
                 claim.held = claim.state.paused = False
             mark = claim.marked
-            to = claim.start if mark is None else Position(mark.offset, mark.leader_epoch)
+            to = claim.start if mark is None else Position(mark[0], mark[2])
             if claim.state.position is None or claim.state.position.offset != to.offset:
                 claim.state.seek(to)
