@@ -416,3 +416,54 @@ def test_a_child_process_gets_an_io_thread_of_its_own(bootstrap, producer, name)
     child.join(WAIT_S)
     assert child.exitcode == 0
     assert io_thread() is io_thread()
+
+
+def _refusals(inherited, delivery, results):
+    uses = {
+        "send": lambda: inherited[0].send("t", b"x"),
+        "send_batch": lambda: inherited[0].send_batch("t", 0, [b"x"]),
+        "flush": lambda: inherited[0].flush(1),
+        "result": lambda: delivery.result(1),
+        "poll": lambda: inherited[1].poll(0),
+        "list_topics": inherited[2].list_topics,
+    }
+    for name, use in uses.items():
+        try:
+            results.put((name, use()))
+        except UsageError as error:
+            results.put((name, str(error)))
+    for client in inherited:
+        client.close()  # it is the parent's: nothing happens
+    results.put("closed")
+
+
+def test_what_a_child_process_inherits_is_refused_there_and_goes_on_in_the_parent(bootstrap, admin, producer, name):
+    """Also if another thread was at it when the process forked: the child has its locks, and nobody who gives them
+    back."""
+    admin.create_topics({name: 1})
+    with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(name, 0)])
+        held, done = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with producer._lock, consumer._lock:
+                held.set()
+                done.wait(WAIT_S)
+
+        delivery = producer.send(name, b"the parent's")
+        holder = threading.Thread(target=hold)
+        holder.start()
+        held.wait(WAIT_S)
+        context = multiprocessing.get_context("fork")
+        results = context.Queue()
+        child = context.Process(target=_refusals, args=((producer, consumer, admin), delivery, results))
+        child.start()
+        done.set()
+        holder.join()
+
+        found = dict(results.get(timeout=WAIT_S) for _ in range(6))
+        assert results.get(timeout=WAIT_S) == "closed"
+        child.join(WAIT_S)
+        assert all("made before a fork" in text for text in found.values()), found
+        assert delivery.result(WAIT_S).offset == 0
+        assert [record.value for record in consumer.poll(10_000)] == [b"the parent's"]

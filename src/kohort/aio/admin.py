@@ -431,9 +431,14 @@ class Admin:
         return self._wait(self._admin.delete_records, before, check=check, timeout_ms=timeout_ms)
 
     def close(self) -> None:
-        """End the connections."""
+        """End the connections; in a child process that has it by a fork this does nothing."""
+        if not self._io.is_here:
+            return
         self._io.forget(self)
         self._io.call(self._admin.close)
+
+    def inherited(self) -> None:
+        """See ``Closeable``: it has no lock, and each of its calls is checked."""
 
     def __enter__(self) -> Admin:
         return self

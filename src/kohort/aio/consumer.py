@@ -239,8 +239,9 @@ class Consumer(Verbs):
         self._turns.wakeup()
 
     def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
-        """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing."""
-        if self._closed:
+        """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing,
+        nor does one in a child process that has it by a fork."""
+        if self._closed or not self._io.is_here:
             return
         with self._turns.using():
             self._closed = True
@@ -267,6 +268,10 @@ class Consumer(Verbs):
             with self._lock:
                 machine.stop_fetching()
             self._driver.kick_soon()
+
+    def inherited(self) -> None:
+        """See ``Closeable``."""
+        self._turns.inherited()
 
     def __enter__(self) -> Consumer:
         return self

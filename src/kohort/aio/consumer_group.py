@@ -154,8 +154,9 @@ class ConsumerGroup:
         self._turns.nudge()
 
     def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
-        """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing."""
-        if self._closed:
+        """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing,
+        nor does one in a child process that has it by a fork."""
+        if self._closed or not self._io.is_here:
             return
         me, session = threading.current_thread(), self._session
         if me is self._runner or (session is not None and session.is_mine(me)):
@@ -176,6 +177,10 @@ class ConsumerGroup:
                 self._turns.closed = True
                 self._io.forget(self)
                 self._io.call(self._driver.close)
+
+    def inherited(self) -> None:
+        """See ``Closeable``."""
+        self._turns.inherited()
 
     def __enter__(self) -> ConsumerGroup:
         return self

@@ -14,7 +14,7 @@ import msgspec
 from kohort.aio.driver import Driver
 from kohort.client.produce_batch import ProduceBatch
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
-from kohort.errors import ApiTimeout, KohortError, UsageError
+from kohort.errors import ApiTimeout, KohortError
 
 log = logging.getLogger(__name__)
 
@@ -48,9 +48,9 @@ class Delivery(msgspec.Struct, eq=False):
             batch, index = resolve(self._batch, self._index)
             if batch.done:
                 return record_metadata(batch, index)
+            self._owner.check()
             event = threading.Event()
             self._owner.call_when_done(batch, event.set)
-            self._owner.check_thread()
             if not event.wait(timeout_s):
                 why = f" (attempt {batch.attempts}; the last failed: {batch.last_error})" if batch.last_error else ""
                 raise ApiTimeout(
@@ -96,25 +96,21 @@ class Delivery(msgspec.Struct, eq=False):
 
 
 class Owner:
-    """What deliveries need of their producer: the lock under which batches get done, and its I/O thread."""
+    """What deliveries need of their producer: the lock under which batches get done, and who may wait for that."""
 
-    def __init__(self, guard: AbstractContextManager[Any], io_thread_id: int | None = None) -> None:
-        self._guard = guard
-        self._io_thread_id = io_thread_id
+    def __init__(self, guard: AbstractContextManager[Any], check: Callable[[], None] = lambda: None) -> None:
+        self.guard = guard
+        self.check = check
+        """Raises UsageError where waiting would never end."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
         """Call ``callback`` once ``batch`` is done: now, if it is."""
-        with self._guard:
+        with self.guard:
             done = batch.done
             if not done:
                 batch.callbacks.append(callback)
         if done:
             callback()
-
-    def check_thread(self) -> None:
-        """Raises UsageError where waiting would never end."""
-        if threading.get_ident() == self._io_thread_id:
-            raise UsageError("result() in a callback would wait for itself")
 
 
 def _settle(future: asyncio.Future[None]) -> None:

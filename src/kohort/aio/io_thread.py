@@ -31,6 +31,10 @@ class Closeable(Protocol):
     @property
     def close(self) -> Callable[..., None]: ...
 
+    def inherited(self) -> None:
+        """This process has it by a fork, with its locks as they were at that moment: let every use of it be an error,
+        and none wait."""
+
 
 def new_loop() -> asyncio.AbstractEventLoop:
     """uvloop's loop where it is installed (half the cost of asyncio's), asyncio's elsewhere."""
@@ -92,6 +96,10 @@ class IoThread:
         """Raises UsageError where waiting would never end."""
         if threading.get_ident() == self._thread.ident:
             raise UsageError("a blocking call from a callback on kohort's I/O thread would wait for itself")
+        self.check_process()
+
+    def check_process(self) -> None:
+        """Raises UsageError in a child of the process that this is of: what is given to it there goes nowhere."""
         if not self.is_here:
             raise UsageError("this client was made before a fork; make a new one in the child process")
 
@@ -116,6 +124,11 @@ class IoThread:
 
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self.loop.call_soon_threadsafe(begin)
+
+    def disown(self) -> None:
+        """In a child of its process: tell the clients that were open there."""
+        for client in list(self._open):
+            client.inherited()
 
     def stop(self) -> None:
         """End the loop after the clients still open, and the last words of those that were dropped."""
@@ -165,8 +178,10 @@ def io_thread() -> IoThread:
 
 
 def _after_fork() -> None:
+    inherited, _Process.current = _Process.current, None
     _Process.lock = threading.Lock()
-    _Process.current = None
+    if inherited is not None:
+        inherited.disown()
 
 
 def _at_exit() -> None:

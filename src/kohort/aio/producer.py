@@ -50,12 +50,14 @@ class Producer:
         self._lock = threading.RLock()
         self._gate = threading.Lock()
         self._io = io_thread()
-        self._owner = Owner(self._lock, self._io.thread_id)
+        self._owner = Owner(self._lock, self._io.check_thread)
         machine, lock = self._machine, self._lock
         driver = self._driver = self._io.call_now(lambda: Driver(machine.engine, guard=lock))
         self._now_ms = driver.clock.now_ms
         driver.on_progress(lambda: call_back(machine, driver, lock))  # not holding the producer itself
         self._closed = False
+        self._careful = self._transactions is not None
+        """Whether a record may have to be refused; so that the others cost one look."""
         self._first_unkeyed = 0
         self._io.close_at_exit(self, timeout_s=EXIT_GRACE_S)
 
@@ -92,7 +94,7 @@ class Producer:
         is_first = gate.acquire(False) or let_others_run(gate)
         try:
             with self._lock:
-                if self._closed or self._transactions is not None:
+                if self._careful:
                     self._check_open()
                 if partition is None:
                     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
@@ -252,12 +254,14 @@ class Producer:
     def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
         """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails.
 
-        A transaction that is open is aborted.
+        A transaction that is open is aborted. In a child process that has it by a fork this does nothing.
         """
+        if not self._io.is_here:
+            return
         with self._lock:
             if self._closed:
                 return
-            self._closed = True
+            self._closed = self._careful = True
             self._machine.end_open()
         self._io.forget(self)
         try:
@@ -266,6 +270,12 @@ class Producer:
             with self._lock:
                 self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))
             self._io.call(self._driver.close)
+
+    def inherited(self) -> None:
+        """See ``Closeable``."""
+        self._lock = self._owner.guard = threading.RLock()
+        self._gate = threading.Lock()
+        self._careful = True
 
     def __enter__(self) -> Producer:
         return self
@@ -280,6 +290,7 @@ class Producer:
             deliver_rest("a Producer", self._machine, self._driver, self._lock, self._io.finish)
 
     def _check_closed(self) -> None:
+        self._io.check_process()
         if self._closed:
             raise UsageError("the producer is closed")
 

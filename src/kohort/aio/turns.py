@@ -59,6 +59,10 @@ class Turns:
             self._woken = True
             self._step.notify_all()
 
+    def inherited(self) -> None:
+        """By a fork: the lock may have been taken by a thread that is not there."""
+        self.lock = threading.RLock()
+
     # One thread at a time
 
     @contextmanager
