@@ -26,6 +26,7 @@ CLIENTS = [
     "test_consumer_face.py",
     "test_consumer_group_faces.py",
     "test_own_assignor.py",
+    "test_mistakes.py",
     "test_producer_faces.py",
     "test_upgrade_to_cooperative.py",
 ]

@@ -31,6 +31,8 @@ class Rows:
         timestamp: str | None,
         partition: str | None,
     ) -> None:
+        if not hasattr(table, "schema"):
+            raise UsageError(f"send_arrow takes a pyarrow Table or RecordBatch, not {type(table).__name__}")
         names = set(table.schema.names)
         if value not in names:
             raise UsageError(f"there is no column {value!r} for the value; there are {', '.join(table.schema.names)}")

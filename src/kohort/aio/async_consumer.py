@@ -14,10 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.aio.async_turns import AsyncRebalanceListener, AsyncTurns
-from kohort.aio.consumer_verbs import Verbs, checked_times, topics_of
+from kohort.aio.consumer_verbs import Verbs, checked_listener, checked_times, topics_of
 from kohort.aio.dropped import say_goodbye
 from kohort.aio.reading import Reading, layout_of
 from kohort.aio.system import system_rng
+from kohort.client.checks import checked_partitions
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from kohort.client.rebalance import RebalanceListener
@@ -66,6 +67,7 @@ class AsyncConsumer(Verbs):
         without topics: leaving takes time, so ``await unsubscribe()`` does it.
         """
         wanted = topics_of(topics)
+        checked_listener(listener)
         if not wanted:
             raise UsageError("subscribe: no topics were given; `await unsubscribe()` leaves the group")
         with self._use() as machine:
@@ -207,7 +209,7 @@ class AsyncConsumer(Verbs):
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
         with self._use() as machine:
-            promise = machine.committed([TopicPartition(*p) for p in partitions], self._turns.now_ms() + timeout)
+            promise = machine.committed(checked_partitions("committed", partitions), self._turns.now_ms() + timeout)
         return await self._turns.settled(promise, timeout, "the committed offsets were not read in time")
 
     async def beginning_offsets(
@@ -231,7 +233,7 @@ class AsyncConsumer(Verbs):
     async def _ends(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None
     ) -> dict[TopicPartition, int]:
-        listed = await self._list({TopicPartition(*p): timestamp for p in partitions}, timeout_ms)
+        listed = await self._list(dict.fromkeys(checked_partitions("offsets", partitions), timestamp), timeout_ms)
         return {p: found.offset for p, found in listed.items() if found is not None}
 
     async def _list(

@@ -15,6 +15,7 @@ from kohort.aio.dropped import deliver_rest
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
+from kohort.client.checks import checked_timestamp
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
@@ -53,6 +54,8 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
     ) -> Delivery:
         """Hand over one record; await the Delivery to know what became of it. Raises as ``Producer.send``."""
+        if timestamp_ms is None or (timestamp_ms := checked_timestamp(timestamp_ms)) < 0:
+            timestamp_ms = wall_ms()
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
         driver = self._sending()
@@ -63,8 +66,7 @@ class AsyncProducer:
             size = RECORD_OVERHEAD + len(value_bytes or b"") + len(key_bytes or b"")
             partition = self._machine.choose(topic, key_bytes, size, partitions)
         check_partition(topic, partition, partitions)
-        at_ms = wall_ms() if timestamp_ms is None else timestamp_ms
-        batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, at_ms, now_ms)
+        batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, timestamp_ms, now_ms)
         if news:
             driver.kick()
         return Delivery(batch, index, self._owner)

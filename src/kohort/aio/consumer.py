@@ -14,13 +14,14 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.aio.consumer_verbs import Verbs, checked_times, topics_of
+from kohort.aio.consumer_verbs import Verbs, checked_listener, checked_times, topics_of
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import say_goodbye
 from kohort.aio.io_thread import io_thread
 from kohort.aio.reading import Reading, layout_of
 from kohort.aio.system import system_rng
 from kohort.aio.turns import Turns
+from kohort.client.checks import checked_partitions
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from kohort.client.rebalance import RebalanceListener
@@ -71,6 +72,7 @@ class Consumer(Verbs):
         consumer polls.
         """
         wanted = topics_of(topics)
+        checked_listener(listener)
         if not wanted:
             self.unsubscribe()
             return
@@ -195,7 +197,7 @@ class Consumer(Verbs):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
-        wanted = [TopicPartition(*p) for p in partitions]
+        wanted = checked_partitions("committed", partitions)
         with self._use() as machine, self._held:
             promise = machine.committed(wanted, self._turns.now_ms() + timeout)
             return self._turns.settled(promise, timeout, "the committed offsets were not read in time")
@@ -221,7 +223,7 @@ class Consumer(Verbs):
     def _ends(
         self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None
     ) -> dict[TopicPartition, int]:
-        listed = self._list({TopicPartition(*p): timestamp for p in partitions}, timeout_ms)
+        listed = self._list(dict.fromkeys(checked_partitions("offsets", partitions), timestamp), timeout_ms)
         return {p: found.offset for p, found in listed.items() if found is not None}
 
     def _list(

@@ -7,8 +7,9 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final
 
+from kohort.client.checks import checked_partition, whole_number
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.positions import Position
@@ -17,6 +18,7 @@ from kohort.client.subscription import Reset
 from kohort.errors import KohortError, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
 
+LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
 
 
@@ -74,8 +76,10 @@ class Verbs(ABC):
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on reading ``partition`` at ``offset``. Raises UsageError if it is not assigned."""
         at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        place = checked_partition("seek", partition)
+        position = Position(whole_number(f"seek: the offset of {place}", at.offset), at.leader_epoch)
         with self._use() as machine, self._held:
-            machine.subscription.seek(TopicPartition(*partition), Position(at.offset, at.leader_epoch))
+            machine.subscription.seek(place, position)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
         """Go to the first offset there is; all assigned partitions where none is named."""
@@ -148,7 +152,17 @@ def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.P
 
 def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The question of ``offsets_for_times``. Raises UsageError for a negative time: these mean something else."""
+    found: dict[TopicPartition, int] = {}
     for partition, timestamp in timestamps.items():
-        if timestamp < 0:
-            raise UsageError(f"offsets_for_times: {timestamp} ms for {TopicPartition(*partition)} is negative")
-    return {TopicPartition(*p): t for p, t in timestamps.items()}
+        place = checked_partition("offsets_for_times", partition)
+        at_ms = found[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
+        if at_ms < 0:
+            raise UsageError(f"offsets_for_times: {at_ms} ms for {place} is negative")
+    return found
+
+
+def checked_listener(listener: object) -> None:
+    """Raises UsageError for what could not be told of a rebalance."""
+    missing = [name for name in LISTENS if not callable(getattr(listener, name, None))]
+    if listener is not None and missing:
+        raise UsageError(f"subscribe: the listener {listener!r} has no {missing[0]}; derive it from RebalanceListener")

@@ -18,6 +18,7 @@ from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
+from kohort.client.checks import checked_timestamp
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
@@ -87,14 +88,14 @@ class Producer:
             partitions = self._wait_for_topic(topic)
         if self._accumulator.full:
             self._wait_for_room()
-        if timestamp_ms is None:
+        if timestamp_ms is None or (timestamp_ms := checked_timestamp(timestamp_ms)) < 0:
             timestamp_ms = time.time_ns() // 1_000_000
         now_ms = self._now_ms()
-        gate = self._gate
+        gate, driver = self._gate, self._driver
         is_first = gate.acquire(False) or let_others_run(gate)
         try:
             with self._lock:
-                if self._careful:
+                if self._careful or driver.failure is not None:
                     self._check_open()
                 if partition is None:
                     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
@@ -117,7 +118,7 @@ class Producer:
             if is_first:
                 gate.release()
         if news:
-            self._driver.kick_soon()
+            driver.kick_soon()
         return Delivery(batch, index, self._owner)
 
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
@@ -293,6 +294,8 @@ class Producer:
         self._io.check_process()
         if self._closed:
             raise UsageError("the producer is closed")
+        if self._driver.failure is not None:
+            raise self._driver.failure
 
     def _check_open(self) -> None:
         self._check_closed()

@@ -8,6 +8,7 @@ from types import NoneType
 from typing import Any, Final
 
 from kohort.client.accumulate import Lot
+from kohort.client.checks import checked_timestamp, shown
 from kohort.client.producer import to_bytes, to_headers
 from kohort.errors import UsageError
 from kohort.model import Header
@@ -52,7 +53,7 @@ def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, int, Seque
     if not isinstance(record, tuple):
         return None, to_bytes("value", record), -1, ()
     if not 2 <= len(record) <= 4:
-        raise UsageError(f"a record is a value or (key, value[, headers[, timestamp_ms]]), not {record!r}")
+        raise UsageError(f"a record is a value or (key, value[, headers[, timestamp_ms]]), not {shown(record)}")
     key, value = to_bytes("key", record[0]), to_bytes("value", record[1])
     headers = to_headers(record[2]) if len(record) > 2 and record[2] else ()
-    return key, value, record[3] if len(record) > 3 else -1, headers
+    return key, value, checked_timestamp(record[3]) if len(record) > 3 else -1, headers

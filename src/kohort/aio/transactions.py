@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kohort.client.checks import offsets_to_commit
 from kohort.errors import ApiTimeout
 from kohort.model import OffsetAndMetadata, TopicPartition
 
@@ -11,11 +12,9 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
 
 def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets as they are committed; a bare number is an offset without a word with it."""
-    return {
-        TopicPartition(*partition): OffsetAndMetadata(at) if isinstance(at, int) else at
-        for partition, at in offsets.items()
-    }
+    """Offsets as they are committed; a bare number is an offset without a word with it. Raises UsageError."""
+    given = {p: OffsetAndMetadata(at) if isinstance(at, int) else at for p, at in offsets.items()}
+    return offsets_to_commit("send_offsets_to_transaction", given)
 
 
 def not_ended(what: str, timeout_ms: int) -> ApiTimeout:

@@ -155,13 +155,14 @@ class Accumulator:
     def take(self, tp: TopicPartition) -> ProduceBatch:
         """The first batch of ``tp``, sealed."""
         queue = self.waiting[tp]
-        batch = queue.popleft()
+        batch = queue[0]
+        before = batch.size
+        batch.seal()  # while it is in the queue: what fails here fails with all that wait
+        queue.popleft()
         if not queue:
             del self.waiting[tp]
         if self._open.get(tp) is batch:
             del self._open[tp]
-        before = batch.size
-        batch.seal()
         batch.size = HEADER_BYTES + len(batch.payload or b"")
         self.buffered_bytes += batch.size - before
         return batch

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.assignors.builtin import assignors_named, is_cooperative
+from kohort.client.checks import checked_partitions, checked_topic, offsets_to_commit
 from kohort.client.commits import Commits, Offsets
 from kohort.client.committed import Committed, CommittedOffsets
 from kohort.client.decode import Fetched
@@ -123,7 +124,7 @@ class ConsumerMachine:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without group management; what was handed out of the earlier ones is committed if
         auto-commit is on. None at all is the end of the assignment."""
-        partitions = list(partitions)
+        partitions = checked_partitions("assign", partitions)
         before = dict(self.subscription.assigned) if self.subscription.mode is Mode.PARTITIONS else {}
         offsets = self._group.commits.positions(before) if self._group is not None else {}
         if partitions or self.subscription.mode.is_group:
@@ -146,7 +147,8 @@ class ConsumerMachine:
         """Rejoin at the next poll (KIP-568)."""
         if not self.subscription.mode.is_group:
             raise UsageError("there is no group to rebalance: subscribe() to topics first")
-        self.group.membership.request_rejoin(f"rebalance enforced by user: {reason}" if reason else DEFAULT_REASON)
+        told = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
+        self.group.membership.request_rejoin(told.encode(errors="replace").decode())
 
     # Polling
 
@@ -353,14 +355,7 @@ class ConsumerMachine:
         commits = self.group.commits
         if offsets is None:
             return commits.commit_positions(self.subscription.assigned, deadline_ms)
-        for partition, offset in offsets.items():
-            if not isinstance(offset, OffsetAndMetadata):
-                raise UsageError(
-                    f"commit: {partition} needs OffsetAndMetadata({offset!r}), not {type(offset).__name__}"
-                )
-            if offset.offset < 0:
-                raise UsageError(f"commit: offset {offset.offset} of {partition} is negative")
-        return commits.commit({TopicPartition(*p): o for p, o in offsets.items()}, deadline_ms)
+        return commits.commit(offsets_to_commit("commit", offsets), deadline_ms)
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
         return self.group.committed.committed(partitions, deadline_ms)
@@ -370,7 +365,7 @@ class ConsumerMachine:
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
-        count = self.metadata.partition_count(topic)
+        count = self.metadata.partition_count(checked_topic(topic))
         if count is None:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.client.accumulate import Accumulator, Lot
+from kohort.client.checks import checked_topic, is_text, shown, whole_number
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.client.partitioner import StickyPartitioner, partition_of_key
@@ -93,7 +94,7 @@ class ProducerMachine:
 
     def partitions(self, topic: str) -> int | None:
         """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
-        count = self.metadata.partition_count(topic)
+        count = self.metadata.partition_count(checked_topic(topic))
         if count is None:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
@@ -156,7 +157,7 @@ class ProducerMachine:
 
 def check_partition(topic: str, partition: int, partitions: int) -> None:
     """Raises UsageError for a partition that the topic does not have."""
-    if not 0 <= partition < partitions:
+    if not 0 <= whole_number("a partition", partition) < partitions:
         raise UsageError(f"topic {topic!r} has partitions 0 to {partitions - 1}, not {partition}")
 
 
@@ -165,7 +166,10 @@ def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
-        return value.encode()
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"a record's {what} is text that UTF-8 does not know: {error}") from None
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise UsageError(f"a record's {what} is bytes, str or None, not {type(value).__name__}; encode it first")
@@ -178,8 +182,8 @@ def to_headers(headers: object) -> Sequence[Header]:
         raise UsageError(f"headers are pairs of name and value, not {type(headers).__name__}")
     checked: list[Header] = []
     for pair in pairs:
-        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise UsageError(f"a header is a pair of str and bytes, not {pair!r}")
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not is_text(pair[0]):
+            raise UsageError(f"a header is a pair of str and bytes, not {shown(pair)}")
         checked.append((pair[0], to_bytes("header value", pair[1])))
     return checked
 

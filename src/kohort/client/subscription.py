@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
+from kohort.client.checks import checked_partitions, is_topic_name
 from kohort.client.metadata import Metadata
 from kohort.client.positions import FetchState, Moves, PartitionState, Position
 from kohort.errors import UsageError
@@ -55,7 +56,7 @@ class SubscriptionState:
     def subscribe(self, topics: Iterable[str]) -> None:
         """Read these topics as a member of the group. Raises UsageError if partitions are assigned by hand."""
         names = frozenset(topics)
-        bad = [name for name in names if not isinstance(name, str) or not name.strip()]
+        bad = [name for name in names if not is_topic_name(name)]
         if bad:
             raise UsageError(f"subscribe: topic names must be text that is not blank, not {', '.join(map(repr, bad))}")
         self._set_mode(Mode.TOPICS)
@@ -73,10 +74,7 @@ class SubscriptionState:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group; those assigned before keep their position."""
-        wanted = dict.fromkeys(TopicPartition(*p) for p in partitions)
-        for partition in wanted:
-            if not isinstance(partition.topic, str) or not partition.topic.strip() or partition.partition < 0:
-                raise UsageError(f"assign: {partition!r} is no partition")
+        wanted = dict.fromkeys(checked_partitions("assign", partitions))
         self._set_mode(Mode.PARTITIONS)
         self._replace(wanted)
         self.topics = frozenset(p.topic for p in wanted)

@@ -1,0 +1,99 @@
+"""What users give, checked where it comes in: a mistake is told to whoever made it, and harms nothing else."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from kohort.errors import UsageError
+from kohort.model import OffsetAndMetadata, TopicPartition
+
+INT64_MAX: Final = (1 << 63) - 1
+INT32_MAX: Final = (1 << 31) - 1
+SHOWN: Final = 80
+"""Characters of what was given that an error repeats."""
+
+
+def shown(given: object) -> str:
+    """What was given, as an error names it."""
+    text = repr(given)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def is_text(given: object) -> bool:
+    """Whether it is text that can be sent: UTF-8 knows no lone surrogates."""
+    if not isinstance(given, str):
+        return False
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_topic_name(given: object) -> bool:
+    """Whether it can be a topic's name as far as a client is concerned; the cluster has rules of its own."""
+    return is_text(given) and bool(str(given).strip())
+
+
+def checked_topic(given: object) -> str:
+    """A topic's name."""
+    if not is_topic_name(given):
+        raise UsageError(f"a topic's name is text that is not blank, not {shown(given)}")
+    return str(given)
+
+
+def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
+    """A number without a fraction, of any integer type, of at most ``high``."""
+    try:
+        number = operator.index(given)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise UsageError(f"{what} is a whole number, not {shown(given)}") from None
+    if not -high - 1 <= number <= high:
+        raise UsageError(f"{what} is a number of {high.bit_length() + 1} bits, not {shown(given)}")
+    return number
+
+
+def checked_timestamp(given: object) -> int:
+    """Milliseconds since the epoch; -1 for none."""
+    number = whole_number("a timestamp, in milliseconds,", given)
+    if number < -1:
+        raise UsageError(f"a timestamp is milliseconds since the epoch, not {number}")
+    return number
+
+
+def checked_partition(what: str, given: object) -> TopicPartition:
+    """A partition, as TopicPartition or as any pair like it."""
+    if isinstance(given, tuple | list) and len(given) == 2 and is_topic_name(given[0]):
+        number = whole_number(f"{what}: the partition of topic {given[0]!r}", given[1], INT32_MAX)
+        if number >= 0:
+            return TopicPartition(given[0], number)
+    raise UsageError(f"{what}: {shown(given)} is no partition; expected TopicPartition(topic, number)")
+
+
+def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartition]:
+    """Some partitions. One that is not in a list is told apart by what it is made of."""
+    if isinstance(given, TopicPartition | str) or not isinstance(given, Iterable):
+        raise UsageError(f"{what}: expected a list of TopicPartition, not {shown(given)}")
+    return [checked_partition(what, one) for one in given]
+
+
+def offsets_to_commit(what: str, given: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Offsets by partition, as they are committed."""
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{what}: expected a mapping of TopicPartition to OffsetAndMetadata, not {shown(given)}")
+    found: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, at in given.items():
+        place = checked_partition(what, partition)
+        if not isinstance(at, OffsetAndMetadata):
+            raise UsageError(f"{what}: {place} needs OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
+        offset = whole_number(f"{what}: the offset of {place}", at.offset)
+        if offset < 0:
+            raise UsageError(f"{what}: offset {offset} of {place} is negative")
+        metadata = "" if at.metadata is None else at.metadata
+        if not is_text(metadata):
+            raise UsageError(f"{what}: the metadata of {place} is text, not {shown(metadata)}")
+        epoch = whole_number(f"{what}: the leader epoch of {place}", at.leader_epoch, INT32_MAX)
+        found[place] = OffsetAndMetadata(offset, metadata, epoch)
+    return found

@@ -1,0 +1,131 @@
+"""What users give by mistake: the one who made it is told, in words, and everything else goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kohort
+from kohort import OffsetAndMetadata, TopicPartition, UsageError
+
+PARTITIONS = 1
+WAIT_S = 60.0
+LONE = "\ud800"
+"""Half a character: text for Python, nothing that UTF-8 knows."""
+
+TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
+    "no topic": (lambda p, t: p.send(None, b"x"), "a topic's name is text that is not blank, not None"),
+    "a topic of bytes": (lambda p, t: p.send(t.encode(), b"x"), "is text that is not blank, not b'"),
+    "a topic that cannot be sent": (lambda p, t: p.send(LONE, b"x"), "is text that is not blank"),
+    "a partition of text": (lambda p, t: p.send(t, b"x", partition="0"), "a partition is a whole number, not '0'"),
+    "a time in fractions": (lambda p, t: p.send(t, b"x", timestamp_ms=1.5), "is a whole number, not 1.5"),
+    "a time of text": (lambda p, t: p.send(t, b"x", timestamp_ms="now"), "is a whole number, not 'now'"),
+    "a time beyond time": (lambda p, t: p.send(t, b"x", timestamp_ms=10**30), "is a number of 64 bits"),
+    "a time before the epoch": (lambda p, t: p.send(t, b"x", timestamp_ms=-2), "since the epoch, not -2"),
+    "a value that cannot be sent": (lambda p, t: p.send(t, LONE), "value is text that UTF-8 does not know"),
+    "a header that cannot be sent": (lambda p, t: p.send(t, b"x", headers={LONE: b"x"}), "a header is a pair of str"),
+    "a lot for no topic": (lambda p, t: p.send_batch(None, 0, [b"x"]), "is text that is not blank, not None"),
+    "a lot with a time in fractions": (
+        lambda p, t: p.send_batch(t, 0, [b"x", (None, b"y", (), 1.5)]),
+        "is a whole number, not 1.5",
+    ),
+    "no table": (lambda p, t: p.send_arrow(t, None), "a pyarrow Table or RecordBatch, not NoneType"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
+def test_a_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, told):
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        with pytest.raises(UsageError, match=told):
+            mistake(producer, topic)
+
+        assert producer.send(topic, b"right", partition=0).result(WAIT_S).offset == 0
+
+
+@pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
+def test_an_asyncio_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, told):
+    async def story() -> None:
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
+            with pytest.raises(UsageError, match=told):
+                await mistake(producer, topic)
+
+            assert (await (await producer.send(topic, b"right", partition=0))).offset == 0
+
+    asyncio.run(asyncio.wait_for(story(), WAIT_S))
+
+
+TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
+    "a topic that cannot be sent": (lambda c, t: c.subscribe(LONE), "topic names must be text that is not blank"),
+    "a listener that hears nothing": (lambda c, t: c.subscribe(t, "x"), "has no on_partitions_revoked"),
+    "a topic in place of partitions": (lambda c, t: c.assign(t), "assign: expected a list of TopicPartition, not"),
+    "a partition that is not in a list": (lambda c, t: c.assign(TopicPartition(t, 0)), "expected a list of"),
+    "a partition without a topic": (lambda c, t: c.assign([TopicPartition(None, 0)]), "is no partition"),
+    "a partition of text": (lambda c, t: c.assign([(t, "0")]), "is a whole number, not '0'"),
+    "a place in fractions": (lambda c, t: c.seek((t, 0), 1.5), "seek: the offset of .*-0 is a whole number, not 1.5"),
+    "a place beyond all logs": (lambda c, t: c.seek((t, 0), 10**30), "is a number of 64 bits"),
+    "an offset without its type": (lambda c, t: c.commit({(t, 0): 5}), r"needs OffsetAndMetadata\(5\), not int"),
+    "an offset in fractions": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1.5)}), "a whole number, not 1.5"),
+    "metadata of bytes": (lambda c, t: c.commit({(t, 0): OffsetAndMetadata(1, b"x")}), "is text, not b'x'"),
+    "offsets in a list": (lambda c, t: c.commit([5]), "expected a mapping of TopicPartition"),
+    "offsets of no topic": (lambda c, t: c.committed([(None, 0)]), "is no partition"),
+    "ends of no topic": (lambda c, t: c.end_offsets([(None, 0)]), "is no partition"),
+    "a time in fractions": (lambda c, t: c.offsets_for_times({(t, 0): 1.5}), "is a whole number, not 1.5"),
+    "partitions of no topic": (lambda c, t: c.partitions_for(None), "is text that is not blank, not None"),
+}
+
+
+@pytest.mark.parametrize(("mistake", "told"), TO_A_CONSUMER.values(), ids=TO_A_CONSUMER)
+def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"right", partition=0).result(WAIT_S)
+    with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        with pytest.raises(UsageError, match=told):
+            mistake(consumer, topic)
+
+        consumer.subscribe(topic)
+        assert [record.value for record in consumer.poll(60_000)] == [b"right"]
+
+
+def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, topic):
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"right", partition=0).result(WAIT_S)
+    with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(topic)
+        assert len(consumer.poll(60_000)) == 1
+        before = consumer.group_metadata().generation_id
+        consumer.enforce_rebalance(f"because {LONE}")
+
+        while consumer.group_metadata().generation_id == before:
+            consumer.poll(200)
+
+
+def test_a_mark_in_fractions_is_refused_and_the_session_goes_on(bootstrap, topic):
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"right", partition=0).result(WAIT_S)
+    told: list[str] = []
+
+    class Handler(kohort.GroupHandler):
+        def consume_claim(self, session: kohort.GroupSession, claim: kohort.Claim) -> None:
+            for record in claim:
+                for mistake in (
+                    lambda: session.mark_offset(claim.topic_partition, 0.5),
+                    lambda: session.reset_offset((None, 0), 1),
+                    lambda record=record: session.mark_message(record, LONE),
+                ):
+                    try:
+                        mistake()
+                    except UsageError as error:
+                        told.append(str(error))
+                session.mark_message(record)
+                group.stop()
+
+    with kohort.ConsumerGroup(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as group:
+        group.run(topic, Handler())
+    with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
+        (committed,) = consumer.committed([(topic, 0)]).values()
+
+    assert [text.split(":")[0] for text in told] == ["mark_offset", "reset_offset", "mark_message"]
+    assert committed == OffsetAndMetadata(1, "", committed.leader_epoch)
