@@ -73,6 +73,7 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
     "offsets of no topic": (lambda c, t: c.committed([(None, 0)]), "is no partition"),
     "ends of no topic": (lambda c, t: c.end_offsets([(None, 0)]), "is no partition"),
     "a time in fractions": (lambda c, t: c.offsets_for_times({(t, 0): 1.5}), "is a whole number, not 1.5"),
+    "a schema of text": (lambda c, t: c.poll_arrow(0, schema="x"), r"schema= takes a pyarrow\.Schema, not str"),
     "partitions of no topic": (lambda c, t: c.partitions_for(None), "is text that is not blank, not None"),
 }
 

@@ -25,6 +25,9 @@ class Layout:
 
         Raises UsageError for columns that records do not have, or that both kinds have.
         """
+        for name, given in (("schema", schema), ("json", json)):
+            if given is not None and not isinstance(given, pa.Schema):
+                raise UsageError(f"{name}= takes a pyarrow.Schema, not {type(given).__name__}")
         names = None if columns is None else list(columns)
         if json is not None and schema is None and names is None:
             names = [name for name in COLUMNS if name != "value"]

@@ -43,14 +43,14 @@ class Option:
                 raise ValueError("not a boolean")
             return flag
         if self.type is int:
-            if isinstance(text, bool):
-                raise ValueError("a boolean")
+            if isinstance(text, bool) or (isinstance(text, float) and not text.is_integer()):
+                raise ValueError("a boolean, or a fraction")
             return int(text)
         if self.type is float:
             return _finite(text)
         if self.type is list:
             return [p.strip() for p in text.split(",") if p.strip()] if isinstance(text, str) else list(text)
-        return None if text is None else str(text)
+        return None if text is None else _sendable(text)
 
     def check(self, value: Any) -> None:
         """Raises ConfigError if ``value`` is out of bounds."""
@@ -74,6 +74,15 @@ class Option:
         if self.low is not None:
             return f"{kind} of at least {self.low}"
         return kind
+
+
+def _sendable(text: Any) -> str:
+    """Text that can be sent: a number's too, but no bytes, and nothing that UTF-8 does not know."""
+    if isinstance(text, bytes | bytearray | memoryview):
+        raise TypeError("bytes")
+    value = str(text)
+    value.encode()  # UnicodeEncodeError is a ValueError
+    return value
 
 
 def _finite(text: Any) -> float:

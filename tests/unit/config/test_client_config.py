@@ -81,6 +81,22 @@ def test_a_consumer_without_a_group_does_not_commit():
 
 
 @pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"group_id": b"g"}, r"group\.id=b'g': expected text"),
+        ({"group_id": "\ud800"}, r"group\.id='\\ud800': expected text"),
+        ({"client_id": "\ud800"}, r"client\.id="),
+        ({"max_poll_records": 1.5}, r"max\.poll\.records=1\.5: expected a whole number"),
+        ({"max_poll_records": True}, r"max\.poll\.records=True: expected a whole number"),
+    ],
+)
+def test_values_are_what_can_be_sent(options, told):
+    with pytest.raises(ConfigError, match=told):
+        client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", **options})
+    assert client_config(ConsumerConfig, None, {**WHERE, "group_id": 7, "max_poll_records": 5e2}).group_id == "7"
+
+
+@pytest.mark.parametrize(
     "options",
     [
         {"group_id": ""},
