@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 from waiting import eventually
@@ -24,6 +25,7 @@ from kohort import (
     UsageError,
     Wakeup,
 )
+from kohort.aio import turns
 from kohort.wire.record_batch import NewRecord, build_batch
 
 DEADLINE_S = 100
@@ -243,6 +245,18 @@ def test_switching_from_records_to_arrow_loses_nothing(arrow, producer, consumer
     until(lambda: found.extend(int(v) for v in reader.poll_arrow(200)["value"].to_pylist()) or len(found) >= 100)
 
     assert sorted(found) == list(range(100))
+
+
+def test_a_poll_that_finds_nothing_lets_the_other_threads_run(monkeypatch, consumer, topic):
+    """Who polls without waiting, again and again, would keep the GIL from the thread that fetches."""
+    reader = consumer()
+    reader.subscribe(topic)
+    let_go: list[float] = []
+    monkeypatch.setattr(turns, "time", SimpleNamespace(sleep=let_go.append))
+
+    assert reader.poll(0) == []
+
+    assert let_go == [0]
 
 
 def test_iterating_counts_only_what_was_yielded(producer, consumer, topic):

@@ -7,6 +7,7 @@ The user's thread waits on the machine's lock and is woken after each step of th
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
@@ -139,13 +140,15 @@ class Turns:
                     self.driver.kick_soon()
                     kicked = True
                 if now_ms >= deadline_ms:
-                    return None
+                    break
                 if not (self._woken or has_work() or machine.needs_user):
                     self._sleep(deadline_ms - now_ms)
                 is_due = machine.needs_user
                 if is_due:
                     kicked = False  # what it does next may be news again
                 may_advance = is_due or not machine.is_settled  # what is under way goes on by the clock, too
+        time.sleep(0)  # lets go of the GIL: a user who asks without waiting, again and again, would keep the I/O out
+        return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
         """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
