@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from queue import SimpleQueue
 
 from serving import cpu_of, served_broker
@@ -78,10 +79,13 @@ def kohort_group(address: str) -> Iterator[int]:
         group.close()
 
 
-def confluent_consume(address: str) -> Iterator[int]:
+def confluent_consume(address: str, **options: int) -> Iterator[int]:
+    """With its defaults librdkafka pauses for a second whenever 100,000 messages wait (fetch.queue.backoff.ms)."""
     from confluent_kafka import Consumer
 
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "confluent", "auto.offset.reset": "earliest"})
+    group = "confluent-tuned" if options else "confluent"
+    names = {name.replace("_", "."): value for name, value in options.items()}
+    consumer = Consumer({"bootstrap.servers": address, "group.id": group, "auto.offset.reset": "earliest", **names})
     consumer.subscribe([TOPIC])
     try:
         while True:
@@ -128,6 +132,12 @@ READERS: dict[str, Reader] = {
     "kohort.iterate": kohort_iterate,
     "kohort.group": kohort_group,
     "confluent-kafka.consume": confluent_consume,
+    "confluent-kafka, tuned": partial(
+        confluent_consume,
+        fetch_queue_backoff_ms=0,
+        queued_min_messages=1_000_000,
+        queued_max_messages_kbytes=1 << 20,
+    ),
     "aiokafka.getmany": aiokafka_getmany,
     "kafka-python.poll": kafka_python_poll,
 }
