@@ -209,7 +209,7 @@ class AsyncConsumer(Verbs):
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
         with self._use() as machine:
-            promise = machine.committed(checked_partitions("committed", partitions), self._turns.now_ms() + timeout)
+            promise = machine.committed(partitions, self._turns.now_ms() + timeout)
         return await self._turns.settled(promise, timeout, "the committed offsets were not read in time")
 
     async def beginning_offsets(

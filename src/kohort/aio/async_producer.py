@@ -12,10 +12,9 @@ from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner, call_back
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
-from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
+from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
-from kohort.client.checks import checked_timestamp
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
@@ -54,8 +53,7 @@ class AsyncProducer:
         timestamp_ms: int | None = None,
     ) -> Delivery:
         """Hand over one record; await the Delivery to know what became of it. Raises as ``Producer.send``."""
-        if timestamp_ms is None or (timestamp_ms := checked_timestamp(timestamp_ms)) < 0:
-            timestamp_ms = wall_ms()
+        at_ms = time_of_record(timestamp_ms)
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
         driver = self._sending()
@@ -66,7 +64,7 @@ class AsyncProducer:
             size = RECORD_OVERHEAD + len(value_bytes or b"") + len(key_bytes or b"")
             partition = self._machine.choose(topic, key_bytes, size, partitions)
         check_partition(topic, partition, partitions)
-        batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, timestamp_ms, now_ms)
+        batch, index, news = self._machine.add(topic, partition, key_bytes, value_bytes, pairs, at_ms, now_ms)
         if news:
             driver.kick()
         return Delivery(batch, index, self._owner)

@@ -197,9 +197,8 @@ class Consumer(Verbs):
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
-        wanted = checked_partitions("committed", partitions)
         with self._use() as machine, self._held:
-            promise = machine.committed(wanted, self._turns.now_ms() + timeout)
+            promise = machine.committed(partitions, self._turns.now_ms() + timeout)
             return self._turns.settled(promise, timeout, "the committed offsets were not read in time")
 
     def beginning_offsets(

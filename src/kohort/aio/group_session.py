@@ -7,12 +7,11 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from kohort.client.checks import is_text, offsets_to_commit, shown
 from kohort.client.claims import Claims, ClaimState
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.promise import Promise
-from kohort.errors import HandlerFailed, KohortError, UsageError
+from kohort.errors import HandlerFailed, KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -54,19 +53,15 @@ class Session:
 
     def mark_message(self, record: Record, metadata: str = "") -> None:
         """``record``, and all before it in its partition, is handled: what a commit says. A mark never goes back."""
-        if metadata and not is_text(metadata):
-            raise UsageError(f"mark_message: the metadata is text, not {shown(metadata)}")
         self.claimed.mark_record(record, metadata)
 
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Everything before ``offset`` is handled: it is the next one to read."""
-        ((place, at),) = offsets_to_commit("mark_offset", {partition: OffsetAndMetadata(offset, metadata)}).items()
-        self.claimed.mark(place, at)
+        self.claimed.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Let the next session begin at ``offset``, also if that is behind what was marked."""
-        ((place, at),) = offsets_to_commit("reset_offset", {partition: OffsetAndMetadata(offset, metadata)}).items()
-        self.claimed.reset(place, at)
+        self.claimed.reset(partition, OffsetAndMetadata(offset, metadata))
 
     # For the group
 

@@ -60,10 +60,6 @@ class IoThread:
         self._started.wait()
 
     @property
-    def thread_id(self) -> int | None:
-        return self._thread.ident
-
-    @property
     def is_here(self) -> bool:
         """Whether this is the process that made it: what was inherited by a fork belongs to the parent."""
         return self.pid == os.getpid()

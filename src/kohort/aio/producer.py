@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -15,10 +14,9 @@ from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
 from kohort.aio.gate import let_others_run
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
-from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots
+from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
-from kohort.client.checks import checked_timestamp
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
@@ -57,8 +55,6 @@ class Producer:
         self._now_ms = driver.clock.now_ms
         driver.on_progress(lambda: call_back(machine, driver, lock))  # not holding the producer itself
         self._closed = False
-        self._careful = self._transactions is not None
-        """Whether a record may have to be refused; so that the others cost one look."""
         self._first_unkeyed = 0
         self._io.close_at_exit(self, timeout_s=EXIT_GRACE_S)
 
@@ -88,14 +84,12 @@ class Producer:
             partitions = self._wait_for_topic(topic)
         if self._accumulator.full:
             self._wait_for_room()
-        if timestamp_ms is None or (timestamp_ms := checked_timestamp(timestamp_ms)) < 0:
-            timestamp_ms = time.time_ns() // 1_000_000
-        now_ms = self._now_ms()
+        at_ms, now_ms = time_of_record(timestamp_ms), self._now_ms()
         gate, driver = self._gate, self._driver
         is_first = gate.acquire(False) or let_others_run(gate)
         try:
             with self._lock:
-                if self._careful or driver.failure is not None:
+                if self._closed or self._transactions is not None or driver.failure is not None:
                     self._check_open()
                 if partition is None:
                     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
@@ -108,7 +102,7 @@ class Producer:
                     key,
                     value,
                     headers,  # type: ignore[arg-type]  # checked pairs by now
-                    timestamp_ms,
+                    at_ms,
                     now_ms,
                 )
                 if news:  # unless the engine wakes in time by itself; it is late where the machine has slept
@@ -262,7 +256,7 @@ class Producer:
         with self._lock:
             if self._closed:
                 return
-            self._closed = self._careful = True
+            self._closed = True
             self._machine.end_open()
         self._io.forget(self)
         try:
@@ -276,7 +270,7 @@ class Producer:
         """See ``Closeable``."""
         self._lock = self._owner.guard = threading.RLock()
         self._gate = threading.Lock()
-        self._careful = True
+        self._closed = True
 
     def __enter__(self) -> Producer:
         return self

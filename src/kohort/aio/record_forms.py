@@ -7,6 +7,7 @@ from itertools import islice
 from types import NoneType
 from typing import Any, Final
 
+from kohort.aio.system import wall_ms
 from kohort.client.accumulate import Lot
 from kohort.client.checks import checked_timestamp, shown
 from kohort.client.producer import to_bytes, to_headers
@@ -40,6 +41,13 @@ def _plain_lot(records: list[Any], now_ms: int) -> Lot | None:
         keys, values = zip(*records, strict=True)
         kinds = set(map(type, keys)) | set(map(type, values))
     return Lot(keys, values, [now_ms] * len(records), {}) if kinds <= BLOBS else None
+
+
+def time_of_record(given: int | None) -> int:
+    """The timestamp that a record goes with: the one it was given, or the wall's. Raises UsageError."""
+    if given is None or (at_ms := checked_timestamp(given)) < 0:
+        return wall_ms()
+    return at_ms
 
 
 def _lot(records: list[RecordLike], now_ms: int) -> Lot:

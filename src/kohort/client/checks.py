@@ -73,27 +73,29 @@ def checked_partition(what: str, given: object) -> TopicPartition:
 
 
 def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartition]:
-    """Some partitions. One that is not in a list is told apart by what it is made of."""
+    """Some partitions. A single one, which is iterable too, is told apart from a list."""
     if isinstance(given, TopicPartition | str) or not isinstance(given, Iterable):
         raise UsageError(f"{what}: expected a list of TopicPartition, not {shown(given)}")
     return [checked_partition(what, one) for one in given]
+
+
+def checked_offset(what: str, partition: object, at: object) -> tuple[TopicPartition, OffsetAndMetadata]:
+    """An offset as it is committed, and of what."""
+    place = checked_partition(what, partition)
+    if not isinstance(at, OffsetAndMetadata):
+        raise UsageError(f"{what}: {place} needs OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
+    offset = whole_number(f"{what}: the offset of {place}", at.offset)
+    if offset < 0:
+        raise UsageError(f"{what}: offset {offset} of {place} is negative")
+    metadata = "" if at.metadata is None else at.metadata
+    if not is_text(metadata):
+        raise UsageError(f"{what}: the metadata of {place} is text, not {shown(metadata)}")
+    epoch = whole_number(f"{what}: the leader epoch of {place}", at.leader_epoch, INT32_MAX)
+    return place, OffsetAndMetadata(offset, metadata, epoch)
 
 
 def offsets_to_commit(what: str, given: object) -> dict[TopicPartition, OffsetAndMetadata]:
     """Offsets by partition, as they are committed."""
     if not isinstance(given, Mapping):
         raise UsageError(f"{what}: expected a mapping of TopicPartition to OffsetAndMetadata, not {shown(given)}")
-    found: dict[TopicPartition, OffsetAndMetadata] = {}
-    for partition, at in given.items():
-        place = checked_partition(what, partition)
-        if not isinstance(at, OffsetAndMetadata):
-            raise UsageError(f"{what}: {place} needs OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
-        offset = whole_number(f"{what}: the offset of {place}", at.offset)
-        if offset < 0:
-            raise UsageError(f"{what}: offset {offset} of {place} is negative")
-        metadata = "" if at.metadata is None else at.metadata
-        if not is_text(metadata):
-            raise UsageError(f"{what}: the metadata of {place} is text, not {shown(metadata)}")
-        epoch = whole_number(f"{what}: the leader epoch of {place}", at.leader_epoch, INT32_MAX)
-        found[place] = OffsetAndMetadata(offset, metadata, epoch)
-    return found
+    return dict(checked_offset(what, partition, at) for partition, at in given.items())

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kohort.client.checks import checked_offset, is_text, shown
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.decode import Fetched
@@ -65,7 +66,6 @@ class Claims:
         for partition, state in machine.subscription.assigned.items():
             assert state.position is not None, "a session begins when every position is known"
             self.by_partition[partition] = ClaimState(partition, state, state.position, new_guard())
-        self._by_pair = {tuple(partition): claim for partition, claim in self.by_partition.items()}
 
     # Data
 
@@ -115,10 +115,15 @@ class Claims:
 
     def mark_record(self, record: Record, metadata: str) -> None:
         """``record`` and everything before it in its partition is handled."""
-        self.mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
+        if metadata and not is_text(metadata):
+            raise UsageError(f"mark_message: the metadata is text, not {shown(metadata)}")
+        self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
 
-    def mark(self, partition: tuple[str, int], mark: Mark) -> None:
+    def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Go on there next time. A mark never goes back. Raises UsageError for what the session does not claim."""
+        self._mark(*checked_offset("mark_offset", partition, offset))
+
+    def _mark(self, partition: tuple[str, int], mark: Mark) -> None:
         claim = self._claim(partition)
         with claim.guard:
             now_at = claim.start.offset if claim.marked is None else claim.marked[0]
@@ -127,11 +132,10 @@ class Claims:
 
     def reset(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         """Go on there next time, although that is behind the mark."""
-        if offset.offset < 0:
-            raise UsageError(f"reset_offset: offset {offset.offset} of {partition} is negative")
-        claim = self._claim(partition)
+        place, mark = checked_offset("reset_offset", partition, offset)
+        claim = self._claim(place)
         with claim.guard:
-            claim.marked = offset
+            claim.marked = mark
 
     def to_commit(self) -> Offsets:
         """What is marked and not committed yet."""
@@ -148,7 +152,7 @@ class Claims:
                 self.by_partition[partition].committed = offset
 
     def _claim(self, partition: tuple[str, int]) -> ClaimState:
-        claim = self._by_pair.get(partition)
+        claim: ClaimState | None = self.by_partition.get(partition)  # type: ignore[call-overload]  # any pair equals it
         if claim is None:
             raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session, which cannot mark it")
         return claim

@@ -274,13 +274,9 @@ class ConsumerMachine:
         assert records is not None, "decode before handing out"
         if at == len(records):
             return None
-        record = records[at]
-        fetched.at = at = at + 1
-        if at < len(records):
-            fetched.state.advance(record.offset + 1, record.leader_epoch)
-        else:
-            self._stand_behind(fetched, records)
-        return record
+        fetched.at = at + 1
+        self._stand_behind(fetched, records)
+        return records[at]
 
     def _stand_behind(self, fetched: Fetched, records: list[Record]) -> None:
         """The position is behind what was handed out; behind all that was fetched once nothing of it is left."""
@@ -357,8 +353,8 @@ class ConsumerMachine:
             return commits.commit_positions(self.subscription.assigned, deadline_ms)
         return commits.commit(offsets_to_commit("commit", offsets), deadline_ms)
 
-    def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
-        return self.group.committed.committed(partitions, deadline_ms)
+    def committed(self, partitions: Iterable[TopicPartition], deadline_ms: int) -> Promise[Committed]:
+        return self.group.committed.committed(checked_partitions("committed", partitions), deadline_ms)
 
     def list_offsets(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
         return self.queries.ask(targets, deadline_ms)

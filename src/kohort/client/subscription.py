@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
-from kohort.client.checks import checked_partitions, is_topic_name
+from kohort.client.checks import is_topic_name
 from kohort.client.metadata import Metadata
 from kohort.client.positions import FetchState, Moves, PartitionState, Position
 from kohort.errors import UsageError
@@ -74,7 +74,7 @@ class SubscriptionState:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group; those assigned before keep their position."""
-        wanted = dict.fromkeys(checked_partitions("assign", partitions))
+        wanted = dict.fromkeys(partitions)
         self._set_mode(Mode.PARTITIONS)
         self._replace(wanted)
         self.topics = frozenset(p.topic for p in wanted)

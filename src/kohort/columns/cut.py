@@ -69,9 +69,9 @@ def cut(places: Any, lengths: Any) -> list[bytes | None]:
     rows, longest = len(places), max(int(lengths.max()), 0)
     least = ARRAY_HEAD + BLOB_HEAD + longest
     scratch = np.empty(max(min(ROOM, ARRAY_HEAD + rows * (BLOB_HEAD + longest)), least), np.uint8)
-    out, room, at, size_at = scratch.data, scratch.ctypes.data, places.ctypes.data, lengths.ctypes.data
+    out, to, at, size_at = scratch.data, scratch.ctypes.data, places.ctypes.data, lengths.ctypes.data
     found: list[bytes | None] = []
     while (done := len(found)) < rows:
-        size = pack(at + 8 * done, size_at + 8 * done, rows - done, room, len(scratch))
+        size = pack(at + 8 * done, size_at + 8 * done, rows - done, to, len(scratch))
         found += _unpack(out[:size])
     return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from typing import Any, Final
 
 from kohort.columns.batches import Place, sections
-from kohort.columns.fast_way import FastWay
 from kohort.columns.plain import read_section
 from kohort.model import Record
 from kohort.wire.codec import Buffer
@@ -14,7 +14,32 @@ from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 FEW_BYTES: Final = 2048
 """Fewer are read the plain way at any time: sooner than the kernels have their tables."""
-by_kernels: Final = FastWay("kohort.columns.located", "located_records")
+WORTH_LOADING: Final = 50_000
+NEEDED: Final = ("numba", "numpy")
+
+
+class FastWay:
+    """The reader built on kernels, once it pays: loading it costs a process a fifth of a second and 60 MB, as much time
+    as some ten thousands of records cost the plain way."""
+
+    def __init__(self) -> None:
+        self.missed = 0
+        """How many records this process has read the plain way where kernels would have helped."""
+        self._reader: Callable[..., list[Record]] | None = None
+
+    def found(self) -> Callable[..., list[Record]] | None:
+        """None until it pays, or where numba is not installed: on a machine's first use it compiles the kernels."""
+        if self._reader is None and self.missed >= WORTH_LOADING:
+            if all(find_spec(name) is not None for name in NEEDED):
+                from kohort.columns.located import located_records
+
+                self._reader = located_records
+            else:
+                self.missed = 0
+        return self._reader
+
+
+by_kernels: Final = FastWay()
 
 
 def records_of(
@@ -40,8 +65,7 @@ def records_of(
         return plain_records(buf, place, options)
     located_records = by_kernels.found()
     if located_records is not None:
-        found: list[Record] = located_records(buf, place, **options)
-        return found
+        return located_records(buf, place, **options)
     out = plain_records(buf, place, options)
     by_kernels.missed += len(out)
     return out

@@ -5,17 +5,16 @@ from __future__ import annotations
 import gc
 import pickle
 import struct
-import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kohort.columns import cut, fast_way, located, records
+from kohort.columns import cut, records
 from kohort.columns.batches import Place, next_offset, sections
-from kohort.columns.fast_way import WORTH_LOADING, FastWay
 from kohort.columns.located import located_records
 from kohort.columns.plain import read_section
-from kohort.columns.records import records_of
+from kohort.columns.records import WORTH_LOADING, FastWay, records_of
 from kohort.columns.table import address_of
 from kohort.errors import CorruptRecord
 from kohort.model import Record
@@ -239,9 +238,8 @@ def test_views_and_bytearrays_are_read_like_bytes(read):
 
 def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch):
     given = build_batch([NewRecord(None, bytes(1000))] * 4)
-    way = FastWay(located.__name__, "located_records")
+    way = FastWay()
     monkeypatch.setattr(records, "by_kernels", way)
-    monkeypatch.delitem(sys.modules, way.module)
     assert way.found() is None
 
     assert len(records_of(given, topic="t", partition=2, start_offset=0)) == 4
@@ -254,9 +252,8 @@ def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch)
 
 
 def test_a_machine_without_numba_reads_everything_the_plain_way(monkeypatch):
-    way = FastWay(located.__name__, "located_records")
-    monkeypatch.delitem(sys.modules, way.module)
-    monkeypatch.setattr(fast_way, "find_spec", lambda name: None if name == "numba" else object())
+    way = FastWay()
+    monkeypatch.setattr(records, "find_spec", lambda name: None if name == "numba" else object())
     way.missed = WORTH_LOADING
 
     assert way.found() is None
@@ -266,7 +263,7 @@ def test_a_machine_without_numba_reads_everything_the_plain_way(monkeypatch):
 def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monkeypatch):
     given = build_batch(MIXED[:3])
     assert len(given) < records.FEW_BYTES
-    way = FastWay("no.such.module", "nothing")
+    way = SimpleNamespace(found=lambda: pytest.fail("kernels for three records"), missed=0)
     monkeypatch.setattr(records, "by_kernels", way)
 
     assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
