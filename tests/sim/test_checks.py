@@ -1,26 +1,40 @@
 """What a check says of exchanges that no seed is known to bring about."""
 
+import random
+
 import pytest
 
+from kohort.config.broker import BrokerConfig
+from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record
 from kohort.errors import ErrorCode
+from kohort.log.storage import MemoryStorage
+from kohort.log.topics import Topics
+from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.joiners import Joiners
+from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.watcher import Exchange
 from kohort.wire.apis import api_of
 from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
     JoinGroupRequest,
     JoinGroupResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
+from kohort.wire.messages.group_records import GroupMetadataValue
+from kohort.wire.record_batch import NewRecord, build_batch
 
 
 def exchange(asked, answer):
     return Exchange("consumer", 1, api_of(asked), 5, 1, 0, asked=asked, answer=answer)
 
 
-def joined(generation_id):
-    return exchange(JoinGroupRequest(member_id="m"), JoinGroupResponse(member_id="m", generation_id=generation_id))
+def joined(generation_id, member_id="m"):
+    answer = JoinGroupResponse(member_id=member_id, generation_id=generation_id)
+    return exchange(JoinGroupRequest(member_id=member_id), answer)
 
 
 def not_written(generation_id):
@@ -28,15 +42,87 @@ def not_written(generation_id):
     return exchange(SyncGroupRequest(member_id="m", generation_id=generation_id), refused)
 
 
+def heartbeat(generation_id, member_id):
+    return exchange(HeartbeatRequest(member_id=member_id, generation_id=generation_id), HeartbeatResponse())
+
+
+class Written:
+    """A log of group ``g``, which a check follows."""
+
+    def __init__(self):
+        self.topics = Topics(MemoryStorage(), BrokerConfig(), random.Random(0), 0)
+        self.log = self.topics.create("__consumer_offsets", 1, {}, 0, internal=True).partitions[0]
+        self.life = GroupLife("g", lambda: self.topics)
+
+    def generation(self, number, group="g"):
+        self.write(GroupWritten(group, GroupMetadataValue(protocol_type="consumer", generation=number)))
+
+    def tombstone(self, group="g"):
+        self.write(GroupWritten(group, None))
+
+    def offset_expires(self, topic):
+        self.write(OffsetCommitted("g", topic, 0, None))
+
+    def write(self, record):
+        self.log.append(build_batch([NewRecord(*build_record(record), (), 0)]), 0, from_client=False)
+
+    def tell(self, check, *said):
+        for one in said:
+            self.life.answered(one)
+            check.answered(one)
+
+
+def test_a_tombstone_on_the_log_ends_a_groups_life_and_no_other_groups():
+    written = Written()
+    written.generation(3)
+    written.tombstone("another")
+    assert (written.life.number, written.life.is_written) == (0, True)
+
+    written.tombstone()
+    assert (written.life.number, written.life.is_written) == (1, False)
+
+    written.offset_expires("t")
+    assert written.life.expired(TopicPartition("t", 0)) == 1
+    assert written.life.number == 1
+
+
 def test_a_generation_that_could_not_be_written_is_not_given_again():
-    joiners = Joiners()
-    for said in (joined(4), not_written(4)):
-        joiners.answered(said)
+    written = Written()
+    written.generation(3)
+    joiners = Joiners(written.life)
+    written.tell(joiners, joined(4), not_written(4))
     with pytest.raises(CheckFailed, match="generation 4 could not be written"):
         joiners.answered(joined(4))
 
 
 def test_a_group_that_was_forgotten_gives_it_again_although_nobody_heard_of_its_first():
-    joiners = Joiners()
-    for said in (joined(4), not_written(4), joined(2), joined(3), joined(4)):
-        joiners.answered(said)
+    written = Written()
+    written.generation(3)
+    joiners = Joiners(written.life)
+    written.tell(joiners, joined(4), not_written(4))
+    written.tombstone()
+    written.generation(3)
+    written.tell(joiners, joined(4))
+
+
+def test_a_group_counts_from_1_again_only_once_it_was_forgotten():
+    written = Written()
+    written.generation(5)
+    fencing = Fencing(lambda: 0, written.life)
+    written.tell(fencing, joined(5))
+    with pytest.raises(CheckFailed, match="generation 1 after 5, and the log does not say"):
+        fencing.answered(joined(1))
+
+    written.tombstone()
+    written.tell(fencing, joined(1))
+
+
+def test_a_member_of_the_group_before_it_was_forgotten_is_no_member_of_the_next():
+    written = Written()
+    written.generation(2)
+    fencing = Fencing(lambda: 0, written.life)
+    written.tell(fencing, joined(2, "old"))
+    written.tombstone()
+    written.tell(fencing, joined(2, "new"), heartbeat(2, "new"))
+    with pytest.raises(CheckFailed, match="of old is accepted, a member of the group before it was forgotten"):
+        fencing.answered(heartbeat(2, "old"))

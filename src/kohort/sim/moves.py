@@ -15,6 +15,7 @@ from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.coordinator.placement import partition_of
+from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
@@ -22,6 +23,7 @@ from kohort.sim.checks.durability import Durability
 from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.handed_out import HandedOut
 from kohort.sim.checks.joiners import Joiners
+from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.obedience import Obedience
 from kohort.sim.checks.ownership import Ownership
 from kohort.sim.checks.parked import check_parked
@@ -78,14 +80,16 @@ class Moves:
         self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
         self.double = self._consumer("double", "i0")
         self.durability = Durability()
-        self.handed_out = HandedOut(GROUP, self._topic_name, once=False)
+        life = GroupLife(GROUP, self._topics_up)
+        self.handed_out = HandedOut(GROUP, self._topic_name, life, once=False)
         for check in (
-            Ownership(self._may_forget),
-            Fencing(lambda: self.cluster.disk.refusals, self._may_forget),
+            life,
+            Ownership(life),
+            Fencing(lambda: self.cluster.disk.refusals, life),
             self.handed_out,
             self.durability,
             Obedience(),
-            Joiners(moves=True),
+            Joiners(life, moves=True),
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
         ):
             self.panel.add(check)
@@ -128,8 +132,8 @@ class Moves:
         consumer.pace.most_records = plan.poll_records
         return consumer
 
-    def _may_forget(self) -> bool:
-        return self.plan.may_forget(self.world.elapsed_ms + self.cluster.clock_ahead_ms)
+    def _topics_up(self) -> Topics | None:
+        return self.cluster.cluster.topics if self.cluster.cluster is not None else None
 
     def _topic_name(self, topic_id: bytes) -> str | None:
         topic = self.cluster.cluster.topics.by_id(topic_id) if self.cluster.cluster is not None else None

@@ -10,6 +10,7 @@ from kohort.client.io import Tick
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.coordinator.outcome import TimerKey
+from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.sim.admins import AdminActor, Make
 from kohort.sim.brokers import BrokerActor
@@ -21,6 +22,7 @@ from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.handed_out import HandedOut
 from kohort.sim.checks.joiners import Joiners
 from kohort.sim.checks.leaving import Leaving
+from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.memory import check_nothing_left
 from kohort.sim.checks.obedience import Obedience
 from kohort.sim.checks.ownership import Ownership
@@ -76,19 +78,19 @@ class Run:
         widens = not plan.static
         self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP, widens=widens)
         self.durability = Durability()
-        self.handed_out = HandedOut(
-            GROUP, self._topic_name, once=not plan.faults and script is None, forgets=plan.forgets
-        )
+        life = GroupLife(GROUP, self._topics_up)
+        self.handed_out = HandedOut(GROUP, self._topic_name, life, once=not plan.faults and script is None)
         self.silence = Silence()
         for check in (
-            Ownership(self._may_forget),
-            Fencing(lambda: self.broker.disk.refusals, self._may_forget),
+            life,
+            Ownership(life),
+            Fencing(lambda: self.broker.disk.refusals, life),
             Leaving(self._timers_of),
             self.handed_out,
             self.durability,
             self.silence,
             Obedience(self.admin.name),
-            Joiners(),
+            Joiners(life),
             Strangers(self._timers_of),
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
             *also,
@@ -139,8 +141,9 @@ class Run:
         consumer.pace.most_records = plan.poll_records
         return consumer
 
-    def _may_forget(self) -> bool:
-        return self.plan.may_forget(self.world.elapsed_ms + self.broker.clock_ahead_ms)
+    def _topics_up(self) -> Topics | None:
+        broker = self.broker.broker
+        return broker.state.topics if broker is not None else None
 
     def _timers_of(self, group_id: str) -> list[TimerKey]:
         broker = self.broker.broker

@@ -53,10 +53,6 @@ class Plan:
         """How often the broker looks for offsets and groups to forget."""
         return 5_000 if self.forgets else 600_000
 
-    def may_forget(self, passed_ms: int) -> bool:
-        """Whether a broker by whose clock so much time has passed may have found an empty group to forget."""
-        return passed_ms >= self.sweep_ms
-
     @property
     def may_orphan(self) -> bool:
         """Whether a partition can be left to nobody until the next rebalance, as in Kafka: a static member of a

@@ -61,9 +61,9 @@ def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
     return log
 
 
-def batches_on(log: PartitionLog) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Every batch that the log holds."""
-    at = log.log_start_offset
+def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, BatchHeader]]:
+    """Every batch that the log holds, from the offset ``start`` on."""
+    at = max(start, log.log_start_offset)
     while at < log.log_end_offset:
         data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
         for start, header in split_batches(data):

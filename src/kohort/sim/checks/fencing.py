@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from kohort.errors import ErrorCode
 from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.life import UNKNOWN, GroupLife
 from kohort.sim.checks.watcher import Exchange, Server, Watcher
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
@@ -25,12 +26,13 @@ from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRespon
 class Fencing(Watcher):
     """One group's latest generation, who has left, and who speaks for each instance id.
 
-    ``refusals`` counts the writes that the broker's disk has refused so far. ``may_forget``: the broker may
-    have forgotten a group that was empty and without offsets, which then begins with generation 1 again.
+    ``refusals`` counts the writes that the broker's disk has refused so far. Within one ``life`` of the group its
+    generations only go up, and nobody of an earlier life is a member.
     """
 
-    def __init__(self, refusals: Callable[[], int], may_forget: Callable[[], bool]) -> None:
-        self._may_forget = may_forget
+    def __init__(self, refusals: Callable[[], int], life: GroupLife) -> None:
+        self._life = life
+        self._seen_life = life.number
         self._refusals = refusals
         self._seen_refusals = 0
         self._begin()
@@ -51,6 +53,9 @@ class Fencing(Watcher):
         if self._seen_refusals != self._refusals():
             self._seen_refusals = self._refusals()
             self._begin()
+        if self._seen_life != self._life.number:
+            self._seen_life = self._life.number
+            self._begin()
         asked, answer = exchange.asked, exchange.answer
         if isinstance(asked, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
             self._joined(asked, answer)
@@ -68,8 +73,7 @@ class Fencing(Watcher):
     def _joined(self, asked: JoinGroupRequest, answer: JoinGroupResponse) -> None:
         if answer.error_code:
             return
-        if answer.generation_id < self._told and self._may_forget():
-            self._told = -1  # a new group; the answers of its first generations may have been lost
+        self.check_goes_up(answer.generation_id)
         self.check_leader_sees(answer)
         self._told = max(self._told, answer.generation_id)
         if asked.group_instance_id is not None:
@@ -80,6 +84,14 @@ class Fencing(Watcher):
         if ErrorCode.NONE in codes and asked.generation_id_or_member_epoch >= 0:
             generation_id = asked.generation_id_or_member_epoch
             self.check_member("commit", asked.member_id, asked.group_instance_id, generation_id)
+
+    def check_goes_up(self, generation_id: int) -> None:
+        """A group that was not forgotten does not count from 1 again."""
+        if generation_id < self._told:
+            raise CheckFailed(
+                f"a JoinGroup is answered with generation {generation_id} after {self._told}, and the log does not say "
+                "that the group was forgotten"
+            )
 
     def check_leader_sees(self, answer: JoinGroupResponse) -> None:
         """The leader shares among members, not among those who have left."""
@@ -93,6 +105,8 @@ class Fencing(Watcher):
             raise CheckFailed(f"a {what} of generation {generation_id} is accepted; members know of {self._told}")
         if member_id in self._left:
             raise CheckFailed(f"a {what} of {member_id} is accepted, which has left")
+        if UNKNOWN < self._life.of(member_id) < self._seen_life:
+            raise CheckFailed(f"a {what} of {member_id} is accepted, a member of the group before it was forgotten")
         speaker = self._speaks_for.get(instance_id or "", member_id)
         if speaker != member_id:
             raise CheckFailed(f"a {what} of {member_id} is accepted, but {speaker} has its instance id {instance_id}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kohort.model import Record, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 
@@ -15,21 +16,22 @@ TopicName = Callable[[bytes], str | None]
 class HandedOut(Watcher):
     """What the group has read: of each partition everything before an offset, as nobody may skip what nobody has read.
 
-    ``once`` (no fault strikes in this run): nothing is read twice either. ``forgets``: offsets may expire while the
-    group is empty, so it may begin earlier than where it was.
+    ``once`` (no fault strikes in this run): nothing is read twice either. Where the log says that the group's offset
+    expired since it was committed (``life``), the partition begins anew.
     """
 
-    def __init__(self, group_id: str, topic_name: TopicName, *, once: bool, forgets: bool = False) -> None:
+    def __init__(self, group_id: str, topic_name: TopicName, life: GroupLife, *, once: bool) -> None:
         self.values: dict[TopicPartition, list[bytes]] = {}
         """By offset."""
         self._group_id = group_id
         self._topic_name = topic_name
         self._once = once
-        self._forgets = forgets
+        self._life = life
         self._farthest: dict[TopicPartition, int] = {}
         self._next: dict[tuple[str, TopicPartition], int] = {}
-        self._committed: dict[TopicPartition, int] = {}
-        self._starts: dict[tuple[str, TopicPartition], int] = {}
+        self._committed: dict[TopicPartition, tuple[int, int]] = {}
+        """The offset, and how often the partition's offset had expired before."""
+        self._starts: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
 
     # What the group has committed, as its members were told.
 
@@ -54,7 +56,7 @@ class HandedOut(Watcher):
                 if name is not None and not result.error_code:
                     partition = TopicPartition(name, p.partition_index)
                     self.check_commit(exchange.client, partition, p.committed_offset)
-                    self._committed[partition] = p.committed_offset
+                    self._committed[partition] = (p.committed_offset, self._life.expired(partition))
 
     def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
         """A commit says that everything before it was handed out."""
@@ -68,7 +70,7 @@ class HandedOut(Watcher):
         del generation_id
         for partition in owned:
             if (consumer.name, partition) not in self._next:
-                self._starts.setdefault((consumer.name, partition), self._committed.get(partition, 0))
+                self._starts.setdefault((consumer.name, partition), self._committed.get(partition, (0, 0)))
 
     def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind
@@ -88,12 +90,12 @@ class HandedOut(Watcher):
     def check_order(self, who: str, partition: TopicPartition, offset: int) -> None:
         """From the committed offset on, one after the other."""
         expected = self._next.get((who, partition))
-        start = self._starts.pop((who, partition), None)
+        start, expired = self._starts.pop((who, partition), (None, 0))
         if expected is not None and offset != expected:
             raise CheckFailed(f"{who} is given offset {offset} of {partition} where {expected} comes next")
         if expected is None and start is not None and offset > self._farthest.get(partition, 0):
             raise CheckFailed(f"{who} begins {partition} at {offset}, and nobody ever committed more than {start}")
-        if expected is None and start is not None and offset < start and not self._forgets:
+        if expected is None and start is not None and offset < start and expired == self._life.expired(partition):
             raise CheckFailed(f"{who} begins {partition} at {offset}, before {start}, which the group had committed")
         self._next[who, partition] = offset + 1
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from kohort.errors import ErrorCode
 from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.watcher import Exchange, Server, Watcher
 from kohort.wire.messages.group_classic import (
     JoinGroupRequest,
@@ -30,7 +31,9 @@ class Joiners(Watcher):
     Where a group ``moves`` between nodes, whoever does not coordinate it any more says no more than that.
     """
 
-    def __init__(self, *, moves: bool = False) -> None:
+    def __init__(self, life: GroupLife, *, moves: bool = False) -> None:
+        self._life = life
+        self._seen_life = life.number
         self._refusals = OF_THE_DISK - {ErrorCode.NOT_COORDINATOR} if moves else OF_THE_DISK
         self._waiting: dict[str, set[tuple[int, int]]] = {}
         self._told: dict[str, int] = {}
@@ -61,9 +64,11 @@ class Joiners(Watcher):
             self._dropped.add(asked.generation_id)
 
     def check_number(self, generation_id: int) -> None:
-        """A generation that could not be written is over, whoever heard of it. The first is a new group's; so is one
-        that is older than others, where the answers of the first were lost."""
-        if generation_id == FIRST_GENERATION or generation_id < self._newest:
+        """A generation that could not be written is over, whoever heard of it. A new life of the group has its numbers
+        again; of a group of which nothing was written yet the log cannot tell, but its numbers going back can."""
+        goes_back = generation_id == FIRST_GENERATION or generation_id < self._newest
+        if self._seen_life != self._life.number or (goes_back and not self._life.is_written):
+            self._seen_life = self._life.number
             self._dropped.clear()
         self._newest = generation_id
         if generation_id in self._dropped:

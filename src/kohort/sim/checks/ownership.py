@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kohort.assignors.spec import NO_GENERATION
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
-from kohort.wire.messages.group_classic import JoinGroupResponse
+from kohort.sim.checks.life import GroupLife
+from kohort.sim.checks.watcher import Consumer, Watcher
 
 
 class Ownership(Watcher):
@@ -19,26 +17,15 @@ class Ownership(Watcher):
     a moment: whoever takes it has it only after the other one has told its user that it is gone. A member of an older
     generation that has not heard of the new one yet may still hold it: that is what fencing is for. One that was
     removed in the middle of giving partitions up holds the others until it tells its user that they are lost: it has no
-    generation then, and takes nothing new. A group that was forgotten (``may_forget``: the broker may have seen it
-    empty and without offsets) begins with generation 1 again.
+    generation then, and takes nothing new. A generation is one of the group's ``life``: the next life has one of the
+    same number, and whoever still holds something of the life before is a member of an older generation.
     """
 
-    def __init__(self, may_forget: Callable[[], bool]) -> None:
-        self._may_forget = may_forget
-        self._newest = -1
-        self._owners: dict[tuple[int, TopicPartition], str] = {}
+    def __init__(self, life: GroupLife) -> None:
+        self._life = life
+        self._owners: dict[tuple[int, int, TopicPartition], str] = {}
         self._last: dict[str, int] = {}
         self._holders: dict[str, tuple[Consumer, set[TopicPartition]]] = {}
-
-    def answered(self, exchange: Exchange) -> None:
-        answer = exchange.answer
-        if not isinstance(answer, JoinGroupResponse) or answer.error_code:
-            return
-        newest, self._newest = self._newest, answer.generation_id
-        is_first = self._newest == 1 or self._newest < newest  # the answers of the first may be lost
-        if is_first and self._may_forget():
-            self._owners.clear()
-            self._holders.clear()  # they know of such a generation too, of the group as it was before
 
     def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         self.check_generation(consumer.member_id, generation_id)
@@ -46,8 +33,9 @@ class Ownership(Watcher):
             self.check_nothing_new(consumer, owned)
             self._holders[consumer.name] = (consumer, set(owned))
             return
+        life = self._life.of(consumer.member_id)
         for partition in sorted(owned):
-            other = self._owners.setdefault((generation_id, partition), consumer.identity)
+            other = self._owners.setdefault((life, generation_id, partition), consumer.identity)
             if other != consumer.identity:
                 raise CheckFailed(
                     f"{partition} has two owners in generation {generation_id}: {other} and {consumer.identity}"
@@ -72,9 +60,10 @@ class Ownership(Watcher):
             raise CheckFailed(f"{consumer.name} takes {min(new)} while it is not a member of the group")
 
     def check_no_other_holds(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+        life = self._life.of(consumer.member_id)
         for other, held in self._holders.values():
             stranger = other.identity != consumer.identity and other.generation_id == generation_id
-            if stranger and (both := owned & held):
+            if stranger and self._life.of(other.member_id) == life and (both := owned & held):
                 raise CheckFailed(
                     f"{consumer.name} takes {min(both)} in generation {generation_id} while {other.name}, a member of "
                     "the same generation, has not given it up"

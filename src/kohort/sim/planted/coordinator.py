@@ -8,7 +8,9 @@ from kohort.coordinator.classic import heartbeat, join, rebalance, sync
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
+from kohort.coordinator.offsets.expiry import decide_expiry
 from kohort.coordinator.outcome import Outcome, SetTimer
+from kohort.coordinator.records import GroupWritten
 from kohort.coordinator.replay import replay_group
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ErrorCode
@@ -219,6 +221,18 @@ def group_tombstone_ignored(patch: Patch) -> None:
             real(groups, record, now_ms)
 
     patch.function(replay_group, replay)
+
+
+@bug("coordinator", "a group that expires is forgotten, and its tombstone is not written")
+def forgotten_without_tombstone(patch: Patch) -> None:
+    def decide(real: Any, group: ClassicGroup, *args: Any) -> Outcome:
+        out: Outcome = real(group, *args)
+        if any(isinstance(record, GroupWritten) for record in out.records):
+            out.records[:] = [record for record in out.records if not isinstance(record, GroupWritten)]
+            group.written = None
+        return out
+
+    patch.function(decide_expiry, decide)
 
 
 @bug("coordinator", "a JoinGroup of a removed member is left waiting")
