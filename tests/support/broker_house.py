@@ -10,6 +10,7 @@ from kohort.broker.io import Close, Connected, Disconnected, Pause, Received, Re
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
 from kohort.log.storage import MemoryStorage
+from kohort.notes import Level
 from kohort.wire.apis import APIS
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameReader
@@ -28,6 +29,8 @@ class Peer:
         self.house = house
         self.number = number
         self.closed: str | None = None
+        self.close_level: Level | None = None
+        """How loudly the log is told of it."""
         self.paused = False
         self._reader = FrameReader(1 << 30)
         self._asked: deque[tuple[int, Message, int]] = deque()
@@ -139,13 +142,17 @@ class House:
                 case Send(buffers=buffers):
                     assert peer.closed is None, "nothing is sent after a close"
                     peer.received(list(buffers))
-                case Close(reason=reason):
-                    peer.closed = reason
+                case Close(note=note):
+                    peer.closed, peer.close_level = note.text, note.level
                 case Pause():
                     peer.paused = True
                 case Resume():
                     peer.paused = False
         self.broker.state.coordinator.check_invariants(self.now_ms)
+
+    def said(self) -> list[str]:
+        """What it told its log since the last call."""
+        return [str(note) for note in self.broker.take_notes()]
 
     def advance(self, delta_ms: int) -> None:
         """Let time pass, with a tick whenever the broker asked for one."""

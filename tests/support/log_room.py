@@ -71,7 +71,7 @@ class LogRoom:
         """The process is gone, and another starts; what it said at start."""
         self.restarts += 1
         self.topics = self._open()
-        return self.topics.recovery_notes
+        return [str(note) for note in self.topics.recovery_notes]
 
     def restart(self) -> list[str]:
         """A clean stop and a start; what it said at start."""

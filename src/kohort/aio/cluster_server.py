@@ -8,7 +8,6 @@ them back. Nothing is decided here.
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -17,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from kohort.aio.server import Server, address_of, bind, storage_in
+from kohort.aio.broker_log import BrokerLog
+from kohort.aio.server import LOGGER, Server, address_of, bind, storage_in
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker, node_of
 from kohort.broker.cluster.cluster import Cluster
@@ -27,8 +27,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
 from kohort.log.storage import Storage
-
-log = logging.getLogger("kohort.server")
+from kohort.notes import Note, info, warning
 
 PORT_RETRY_S: Final = 1.0
 """How long a node waits that is to be started while another program has its port."""
@@ -54,6 +53,7 @@ class ClusterServer:
         self._clock = clock
         self._rng = rng
         self._intercept = intercept
+        self._log = BrokerLog(LOGGER)
         self._resources = ExitStack()
         self._loop = asyncio.get_running_loop()
         self._starting: dict[int, asyncio.Task[None]] = {}
@@ -88,8 +88,7 @@ class ClusterServer:
             cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
             cluster.nodes_are_up(configs)
             self = cls(cluster, configs, storage, clock, rng, intercept)
-            for note in cluster.topics.recovery_notes:
-                log.info("%s", note)
+            self._log.tell([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
             for node_id, listening in sockets.items():
                 self.servers[node_id] = self._server(node_id)
                 await self.servers[node_id].listen(listening)
@@ -105,7 +104,7 @@ class ClusterServer:
             member_of=(self.cluster, node_id),
             intercept=self._intercept,
         )
-        return Server(broker, self._clock, after_event=self._after_event)
+        return Server(broker, self._clock, self._after_event, self._log)
 
     @property
     def bootstrap(self) -> str:
@@ -127,8 +126,11 @@ class ClusterServer:
             for server in self.servers.values():
                 await server.stop()
             self.servers.clear()
-            for problem in self.cluster.close():
-                log.warning("not closed cleanly: %s", problem)
+            problems = [warning(f"not closed cleanly: {problem}") for problem in self.cluster.close()]
+            self._log.tell(problems, self._clock.now_ms())
+
+    def _tell(self, note: Note) -> None:
+        self._log.tell([note], self._clock.now_ms())
 
     # ------------------------------------------------------------ nodes that come and go
 
@@ -160,7 +162,7 @@ class ClusterServer:
         if self._stopped:
             return
         for node_id in [n for n in self.servers if n not in self.cluster.wanted]:
-            log.info("stopping node %d", node_id)
+            self._tell(info(f"stopping node {node_id}"))
             self.servers.pop(node_id).end()
         for node_id in self.cluster.wanted - self.servers.keys() - self._starting.keys():
             self._starting[node_id] = self._loop.create_task(self._start_node(node_id))
@@ -173,13 +175,13 @@ class ClusterServer:
                 try:
                     listening = bind(self._configs[node_id])
                 except ConfigError as error:
-                    log.warning("node %d cannot be started yet: %s", node_id, error)
+                    self._tell(warning(f"node {node_id} cannot be started yet: {error}", ("port", node_id)))
                     await asyncio.sleep(PORT_RETRY_S)
                     continue
                 self.servers[node_id] = self._server(node_id)
                 await self.servers[node_id].listen(listening)
                 self.cluster.nodes_are_up([node_id])
-                log.info("node %d serves again", node_id)
+                self._tell(info(f"node {node_id} serves again"))
                 break
         finally:
             del self._starting[node_id]
@@ -242,6 +244,6 @@ async def run(
     try:
         ready(server.bootstrap, server.cluster_id)
         await stopping.wait()
-        log.info("stopping")
+        LOGGER.info("stopping")
     finally:
         await server.stop()

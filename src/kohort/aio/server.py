@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from kohort.aio.broker_log import BrokerLog
 from kohort.aio.file_storage import FileStorage
 from kohort.aio.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
@@ -41,13 +42,13 @@ from kohort.broker.io import (
 from kohort.broker.recorded import RecordedBroker
 from kohort.broker.recording import Head
 from kohort.broker.request import Intercept, Request
-from kohort.clock import Clock, Rng
+from kohort.clock import Clock, Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
 
-log = logging.getLogger("kohort.server")
+LOGGER: Final = logging.getLogger("kohort.server")
 
 BACKLOG: Final = 512
 WRITE_HIGH_BYTES: Final = 1 << 20
@@ -58,8 +59,16 @@ LONGEST_SLEEP_MS: Final = 60_000
 class Server:
     """One served broker. Make it with ``await Server.start(...)``, end it with ``await server.stop()``."""
 
-    def __init__(self, broker: Broker, clock: Clock, after_event: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        after_event: Callable[[], None] | None = None,
+        broker_log: BrokerLog | None = None,
+    ) -> None:
+        """``broker_log`` is given where several brokers of a process write one."""
         self.broker = broker
+        self._log = broker_log or BrokerLog(LOGGER)
         self._resources = ExitStack()
         self._clock = clock
         self._after_event = after_event
@@ -146,6 +155,7 @@ class Server:
         with self._resources:
             self.broker.close(self._clock.now_ms())
             self._tell_notes()
+            self._log.end()
 
     # ------------------------------------------------------------ between the sockets and the machine
 
@@ -172,8 +182,8 @@ class Server:
             return
         try:
             outputs = self.broker.handle(event, self._clock.now_ms())
-        except Exception:
-            log.exception("an error in the broker, on %s", type(event).__name__)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are served
+            self._log.tell_failure(f"an error in the broker, on {type(event).__name__}", error, self._clock.now_ms())
             self.cut(getattr(event, "connection", -1))
             return
         self._follow(outputs)
@@ -217,8 +227,8 @@ class Server:
                         peer.transport.abort()
                     else:
                         peer.transport.writelines(buffers)
-                case Close(reason=reason):
-                    log.warning("closed a connection: %s", reason)
+                case Close(note=note):
+                    self._log.tell([note.about("closed a connection")], self._clock.now_ms())
                     del self._peers[output.connection]
                     peer.transport.close()
                 case Pause():
@@ -227,8 +237,7 @@ class Server:
                     peer.set_paused(by_broker=False)
 
     def _tell_notes(self) -> None:
-        for note in self.broker.take_notes():
-            log.info("%s", note)
+        self._log.tell(self.broker.take_notes(), self._clock.now_ms())
 
     # ------------------------------------------------------------ time
 
@@ -236,7 +245,7 @@ class Server:
         """One timer, moved only when it must be earlier: one that fires too soon costs a look."""
         if self._stopped:
             return
-        wake_at_ms = self.broker.wake_at_ms
+        wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
         if wake_at_ms is None:
             return
         now_ms = self._clock.now_ms()

@@ -48,6 +48,7 @@ from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError
 from kohort.log.storage import Storage
 from kohort.model import Node
+from kohort.notes import Note, debug, info, warning
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
@@ -111,7 +112,7 @@ class Broker:
         self._burst: deque[Connection] = deque()
         offsets_topic.serve(coordinator, now_ms)
         found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
-        self._notes: list[str] = [*found, *offsets_topic.take_notes()]
+        self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
         self._write_journal(now_ms)
 
     # ------------------------------------------------------------ what the world may ask
@@ -152,7 +153,7 @@ class Broker:
         """The requests on standing connections that wait for their answers."""
         return [c.in_flight for c in self._connections.values() if c.in_flight is not None]
 
-    def take_notes(self) -> list[str]:
+    def take_notes(self) -> list[Note]:
         """Lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
         return notes
@@ -161,7 +162,7 @@ class Broker:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
         self._write_journal(now_ms)
         if self._state.cluster.is_alone:
-            self._notes.extend(f"not closed cleanly: {problem}" for problem in self._state.cluster.close())
+            self._notes.extend(warning(f"not closed cleanly: {problem}") for problem in self._state.cluster.close())
 
     # ------------------------------------------------------------ events
 
@@ -196,7 +197,7 @@ class Broker:
         try:
             answer = serve(self._state, request)
         except HangUp as hang_up:
-            self._hang_up(connection, hang_up.reason, now_ms, out)
+            self._hang_up(connection, hang_up.note, now_ms, out)
         else:
             if isinstance(answer, Message):
                 self._answer(request.reply_to, answer, now_ms, out)
@@ -221,7 +222,7 @@ class Broker:
         try:
             connection.receive(data)
         except ProtocolError as error:
-            self._hang_up(connection, str(error), now_ms, out)
+            self._hang_up(connection, warning(str(error), "frame"), now_ms, out)
             return
         if connection.can_serve:
             self._ready.append(connection)
@@ -257,7 +258,7 @@ class Broker:
                 active_ms = now_ms if connection.in_flight is not None else connection.active_ms
                 self._idle.set(number, active_ms + idle_ms)
             else:
-                self._hang_up(connection, f"idle for {since_ms} ms", now_ms, out)
+                self._hang_up(connection, debug(f"idle for {since_ms} ms"), now_ms, out)  # Kafka says nothing
 
     def _read_news(self, now_ms: int) -> bool:
         """Follow what other nodes did; whether there was something."""
@@ -325,7 +326,7 @@ class Broker:
                     self._state, connection.connection_id, connection.client_host, frame, now_ms
                 )
             except HangUp as hang_up:
-                self._hang_up(connection, hang_up.reason, now_ms, out)
+                self._hang_up(connection, hang_up.note, now_ms, out)
                 return
             if isinstance(answer, Message):
                 self._send(connection, reply_to, answer, out)
@@ -362,14 +363,16 @@ class Broker:
             connection.paused = False
             out.append(Resume(connection.connection_id))
 
-    def _hang_up(self, connection: Connection, reason: str, now_ms: int, out: list[Output]) -> None:
-        out.append(Close(connection.connection_id, f"{connection.host}: {reason}"))
+    def _hang_up(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
+        out.append(Close(connection.connection_id, note.about(connection.host)))
         self._forget(connection.connection_id, now_ms)
 
     def _lose(self, number: ConnectionId, now_ms: int) -> None:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
-            self._notes.append(f"{connection.host}: gone in the middle of a request, after {size} bytes of it")
+            self._notes.append(
+                info(f"gone in the middle of a request, after {size} bytes of it", "torn").about(connection.host)
+            )
         self._forget(number, now_ms)
 
     def _forget(self, number: ConnectionId, now_ms: int) -> None:

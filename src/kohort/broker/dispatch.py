@@ -95,26 +95,26 @@ def dispatch(
 ) -> tuple[ReplyTo, Answer]:
     """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
     if len(frame) < HEADER.size:
-        raise HangUp(f"a request of {len(frame)} bytes is too short for its header")
+        raise HangUp(f"a request of {len(frame)} bytes is too short for its header", "short")
     key, version, correlation_id = HEADER.unpack_from(frame)
     reply_to = ReplyTo(connection, correlation_id, key, version)
     api = SERVED.get(key)
     if api is None:
         name = APIS[key].name if key in APIS else "unknown"
-        raise HangUp(f"API {key} ({name}) is not served")
+        raise HangUp(f"API {key} ({name}) is not served", "api")
     if not api.serves(version):
         if key == API_VERSIONS:
             return reply_to._replace(version=0), unsupported_version()
-        raise HangUp(f"{api.name} version {version} is not served, only {api.low} to {api.high}")
+        raise HangUp(f"{api.name} version {version} is not served, only {api.low} to {api.high}", "version")
     try:
         client_id, body_at = client_id_of(frame)
         if version >= api.flexible_from:
             body_at = skip_tags(frame, body_at, "RequestHeader")
         message, end = decode(api.request, version, frame, body_at)
     except ProtocolError as error:
-        raise HangUp(f"malformed {api.name} version {version}: {error}") from None
+        raise HangUp(f"malformed {api.name} version {version}: {error}", "malformed") from None
     if end != len(frame):
-        raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end")
+        raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end", "malformed")
     request = Request(message, version, reply_to, client_id or "", client_host, now_ms)
     if state.intercept is not None and (answer := state.intercept(state.node.node_id, api, request)) is not None:
         return reply_to, answer
@@ -135,6 +135,6 @@ def _refuse(api: Api, error: KohortError) -> Message:
     refusal = refusal_of(error)
     fields = {f.name for f in api.response.FIELDS}
     if "error_code" not in fields:
-        raise HangUp(f"{api.name} failed and its response has no field to say so: {error}")
+        raise HangUp(f"{api.name} failed and its response has no field to say so: {error}", "failed")
     words = {"error_message": refusal.message} if "error_message" in fields else {}
     return api.response(error_code=int(refusal.code), **words)  # type: ignore[call-arg]  # fields vary by API

@@ -17,6 +17,7 @@ from kohort.broker.cluster.news import Appended
 from kohort.coordinator.journal import JournalEntry, to_json
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
+from kohort.notes import Note, warning
 from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__kohort_journal"
@@ -45,8 +46,8 @@ class GroupJournal:
         }
         return self._cluster.topics.create(NAME, 1, overrides, now_ms, internal=True)
 
-    def append(self, entries: Sequence[JournalEntry], now_ms: int) -> str | None:
-        """Append ``entries``; returns a line for the log if that fails."""
+    def append(self, entries: Sequence[JournalEntry], now_ms: int) -> Note | None:
+        """Append ``entries``; returns what to tell if that fails."""
         try:
             topic = self.ensure(now_ms)
             for records in _by_size(entries):
@@ -55,7 +56,7 @@ class GroupJournal:
                 leader = self._cluster.leader_of(topic, 0)
                 self._cluster.tell_one(leader, Appended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
-            return f"{len(entries)} journal entries are lost: {error}"
+            return warning(f"{len(entries)} journal entries are lost: {error}", "journal")
         return None
 
 

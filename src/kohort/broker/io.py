@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
+from kohort.notes import Note
 from kohort.wire.codec import Buffer
 
 ConnectionId = int
@@ -70,10 +71,15 @@ class Send:
 
 @_event
 class Close:
-    """End the connection after what was sent before is written. ``reason`` is for the log."""
+    """End the connection after what was sent before is written. ``note`` is for the log."""
 
     connection: ConnectionId
-    reason: str
+    note: Note
+
+    @property
+    def reason(self) -> str:
+        """Why, in words."""
+        return self.note.text
 
 
 @_event

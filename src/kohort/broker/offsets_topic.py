@@ -21,6 +21,7 @@ from kohort.coordinator.records import LogItem
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.topics import Topic
+from kohort.notes import Note, failure
 from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__consumer_offsets"
@@ -41,7 +42,7 @@ class OffsetsTopic:
         """The leader epoch in which each partition was taken up here: in a later one another may have written."""
         self._loading: dict[int, Iterator[list[LogItem]]] = {}
         self._unflushed: list[Needed] = []
-        self._notes: list[str] = []
+        self._notes: list[Note] = []
 
     @property
     def partition_count(self) -> int:
@@ -53,7 +54,7 @@ class OffsetsTopic:
     def is_loading(self) -> bool:
         return bool(self._loading)
 
-    def take_notes(self) -> list[str]:
+    def take_notes(self) -> list[Note]:
         """What went wrong while loading, for the broker's log."""
         notes, self._notes = self._notes, []
         return notes
@@ -161,7 +162,7 @@ class OffsetsTopic:
                 self._coordinator.load_some(partition, some, now_ms)
             except StorageError as error:
                 self._coordinator.refuse_loading(partition)
-                self._notes.append(f"the groups of {NAME}-{partition} cannot be coordinated: {error}")
+                self._notes.append(failure(f"the groups of {NAME}-{partition} cannot be coordinated: {error}"))
                 del self._loading[partition]
                 return []
             if len(some) >= SLICE_RECORDS:

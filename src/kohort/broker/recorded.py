@@ -10,6 +10,7 @@ from kohort.broker.io import Input, Output
 from kohort.broker.recording import Head, build_event, build_full, build_head, crc_of, crc_of_error
 from kohort.clock import Rng
 from kohort.log.storage import MemoryStorage
+from kohort.notes import warning
 
 MOST_BYTES: Final = 1 << 30
 
@@ -45,4 +46,4 @@ class RecordedBroker(Broker):
             self._write(entry)
         else:
             self._write(build_full(now_ms))
-            self._notes.append("the recording is as large as it may be: nothing more is written to it")
+            self._notes.append(warning("the recording is as large as it may be: nothing more is written to it"))

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kohort.broker.io import ConnectionId
+from kohort.notes import warning
 from kohort.wire.apis import Api
 from kohort.wire.schema import Message
 
@@ -46,11 +47,12 @@ Answer = Message | Unanswered
 
 
 class HangUp(Exception):
-    """The protocol's only answer is to close the connection. The text is for the log."""
+    """The protocol's only answer is to close the connection. The text is for the log, where those of one ``kind``
+    that come from one host are counted (notes.py)."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, kind: str = "refused") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.note = warning(reason, kind)
 
 
 Handler = Callable[[Any, Request], Answer]

@@ -16,6 +16,7 @@ from kohort.log.checkpoints import PARTITION_METADATA_FILE, parse_partition_meta
 from kohort.log.names import parse_folder
 from kohort.log.storage import Storage
 from kohort.model import uuid_from_text, uuid_to_text
+from kohort.notes import Note, warning
 
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
@@ -64,7 +65,7 @@ class Catalogue:
         storage.replace(CATALOGUE_FILE, json.dumps(content, indent=1).encode())
 
 
-def load_catalogue(storage: Storage, notes: list[str]) -> Catalogue:
+def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
     """The catalogue as written, or made from the folders where there is none. Raises StorageError if it is damaged."""
     data = storage.read(CATALOGUE_FILE)
     if data is None:
@@ -90,7 +91,7 @@ def _parse(content: Any) -> Catalogue:
     return catalogue
 
 
-def _from_folders(storage: Storage, notes: list[str]) -> Catalogue:
+def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
     found: dict[str, TopicEntry] = {}
     for folder in storage.folders():
         tp = parse_folder(folder)
@@ -104,7 +105,7 @@ def _from_folders(storage: Storage, notes: list[str]) -> Catalogue:
             entry.overrides = {"cleanup.policy": "compact"}
     if found:
         names = ", ".join(sorted(found))
-        notes.append(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options")
+        notes.append(warning(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options"))
     catalogue = Catalogue(topics=list(found.values()))
     if found:
         catalogue.save(storage)

@@ -18,6 +18,7 @@ from kohort.log.dirty import Dirty, dirty_part
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
+from kohort.notes import Note, info, warning
 
 CLEANER_OFFSETS_FILE: Final = "cleaner-offset-checkpoint"
 STEP_PAUSE_MS: Final = 10
@@ -60,7 +61,7 @@ class Cleaner:
         if self._now is not None:
             self._abandon()
 
-    def tick(self, now_ms: int) -> list[str]:
+    def tick(self, now_ms: int) -> list[Note]:
         """Do a step of what is under way, or look for what is due; returns what to tell."""
         if not self._config.log_cleaner_enable or now_ms < self._wake_at_ms:
             return []
@@ -89,11 +90,11 @@ class Cleaner:
         not_before = self._not_before.get(tp, 0)
         return not_before is not None and now_ms >= not_before
 
-    def _step(self, under_way: Compaction, now_ms: int) -> list[str]:
+    def _step(self, under_way: Compaction, now_ms: int) -> list[Note]:
         log = under_way.log
         if "compact" not in log.config.cleanup_policy:
             self._abandon()
-            return [f"{log.tp}: its compaction was left, as its cleanup.policy has changed"]
+            return [info(f"{log.tp}: its compaction was left, as its cleanup.policy has changed")]
         try:
             if not under_way.step():
                 return []
@@ -104,12 +105,12 @@ class Cleaner:
         self._now = None
         self._clean_until[log.tp] = under_way.clean_until
         self.write_checkpoint()
-        return [f"{log.tp}: {under_way}"]
+        return [info(f"{log.tp}: {under_way}")]
 
-    def _give_up(self, tp: TopicPartition, not_before: int | None, note: str) -> list[str]:
+    def _give_up(self, tp: TopicPartition, not_before: int | None, problem: str) -> list[Note]:
         self._not_before[tp] = not_before
         self._abandon()
-        return [note]
+        return [warning(problem)]
 
     def _abandon(self) -> None:
         assert self._now is not None, "something is under way"

@@ -25,6 +25,7 @@ from kohort.log.swap import begin_swap, finish_swap
 from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
+from kohort.notes import Note, info, warning
 from kohort.wire.codec import Buffer
 from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import BatchHeader, with_offset
@@ -80,7 +81,7 @@ class PartitionLog:
         self.producers = found.producers
         self.aborted = found.aborted
         self.epochs = found.epochs
-        self.notes = [f"{tp}: {note}" for note in found.notes]
+        self.notes = [note.about(tp) for note in found.notes]
         """What recovery, or a later repair, did; ``take_notes`` empties it."""
         self._unflushed_records = self._next_offset - self.recovery_point
         self._flush_due_ms: int | None = None
@@ -332,7 +333,7 @@ class PartitionLog:
             self._guarded(self._after_new_start)
         return self._start_offset
 
-    def retain(self, now_ms: int) -> list[str]:
+    def retain(self, now_ms: int) -> list[Note]:
         """Delete the segments that no rule keeps; says which."""
         notes = []
         policy = self._config.cleanup_policy
@@ -345,7 +346,8 @@ class PartitionLog:
         gone, reason = max(rules, key=lambda rule: rule[0])
         if gone:
             size = self._delete_oldest(gone, now_ms)
-            notes.append(f"{self.tp}: deleted {gone} segments ({size} bytes), {reason}; starts at {self._start_offset}")
+            said = f"{self.tp}: deleted {gone} segments ({size} bytes), {reason}; starts at {self._start_offset}"
+            notes.append(info(said))
         return notes
 
     def _delete_oldest(self, count: int, now_ms: int) -> int:
@@ -377,7 +379,7 @@ class PartitionLog:
         try:
             finish_swap(self._storage, self.folder, old, made)
         except StorageError as error:
-            self.notes.append(f"{self.tp}: the next start finishes a compaction: {error}")
+            self.notes.append(warning(f"{self.tp}: the next start finishes a compaction: {error}"))
 
     def _after_new_start(self) -> None:
         self.recovery_point = max(self.recovery_point, self._start_offset)
@@ -439,11 +441,11 @@ class PartitionLog:
         for segment in self._segments:
             segment.release()
 
-    def take_notes(self) -> list[str]:
+    def take_notes(self) -> list[Note]:
         """What was mended since the last call."""
         notes, self.notes = self.notes, []
         for segment in self._segments:
-            notes += [f"{self.tp}: {note}" for note in segment.notes]
+            notes += [note.about(self.tp) for note in segment.notes]
             segment.notes.clear()
         return notes
 

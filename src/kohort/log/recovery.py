@@ -23,6 +23,7 @@ from kohort.log.scan import checked_headers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.storage import Storage
 from kohort.log.swap import NAME_DIGITS, finish_interrupted
+from kohort.notes import Note, info, warning
 from kohort.wire.control_records import parse_marker
 from kohort.wire.record_batch import BatchHeader
 
@@ -62,7 +63,7 @@ class Recovered:
     """Whether the last of the epochs begins now."""
     snapshots: list[int]
     """Offsets of the producer snapshots that are left."""
-    notes: list[str]
+    notes: list[Note]
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ def recover(place: Place, now_ms: int) -> Recovered:
         return _recover(place, now_ms)
     except CorruptLog as error:
         found = _recover(replace(place, clean=False), now_ms)
-        found.notes.insert(0, f"the stop was clean, but {error}")
+        found.notes.insert(0, warning(f"the stop was clean, but {error}"))
         return found
 
 
@@ -119,7 +120,8 @@ def _recover(place: Place, now_ms: int) -> Recovered:
         next_offset = _recover_unflushed(segments, first_unflushed, replay, notes)
     start_offset = max(place.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
-        notes.append(f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there")
+        said = f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there"
+        notes.append(warning(said))
         start_offset = next_offset
     return Recovered(
         segments,
@@ -145,7 +147,7 @@ def _begin_epoch(place: Place, epochs: LeaderEpochs, next_offset: int) -> bool:
 # ---------------------------------------------------------------- files
 
 
-def _sort_files(place: Place, notes: list[str]) -> _Files:
+def _sort_files(place: Place, notes: list[Note]) -> _Files:
     """Tell the files apart; leftovers and indexes without a log go, what is not ours stays and is named."""
     found = _Files({}, {}, [])
     foreign = []
@@ -154,7 +156,7 @@ def _sort_files(place: Place, notes: list[str]) -> _Files:
         base = int(stem) if len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit() else None
         if name.endswith(LEFTOVERS):
             place.storage.delete(f"{place.folder}/{name}")
-            notes.append(f"deleted the leftover {name}")
+            notes.append(info(f"deleted the leftover {name}"))
         elif base is not None and ending == "log":
             found.segments[base] = size
         elif base is not None and ending in ("index", "timeindex", "txnindex"):
@@ -166,17 +168,17 @@ def _sort_files(place: Place, notes: list[str]) -> _Files:
         elif name != PARTITION_METADATA_FILE:
             foreign.append(name)
     if foreign:
-        notes.append(f"left untouched what is no part of a log: {', '.join(foreign)}")
+        notes.append(info(f"left untouched what is no part of a log: {', '.join(foreign)}"))
     for base, indexes in found.indexes.items():
         if base not in found.segments:
             for name, _ in indexes:
                 place.storage.delete(f"{place.folder}/{name}")
-                notes.append(f"deleted {name}, whose log is missing")
+                notes.append(warning(f"deleted {name}, whose log is missing"))
     found.segments = dict(sorted(found.segments.items()))
     return found
 
 
-def _segments_of(place: Place, files: _Files, now_ms: int, notes: list[str]) -> list[Segment]:
+def _segments_of(place: Place, files: _Files, now_ms: int, notes: list[Note]) -> list[Segment]:
     """The segments, oldest first. An empty one counts only as the last, where the log goes on."""
     segments = [
         Segment(place.storage, place.folder, base, place.limits, now_ms, size) for base, size in files.segments.items()
@@ -184,7 +186,7 @@ def _segments_of(place: Place, files: _Files, now_ms: int, notes: list[str]) -> 
     for segment in segments[:-1]:
         if not segment.size:
             segment.delete()
-            notes.append(f"deleted {segment.log_name}, which was empty")
+            notes.append(warning(f"deleted {segment.log_name}, which was empty"))
     segments = [segment for segment in segments if segment.size or segment is segments[-1]]
     if not segments:
         return [Segment(place.storage, place.folder, place.start_offset, place.limits, now_ms)]
@@ -206,13 +208,13 @@ def _floor(segments: list[Segment], offset: int) -> int:
     return found if segments[found].size or not found else found - 1
 
 
-def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: list[str]) -> LeaderEpochs:
+def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: list[Note]) -> LeaderEpochs:
     data = place.storage.read(f"{place.folder}/{EPOCHS_FILE}") if files.epochs else None
     if data is not None:
         try:
             return LeaderEpochs.parse(data)
         except ValueError as error:
-            notes.append(f"{EPOCHS_FILE} cannot be read ({error}); made anew from the batches")
+            notes.append(warning(f"{EPOCHS_FILE} cannot be read ({error}); made anew from the batches"))
     epochs = LeaderEpochs()
     for segment in segments:
         if segment.size:
@@ -225,7 +227,7 @@ def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: li
     return epochs
 
 
-def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes: list[str]) -> tuple[Producers, int]:
+def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes: list[Note]) -> tuple[Producers, int]:
     """The latest good snapshot up to ``limit``, and the offset from which batches must be read again.
 
     Later ones go: they may speak of what is cut.
@@ -237,7 +239,7 @@ def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes:
             try:
                 return Producers.parse_snapshot(data), offset
             except ValueError as error:
-                notes.append(f"deleted {name}, which cannot be read: {error}")
+                notes.append(warning(f"deleted {name}, which cannot be read: {error}"))
         place.storage.delete(f"{place.folder}/{name}")
     return Producers(), 0
 
@@ -257,7 +259,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 
 
 def _read_aborted(
-    place: Place, segments: list[Segment], files: _Files, believed: int, notes: list[str]
+    place: Place, segments: list[Segment], files: _Files, believed: int, notes: list[Note]
 ) -> AbortedTransactions | None:
     """The entries of the first ``believed`` segments; those of the others are about to be made anew.
 
@@ -274,7 +276,7 @@ def _read_aborted(
                 problem = f"{name}.{ENDING} cannot be read ({error}); made anew from the markers"
     if not problem:
         return aborted
-    notes.append(problem)
+    notes.append(warning(problem))
     for segment in segments:
         aborted.begin_anew(segment_name(segment.base_offset))
     return None
@@ -283,7 +285,7 @@ def _read_aborted(
 # ---------------------------------------------------------------- after a clean stop
 
 
-def _open_clean(segments: list[Segment], replay_from: int, replay: Replay, notes: list[str]) -> int:
+def _open_clean(segments: list[Segment], replay_from: int, replay: Replay, notes: list[Note]) -> int:
     """Find where the log ends by the last index. Raises CorruptLog where that does not add up."""
     last = segments[-1]
     next_offset = last.end_offset()
@@ -298,7 +300,7 @@ def _open_clean(segments: list[Segment], replay_from: int, replay: Replay, notes
     return next_offset
 
 
-def _replay_headers(segments: list[Segment], count: int, replay_from: int, replay: Replay, notes: list[str]) -> None:
+def _replay_headers(segments: list[Segment], count: int, replay_from: int, replay: Replay, notes: list[Note]) -> None:
     """Read again, in the first ``count`` segments, what the snapshot does not cover; without one that is everything.
 
     These segments reached the disk whole. One that is damaged since is left as it is: later segments are good.
@@ -309,13 +311,13 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
                 for position, header in segments[i].headers(replay_from):
                     replay(segments[i], position, header)
             except CorruptLog as error:
-                notes.append(f"{error}; left as it is, and cannot be read there")
+                notes.append(warning(f"{error}; left as it is, and cannot be read there"))
 
 
 # ---------------------------------------------------------------- after an unclean stop
 
 
-def _recover_unflushed(segments: list[Segment], first: int, replay: Replay, notes: list[str]) -> int:
+def _recover_unflushed(segments: list[Segment], first: int, replay: Replay, notes: list[Note]) -> int:
     """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end."""
     expected = segments[first].base_offset
     for i in range(first, len(segments)):
@@ -328,12 +330,13 @@ def _recover_unflushed(segments: list[Segment], first: int, replay: Replay, note
         expected = max(expected, check.next_offset)
         if check.problem:
             cut = segment.size - check.good_bytes
-            notes.append(f"cut {cut} bytes at offset {expected} from {segment.log_name}: {check.problem}")
+            notes.append(warning(f"cut {cut} bytes at offset {expected} from {segment.log_name}: {check.problem}"))
             segment.truncate(check.good_bytes)
             later = segments[i + 1 :]
             if later:
                 lost = sum(s.size for s in later)
-                notes.append(f"deleted {len(later)} later segments ({lost} bytes), from {later[0].log_name} on")
+                said = f"deleted {len(later)} later segments ({lost} bytes), from {later[0].log_name} on"
+                notes.append(warning(said))
             for gone in later:
                 gone.delete()
             del segments[i + 1 :]
@@ -341,12 +344,12 @@ def _recover_unflushed(segments: list[Segment], first: int, replay: Replay, note
     return expected
 
 
-def _begin_at(segments: list[Segment], expected: int, notes: list[str]) -> int:
+def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
     """Go on in the empty last segment, unless the one before it has grown past its name."""
     last = segments[-1]
     if expected <= last.base_offset:
         return last.base_offset
-    notes.append(f"deleted {last.log_name}, which was empty though the log reaches {expected}")
+    notes.append(info(f"deleted {last.log_name}, which was empty though the log reaches {expected}"))
     segments.pop().delete()
     return expected
 

@@ -22,6 +22,7 @@ from kohort.log.index import (
 )
 from kohort.log.scan import headers
 from kohort.log.storage import Storage, StorageFile
+from kohort.notes import Note, info
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import HEADER_BYTES, LENGTH_ENDS_AT, SMALLEST_LENGTH, BatchHeader
 
@@ -97,7 +98,7 @@ class Segment:
         self.size = size
         self.suffix = ""
         """What the names of its files end with while it takes another's place (swap.py)."""
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
         """What went wrong and was mended; the partition takes it away."""
 
     def __repr__(self) -> str:
@@ -372,7 +373,7 @@ class Segment:
             try:
                 self._offsets, self._times = self._read_indexes()
             except ValueError as error:
-                self.notes.append(f"{error}; made anew from {self.log_name}")
+                self.notes.append(info(f"{error}; made anew from {self.log_name}"))
                 self.rebuild_indexes(self.headers())
             else:
                 self._since_entry = self.size - self._offsets.last_position

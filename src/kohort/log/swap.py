@@ -20,6 +20,7 @@ from kohort.errors import CorruptRecord
 from kohort.log.scan import headers
 from kohort.log.segment import Segment, segment_name
 from kohort.log.storage import Storage
+from kohort.notes import Note, info
 
 CLEANED: Final = ".cleaned"
 SWAP: Final = ".swap"
@@ -51,13 +52,13 @@ def finish_swap(storage: Storage, folder: str, old: Sequence[Segment], made: Seg
     made.suffix = ""
 
 
-def finish_interrupted(storage: Storage, folder: str) -> list[str]:
+def finish_interrupted(storage: Storage, folder: str) -> list[Note]:
     """At start: put every swap file in its place; what was done, in words."""
     notes = []
     for name in storage.files(folder):
         stem = name.removesuffix(f".log{SWAP}")
         if stem != name and len(stem) == NAME_DIGITS and stem.isdigit():
-            notes.append(_finish(storage, folder, int(stem)))
+            notes.append(info(_finish(storage, folder, int(stem))))
     return notes
 
 

@@ -28,6 +28,7 @@ from kohort.log.partition import PartitionLog
 from kohort.log.storage import Room, Storage
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
+from kohort.notes import Note, info, warning
 
 PARTITIONS_MAX: Final = 10_000
 """Of one topic; Kafka refuses more in one request."""
@@ -56,7 +57,7 @@ class Topics:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._upkeep = Upkeep(storage, config, self._logs, now_ms)
-        self.recovery_notes: list[str] = []
+        self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
         self.cluster_id, self.node_id = claim_identity(storage, config, rng)
         self.was_clean = storage.read(CLEAN_SHUTDOWN_FILE) is not None
@@ -95,14 +96,14 @@ class Topics:
             self._add(topic)
         checked = sum(1 for log in self._logs() if log.size_bytes)
         if checked and not self.was_clean:
-            self.recovery_notes.append(
-                f"the last stop was not clean: checked {checked} logs from their recovery points"
-            )
+            said = f"the last stop was not clean: checked {checked} logs from their recovery points"
+            self.recovery_notes.append(info(said))
         self._upkeep.recovered(self._logs())
         known = {log.folder for log in self._logs()}
         for folder in sorted(folders - known):
             if parse_folder(folder) is not None:
-                self.recovery_notes.append(f"left untouched the folder {folder}: no topic of that name is known")
+                said = f"left untouched the folder {folder}: no topic of that name is known"
+                self.recovery_notes.append(warning(said))
 
     def _topic_of(self, entry: TopicEntry) -> Topic:
         try:
@@ -124,7 +125,7 @@ class Topics:
         """See that the folder of a known partition is there and is its own."""
         folder = str(tp)
         if folder not in folders:
-            self.recovery_notes.append(f"{tp}: its folder was missing; it begins empty")
+            self.recovery_notes.append(warning(f"{tp}: its folder was missing; it begins empty"))
             self._make_folder(topic, tp)
             return
         found = folder_topic_id(self._storage, folder)
@@ -139,14 +140,14 @@ class Topics:
     def _set_aside(self, folder: str, why: str) -> None:
         stray = stray_folder(folder, self._rng.getrandbits(128))
         self._storage.rename_folder(folder, stray)
-        self.recovery_notes.append(f"{folder}: {why}; the folder is now called {stray}")
+        self.recovery_notes.append(warning(f"{folder}: {why}; the folder is now called {stray}"))
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         data = self._storage.read(name)
         try:
             return {} if data is None else parse_offsets(data)
         except ValueError as error:
-            self.recovery_notes.append(f"{name} cannot be read ({error}); did without")
+            self.recovery_notes.append(warning(f"{name} cannot be read ({error}); did without"))
             return {}
 
     # ---------------------------------------------------------------- look-up
@@ -350,7 +351,7 @@ class Topics:
         """When ``tick`` has something to do."""
         return self._upkeep.wake_at_ms
 
-    def tick(self, now_ms: int) -> list[str]:
+    def tick(self, now_ms: int) -> list[Note]:
         """Do what is due: flush, retain, expire, write checkpoints, give back files. Says what went or was mended."""
         return self._upkeep.tick(now_ms)
 

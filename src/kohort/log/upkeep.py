@@ -16,6 +16,7 @@ from kohort.log.cleaner import Cleaner
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
+from kohort.notes import Note, info, warning
 
 FIRST_RETENTION_MS: Final = 30_000
 RELEASE_INTERVAL_MS: Final = 30_000
@@ -45,7 +46,7 @@ class Upkeep:
         self._cleaner = Cleaner(storage, config, logs, now_ms)
         self._doomed: list[str] = []
         self._written: dict[str, bytes] = {}
-        self._every: dict[str, tuple[int, Callable[[int], list[str]]]] = {
+        self._every: dict[str, tuple[int, Callable[[int], list[Note]]]] = {
             RETENTION: (config.log_retention_check_interval_ms, self._retain),
             RELEASE: (RELEASE_INTERVAL_MS, self._release),
             CHECKPOINT: (CHECKPOINT_INTERVAL_MS, self._checkpoint),
@@ -84,7 +85,7 @@ class Upkeep:
         self._doomed.append(folder)
         self._timers.set(REMOVAL, now_ms)
 
-    def tick(self, now_ms: int) -> list[str]:
+    def tick(self, now_ms: int) -> list[Note]:
         """Do what is due; says what went, what was mended, and what failed."""
         notes = self._tried(FLUSH, self._flush, now_ms)
         for duty in list(self._timers.pop_due(now_ms)):
@@ -94,13 +95,13 @@ class Upkeep:
             notes += self._tried(duty, action, now_ms)
         return notes + self._tried(COMPACTION, self._cleaner.tick, now_ms)
 
-    def _tried(self, duty: str, action: Callable[[int], list[str]], now_ms: int) -> list[str]:
+    def _tried(self, duty: str, action: Callable[[int], list[Note]], now_ms: int) -> list[Note]:
         try:
             return action(now_ms)
         except StorageError as error:
-            return [f"{duty} failed: {error}"]
+            return [warning(f"{duty} failed: {error}", ("upkeep", duty))]
 
-    def _flush(self, now_ms: int) -> list[str]:
+    def _flush(self, now_ms: int) -> list[Note]:
         due = set(self._flushes.pop_due(now_ms))
         if due:
             for log in self._logs():
@@ -108,22 +109,22 @@ class Upkeep:
                     log.flush_if_due(now_ms)
         return []
 
-    def _retain(self, now_ms: int) -> list[str]:
+    def _retain(self, now_ms: int) -> list[Note]:
         return [note for log in self._logs() for note in self._tried(f"{log.tp}: {RETENTION}", log.retain, now_ms)]
 
-    def _expire(self, now_ms: int) -> list[str]:
+    def _expire(self, now_ms: int) -> list[Note]:
         for log in self._logs():
             log.producers.expire(now_ms, self._config.producer_id_expiration_ms)
         return []
 
-    def _release(self, now_ms: int) -> list[str]:  # noqa: ARG002 - a duty like the others
+    def _release(self, now_ms: int) -> list[Note]:  # noqa: ARG002 - a duty like the others
         notes = []
         for log in self._logs():
             log.release()
             notes += log.take_notes()
         return notes
 
-    def _checkpoint(self, now_ms: int) -> list[str]:  # noqa: ARG002 - a duty like the others
+    def _checkpoint(self, now_ms: int) -> list[Note]:  # noqa: ARG002 - a duty like the others
         self.write_checkpoints()
         return []
 
@@ -143,10 +144,10 @@ class Upkeep:
                 self._written[name] = content
         self._cleaner.write_checkpoint()
 
-    def _remove_one(self, now_ms: int) -> list[str]:
+    def _remove_one(self, now_ms: int) -> list[Note]:
         """Have one folder emptied; the others wait for the next ticks."""
         folder = self._doomed.pop()
         if self._doomed:
             self._timers.set(REMOVAL, now_ms)
         self._storage.start_delete_folder(folder)
-        return [f"removed {folder}"]
+        return [info(f"removed {folder}")]

@@ -102,7 +102,7 @@ class Served:
             self._process.dies()
             return
         for note in self.broker.take_notes():
-            self._history.add(self._name, "note", note)
+            self._history.add(self._name, "note", str(note))
         for output in outputs:
             self._put_out(output)
         self.arm()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Received, Send
 from kohort.errors import ErrorCode
+from kohort.notes import debug
 from kohort.wire.apis import API_VERSIONS, APIS, api_of
 from kohort.wire.codec import decode
 from kohort.wire.frames import FrameReader
@@ -90,7 +91,7 @@ class ScriptedBroker:
         if answer is SILENCE:
             return []
         if answer is HANG_UP:
-            return [Close(number, "as scripted")]
+            return [Close(number, debug("as scripted"))]
         if isinstance(answer, bytes):
             return [Send(number, [answer])]
         assert isinstance(answer, Message)

@@ -278,7 +278,7 @@ def test_a_log_on_real_files_is_compacted_under_its_readers(tmp_path):
         deadline = time.monotonic() + 30
         while not any("compacted up to offset 1000" in note for note in told) and time.monotonic() < deadline:
             room.clock.advance(max(room.topics.wake_at_ms - room.now_ms, 0))
-            told += room.topics.tick(room.now_ms)
+            told += map(str, room.topics.tick(room.now_ms))
 
         assert len(values_from(room.log, 0)) == 1
         room.check()

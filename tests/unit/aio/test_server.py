@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import pytest
+from broker_house import produce_request
 from raw_client import RawClient
 
 import kohort
@@ -113,6 +114,21 @@ def test_an_error_inside_the_broker_costs_one_connection(monkeypatch, caplog):
         other.create("a")
 
     assert "an error in the broker, on Received" in caplog.text
+
+
+def test_many_bad_connections_are_told_in_two_lines_that_nobody_forged(caplog):
+    forged = "x\n2026-11-22 19:00:00,000 INFO admin logged in\x1b[2J"
+    with kohort.Broker(auto_create_topics_enable=False) as broker:
+        for i in range(20):
+            with RawClient(broker.bootstrap) as client:
+                client.send_bytes(client.request_bytes(produce_request(f"{forged}{i}", b"", acks=0), 9, answered=False))
+                assert client.is_closed_by_peer()
+
+    lines = [record.getMessage() for record in caplog.records if "acks=0" in record.getMessage()]
+    assert len(lines) == 2
+    assert all(line.startswith("closed a connection: 127.0.0.1: ") and line.isprintable() for line in lines)
+    assert lines[0].count("x\\n2026-11-22 19:00:00,000 INFO admin logged in\\x1b[2J0") == 1
+    assert lines[1].endswith("(the last of 19 more like it within a minute)")
 
 
 def test_a_server_can_be_stopped_twice():

@@ -5,6 +5,7 @@ import struct
 from broker_house import House, fetch_request
 
 from kohort.broker.io import Congested, Drained
+from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest
@@ -62,6 +63,7 @@ def test_an_unknown_api_closes_the_connection_and_no_other(peer, house):
     peer.send_bytes(frame(struct.pack(">hhih", 999, 0, 1, -1)))
 
     assert peer.closed == "127.0.0.1: API 999 (unknown) is not served"
+    assert peer.close_level is Level.WARNING
     assert other.ask(MetadataRequest(topics=[]), 12).brokers
 
 
@@ -138,6 +140,7 @@ def test_an_idle_connection_is_closed_and_one_that_waits_for_its_fetch_is_not():
     house.advance(1500)
 
     assert idle.closed == "127.0.0.1: idle for 1000 ms"
+    assert idle.close_level is Level.DEBUG, "every pool of connections has such, and Kafka says nothing"
     assert waiting.closed is None
     house.advance(500)
     assert waiting.take() is not None
@@ -186,7 +189,7 @@ def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, house):
 
     peer.leave()
 
-    assert house.broker.take_notes() == ["127.0.0.1: gone in the middle of a request, after 4 bytes of it"]
+    assert house.said() == ["127.0.0.1: gone in the middle of a request, after 4 bytes of it"]
 
 
 def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, house):

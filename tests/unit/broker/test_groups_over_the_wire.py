@@ -239,4 +239,4 @@ def test_a_journal_that_cannot_be_written_holds_no_group_up(house, monkeypatch):
     monkeypatch.setattr(topic.partitions[0], "append", refuse)
     assert ann.leave() == 0
 
-    assert any("journal entries are lost: the disk is full" in note for note in house.broker.take_notes())
+    assert any("journal entries are lost: the disk is full" in note for note in house.said())

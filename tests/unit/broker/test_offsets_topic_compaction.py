@@ -55,7 +55,7 @@ def test_a_busy_offsets_topic_stays_small_and_gives_back_every_commit():
     assert left < written / 10
     for partition, log in enumerate(offsets_logs(house)):
         house.broker.state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log)))
-    assert any("compacted up to offset" in note for note in house.broker.take_notes())
+    assert any("compacted up to offset" in note for note in house.said())
 
     for cleanly in (True, False):
         house.restart(cleanly=cleanly)

@@ -134,4 +134,4 @@ def test_a_recording_does_not_outgrow_its_bound():
 
     assert len(data) <= 9_000 + 100
     assert replay_recording(io.BytesIO(data)).ended == "the file had become as large as it may be"
-    assert "the recording is as large as it may be: nothing more is written to it" in house.broker.take_notes()
+    assert "the recording is as large as it may be: nothing more is written to it" in house.said()

@@ -50,7 +50,7 @@ def compact(room, seconds=30):
     end_ms = room.now_ms + seconds * 1000
     while room.topics.wake_at_ms <= end_ms:
         room.clock.advance(max(room.topics.wake_at_ms - room.now_ms, 0))
-        notes += room.topics.tick(room.now_ms)
+        notes += map(str, room.topics.tick(room.now_ms))
     room.check()
     return notes
 
@@ -402,7 +402,7 @@ def test_a_bad_batch_ends_the_compaction_of_its_log_until_the_next_start():
     room.storage._folders["orders-0"][segment.log_name][100] ^= 0xFF
 
     room.clock.advance(15_000)
-    (note,) = room.topics.tick(room.now_ms)
+    (note,) = map(str, room.topics.tick(room.now_ms))
     room.clock.advance(600_000)
 
     assert note.startswith("orders-0 cannot be compacted: ")

@@ -14,7 +14,7 @@ def bases(room):
 
 def tick_retention(room):
     room.clock.advance(300_000)
-    return room.topics.tick(room.now_ms)
+    return [str(note) for note in room.topics.tick(room.now_ms)]
 
 
 def test_segments_go_when_their_latest_record_is_too_old():

@@ -18,6 +18,11 @@ def opened(storage, seed=1, **config):
     return Topics(storage, BrokerConfig(**config), random.Random(seed), NOW)
 
 
+def said(topics):
+    """What the start found and mended."""
+    return [str(note) for note in topics.recovery_notes]
+
+
 @pytest.fixture
 def storage():
     return MemoryStorage()
@@ -106,8 +111,8 @@ def test_a_deleted_topic_is_gone_and_its_folders_follow(storage):
     assert all(name.endswith("-delete") for name in storage.folders())
     assert code_of(topics.delete, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topics.wake_at_ms == NOW
-    said = topics.tick(NOW) + topics.tick(NOW)
-    assert [note.split(".")[0] for note in said] == ["removed orders-1", "removed orders-0"]
+    told = [str(note) for note in topics.tick(NOW) + topics.tick(NOW)]
+    assert [note.split(".")[0] for note in told] == ["removed orders-1", "removed orders-0"]
     assert storage.folders() == []
 
 
@@ -149,7 +154,7 @@ def test_a_missing_folder_is_said(storage):
 
     again = opened(storage)
 
-    assert again.recovery_notes == ["orders-1: its folder was missing; it begins empty"]
+    assert said(again) == ["orders-1: its folder was missing; it begins empty"]
     again.log("orders", 1).append(batch(), NOW)
 
 
@@ -160,9 +165,7 @@ def test_a_folder_of_another_topic_id_is_set_aside(storage):
 
     again = opened(storage)
 
-    assert (
-        "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; the folder is now called" in again.recovery_notes[0]
-    )
+    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; the folder is now called" in said(again)[0]
     assert [name.rpartition("-")[2] for name in storage.folders()] == ["0", "stray"]
 
 
@@ -170,7 +173,7 @@ def test_folders_of_unknown_topics_stay_and_are_named(storage):
     opened(storage).create("orders", 1, {}, NOW)
     storage.make_folder("others-0")
 
-    assert opened(storage).recovery_notes == ["left untouched the folder others-0: no topic of that name is known"]
+    assert said(opened(storage)) == ["left untouched the folder others-0: no topic of that name is known"]
     assert "others-0" in storage.folders()
 
 
@@ -188,8 +191,8 @@ def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
     assert values_from(again.log("orders", 1), 0) == ["kept"]
     offsets = again.get("__consumer_offsets")
     assert (offsets.internal, offsets.config.cleanup_policy, len(offsets.partitions)) == (True, ["compact"], 2)
-    assert "took __consumer_offsets, orders from their folders" in again.recovery_notes[0]
-    assert "took" not in opened(storage).recovery_notes[0]
+    assert "took __consumer_offsets, orders from their folders" in said(again)[0]
+    assert "took" not in said(opened(storage))[0]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version": 9, "topics": []}', b"{"])
@@ -210,7 +213,7 @@ def test_damaged_checkpoints_are_done_without(storage):
 
     again = opened(storage)
 
-    assert "recovery-point-offset-checkpoint cannot be read" in again.recovery_notes[0]
+    assert "recovery-point-offset-checkpoint cannot be read" in said(again)[0]
     assert again.log("orders", 0).log_end_offset == 1
 
 
@@ -291,7 +294,9 @@ def test_what_a_disk_refuses_in_a_tick_is_said_and_tried_again():
     topics.log("orders", 0).flush()
     storage.refused = ("checkpoint",)
 
-    assert topics.tick(NOW + 60_000) == ["checkpoint failed: no space left for recovery-point-offset-checkpoint"]
+    assert [str(note) for note in topics.tick(NOW + 60_000)] == [
+        "checkpoint failed: no space left for recovery-point-offset-checkpoint"
+    ]
     assert topics.close() == ["no space left for recovery-point-offset-checkpoint"]
     storage.refused = ()
     assert topics.tick(NOW + 120_000) == []

@@ -23,6 +23,7 @@ from kohort.coordinator.transactions.transaction import Transaction, build_recor
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.topics import Topic, Topics
 from kohort.model import TopicPartition
+from kohort.notes import Note, failure
 from kohort.wire.control_records import Marker
 from kohort.wire.record_batch import NewRecord, build_batch
 
@@ -54,7 +55,7 @@ class Transactions:
         self._by_id: dict[str, Transaction] = {}
         self._unreadable: set[int] = set()
         self._timers: Timers[tuple[TimerKind, str]] = Timers()
-        self.notes: list[str] = []
+        self.notes: list[Note] = []
         """What went wrong at the start, for the broker's log."""
         self._load(now_ms)
 
@@ -93,7 +94,7 @@ class Transactions:
                     self._replay(*parse_record(key, value))
             except StorageError as error:
                 self._unreadable.add(partition)
-                self.notes.append(f"the transactions of {NAME}-{partition} cannot be coordinated: {error}")
+                self.notes.append(failure(f"the transactions of {NAME}-{partition} cannot be coordinated: {error}"))
         for known in list(self._by_id.values()):
             self._arm(known)
             if known.state in DECIDED:

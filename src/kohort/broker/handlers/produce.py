@@ -67,7 +67,7 @@ def produce(state: BrokerState, request: Request) -> Answer:
         responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
     if message.acks == 0:
         if failures:
-            raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}")
+            raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
         return Unanswered.NEVER
     leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
     answer = ProduceResponse(responses=responses, node_endpoints=_endpoints(state, leaders))
