@@ -229,6 +229,8 @@ class Server:
     def _tell_notes(self) -> None:
         for note in self.broker.take_notes():
             log.info("%s", note)
+        for note in self.broker.take_debug_notes():
+            log.debug("%s", note)
 
     # ------------------------------------------------------------ time
 

@@ -157,6 +157,10 @@ class Broker:
         notes, self._notes = self._notes, []
         return notes
 
+    def take_debug_notes(self) -> list[str]:
+        """Lines for the broker's log at debug level, each given once."""
+        return self._state.trailing_bytes.take_notes()
+
     def close(self, now_ms: int) -> None:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
         self._write_journal(now_ms)
