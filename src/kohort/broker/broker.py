@@ -155,7 +155,7 @@ class Broker:
 
     def take_notes(self) -> list[Note]:
         """Lines for the broker's log, each given once."""
-        notes, self._notes = self._notes, []
+        notes, self._notes = [*self._notes, *self._state.trailing_bytes.take_notes()], []
         return notes
 
     def close(self, now_ms: int) -> None:

@@ -114,7 +114,7 @@ def dispatch(
     except ProtocolError as error:
         raise HangUp(f"malformed {api.name} version {version}: {error}", "malformed") from None
     if end != len(frame):
-        raise HangUp(f"malformed {api.name} version {version}: {len(frame) - end} bytes after its end", "malformed")
+        state.trailing_bytes.seen(client_id or "", api.name, version, len(frame) - end)
     request = Request(message, version, reply_to, client_id or "", client_host, now_ms)
     if state.intercept is not None and (answer := state.intercept(state.node.node_id, api, request)) is not None:
         return reply_to, answer

@@ -11,6 +11,7 @@ from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
 from kohort.broker.sessions import FetchSessions
+from kohort.broker.trailing_bytes import TrailingBytes
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
@@ -36,5 +37,6 @@ class BrokerState:
     sessions: FetchSessions
     purgatory: Purgatory
     flushes: FlushWaits = field(default_factory=FlushWaits)
+    trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
     intercept: Intercept | None = None

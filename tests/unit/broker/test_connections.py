@@ -5,6 +5,7 @@ import struct
 from broker_house import House, fetch_request
 
 from kohort.broker.io import Congested, Drained
+from kohort.broker.trailing_bytes import REMEMBERED
 from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
@@ -97,12 +98,35 @@ def test_a_count_beyond_the_frame_is_refused_before_anything_is_allocated(peer):
     assert "MetadataRequest.topics" in peer.closed
 
 
-def test_bytes_after_the_end_of_a_request_are_malformed(peer):
-    whole = peer.request_bytes(MetadataRequest(topics=[]), 1, answered=False)
+def test_bytes_behind_the_end_of_a_request_are_passed_over_and_told_once_for_each_client_and_version(house):
+    peers = [house.connect(), house.connect()]
+    peers[0].create("a")
+    for peer in [*peers, *peers]:
+        for version in (12, 13):
+            asked = peer.request_bytes(MetadataRequest(topics=None), version)
+            assert asked.endswith(b"\x00\x01\x00\x00")
+            # librdkafka from 2.1 on writes the null array of topics as four bytes instead of one.
+            peer.send_bytes(frame(asked[4:-4] + b"\x00\x00\x00\x00\x01\x00\x00"))
+            assert [topic.name for topic in peer.take().topics] == ["a"]
 
-    peer.send_bytes(frame(whole[4:] + b"more"))
+    assert not any(peer.closed for peer in peers)
+    assert house.said() == [
+        "the client 'tester' writes 3 bytes behind the end of Metadata version 12: passed over",
+        "the client 'tester' writes 3 bytes behind the end of Metadata version 13: passed over",
+    ]
 
-    assert "malformed Metadata version 1: 4 bytes after its end" in peer.closed
+
+def test_a_stranger_cannot_fill_the_log_or_the_memory_with_names_of_clients_whose_requests_have_bytes_behind(peer):
+    for number in range(300):
+        name = f"\x1b[2J\n{number}" + "x" * 5000
+        peer.send_bytes(frame(peer.request_bytes(MetadataRequest(topics=[]), 1, client_id=name)[4:] + b"more"))
+
+    notes = peer.house.said()
+    assert not peer.closed
+    assert len(notes) == REMEMBERED + 1
+    assert notes[0].startswith(r"the client '\x1b[2J\n0xxx")
+    assert max(map(len, notes)) < 300
+    assert "are not told of" in notes[-1]
 
 
 def test_a_frame_shorter_than_a_header_closes_the_connection(peer):
