@@ -61,6 +61,9 @@ def test_a_group_is_described_as_kafkas_own_tool_does(run, ask, orders):
 def test_members_are_shown_with_what_they_read(run, ask, member):
     about = ask("group", "describe", "g")
     assert [(m["client_id"], m["assignment"]) for m in about["members"]] == [("reader", ["orders-0", "orders-1"])]
+    (member_about,) = about["members"]
+    assert member_about["lag"] == sum(p["lag"] or 0 for p in about["partitions"])
+    assert {(p["client_id"], p["host"]) for p in about["partitions"]} == {("reader", "/127.0.0.1")}
     assert "orders-0,orders-1" in run("group", "describe", "g", "--members").stdout
     assert run("group", "describe", "g", "--state").stdout.splitlines()[1].split()[:5] == ["g", *_rest(about)]
 
@@ -108,6 +111,13 @@ def test_a_group_with_members_is_neither_reset_nor_deleted(run, member):
     for args in (("reset", "g", "--to-latest", "--execute"), ("delete", "g", "--yes")):
         refused = run("group", *args, code=1)
         assert "while it has members: reader at" in refused.stderr
+
+
+def test_a_plan_is_shown_while_the_group_works_and_says_who_is_to_be_stopped(run, member):
+    shown = run("group", "reset", "g", "--to-earliest")
+
+    assert shown.stdout.splitlines()[0].split() == ["GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"]
+    assert shown.stderr.startswith("nothing is changed yet: stop the members (reader at /127.0.0.1), ")
 
 
 def test_where_to_must_be_said_once(run, orders):

@@ -88,7 +88,7 @@ def offsets_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object
 
 
 def members_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    columns = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "ASSIGNMENT")
+    columns = ("GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "LAG", "ASSIGNMENT")
     about = found.description
     return columns, [
         (
@@ -98,6 +98,7 @@ def members_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object
             m.client_host,
             m.client_id,
             len(m.assignment),
+            found.lag_of(m),
             [str(tp) for tp in sorted(m.assignment)],
         )
         for m in about.members

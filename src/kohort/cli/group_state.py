@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.options import ADMIN_MS
+from kohort.cli.show import cell
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.nearest import did_you_mean
@@ -43,6 +44,8 @@ class PartitionState:
             "log_end_offset": self.log_end_offset,
             "lag": self.lag,
             "member_id": self.member.member_id if self.member else None,
+            "client_id": self.member.client_id if self.member else None,
+            "host": self.member.client_host if self.member else None,
             "metadata": self.metadata,
         }
 
@@ -57,8 +60,11 @@ class GroupState:
     @property
     def lag(self) -> int | None:
         """Of all partitions together; None where nothing is committed at all."""
-        known = [p.lag for p in self.partitions if p.lag is not None]
-        return sum(known) if known else None
+        return _sum(self.partitions)
+
+    def lag_of(self, member: MemberDescription) -> int | None:
+        """Of the partitions that a member reads."""
+        return _sum(p for p in self.partitions if p.member is member)
 
     def as_json(self) -> dict[str, Any]:
         about = self.description
@@ -69,9 +75,14 @@ class GroupState:
             "assignor": about.assignor,
             "coordinator_id": about.coordinator_id,
             "lag": self.lag,
-            "members": [member_json(m) for m in about.members],
+            "members": [{**member_json(m), "lag": self.lag_of(m)} for m in about.members],
             "partitions": [p.as_json() for p in self.partitions],
         }
+
+
+def _sum(partitions: Iterable[PartitionState]) -> int | None:
+    known = [p.lag for p in partitions if p.lag is not None]
+    return sum(known) if known else None
 
 
 def member_json(member: MemberDescription) -> dict[str, Any]:
@@ -101,11 +112,16 @@ def describe(admin: Admin, group_id: str) -> GroupDescription:
 def check_inactive(group: GroupDescription, verb: str) -> None:
     """Raise KohortError, naming them, where the group has members."""
     if group.members:
-        names = [f"{m.client_id or m.member_id} at {m.client_host}" for m in group.members]
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         raise KohortError(
-            f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: {shown}"
+            f"group {group.group_id!r} is {group.state} and cannot be {verb} while it has members: "
+            f"{names_of_members(group)}"
         )
+
+
+def names_of_members(group: GroupDescription) -> str:
+    """The first three in words, and how many more there are."""
+    names = [cell(f"{m.client_id or m.member_id} at {m.client_host}") for m in group.members]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[GroupState]:

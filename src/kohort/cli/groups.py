@@ -39,7 +39,7 @@ def groups(states: tuple[str, ...], bootstrap: str, output: str) -> None:
         print_json("groups", {"groups": [summary(g) for g in found]})
     else:
         columns = ("GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ASSIGNOR")
-        print_table(columns, [tuple(summary(g).values())[:6] for g in found])
+        print_table(columns, [tuple(summary(g).values())[:6] for g in found], none="no groups")
 
 
 def summary(group: GroupState) -> dict[str, object]:

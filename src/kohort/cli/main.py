@@ -14,6 +14,7 @@ from typing import Any, Final
 import click
 
 from kohort.cli.interrupts import sigterm_interrupts
+from kohort.cli.show import harmless
 from kohort.errors import KohortError
 from kohort.version import VERSION
 
@@ -89,7 +90,7 @@ class Commands(click.Group):
 
 def fail(ctx: click.Context, message: str) -> None:
     """One line on stderr, and exit code 1."""
-    click.echo(f"kohort {ctx.invoked_subcommand}: {message}", err=True)
+    click.echo(harmless(f"kohort {ctx.invoked_subcommand}: {message}"), err=True)
     ctx.exit(1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.group_state import check_inactive, describe, ends_of, states_of
+from kohort.cli.group_state import check_inactive, describe, ends_of, names_of_members, states_of
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import KohortError
@@ -16,10 +16,11 @@ from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
+    from kohort.client.admin_model import GroupDescription
 
 HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
 
-The group must have no members: stop its consumers first.
+The group must have no members when it is done: stop its consumers first. The plan is shown without that.
 
 \b
 Examples:
@@ -74,7 +75,8 @@ def reset(
 
     with Admin(bootstrap_servers=bootstrap) as admin:
         found = describe(admin, group_id)
-        check_inactive(found, "reset")
+        if execute:
+            check_inactive(found, "reset")
         (state,) = states_of(admin, [found])
         committed = {p.partition: p.committed for p in state.partitions if p.committed is not None}
         before = chosen(admin, topics, committed, group_id)
@@ -91,7 +93,16 @@ def reset(
         rows = [(group_id, tp.topic, tp.partition, committed.get(tp), after[tp]) for tp in sorted(after)]
         print_table(("GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"), rows)
     if not execute:
-        click.echo("nothing is changed yet: add --execute", err=True)
+        click.echo(f"nothing is changed yet: {what_it_takes(found)}", err=True)
+
+
+def what_it_takes(group: GroupDescription) -> str:
+    """What is to be done so that the plan is carried out."""
+    if not group.members:
+        return "add --execute"
+    return (
+        f"stop the members ({names_of_members(group)}), since a group that has some cannot be reset; then add --execute"
+    )
 
 
 def parse_time(text: str) -> int:

@@ -1,14 +1,18 @@
-"""How results are printed: tables for people (rich, on a terminal), aligned text otherwise, JSON for programs."""
+"""How results are printed: tables that fit the terminal, whole in a pipe, JSON for programs."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Final
 
 import click
+
+from kohort.cli.fit import Table, headings, lines_of
 
 NOTHING: Final = "-"
 NUMBERS: Final = (int, float)
@@ -17,18 +21,46 @@ NUMBERS: Final = (int, float)
 def print_json(kind: str, content: dict[str, Any]) -> None:
     """One JSON object that says what it is: indented for eyes, on one line for programs."""
     indent = 2 if sys.stdout.isatty() else None
-    click.echo(json.dumps({"schema": f"kohort/v1/{kind}", **content}, indent=indent, ensure_ascii=False))
+    text = json.dumps({"schema": f"kohort/v1/{kind}", **content}, indent=indent, ensure_ascii=False)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """A table. Numbers are set to the right; None is ``-``."""
-    cells = [[cell(value) for value in row] for row in rows]
-    numeric = [is_numeric([row[i] for row in rows]) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        _print_rich(columns, cells, numeric)
-    else:
-        for line in plain_lines(columns, cells, numeric):
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
+    """A table. Numbers are set to the right; None is ``-``. On a terminal it fits the width, and where it has no rows
+    ``none`` says so; in a pipe every value is whole."""
+    cells = tuple(tuple(cell(value) for value in row) for row in rows)
+    table = Table(tuple(columns), cells, tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns))))
+    if not sys.stdout.isatty():
+        for line in lines_of(table):
             click.echo(line)
+    elif not rows:
+        click.echo(none)
+    else:
+        lines = lines_of(table, terminal_width())
+        for number, line in enumerate(lines):
+            click.echo(click.style(line, bold=True) if number < headings(table, lines) else line)
+
+
+def print_prose(text: str, *, indent: str = "", first: str | None = None) -> None:
+    """Sentences; on a terminal broken between words, the lines after the first behind ``indent``."""
+    begin = indent if first is None else first
+    if sys.stdout.isatty():
+        text = textwrap.fill(
+            text,
+            terminal_width(),
+            initial_indent=begin,
+            subsequent_indent=indent,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        click.echo(text)
+    else:
+        click.echo(begin + text)
+
+
+def terminal_width() -> int:
+    """How many characters a line of the terminal has."""
+    return shutil.get_terminal_size().columns
 
 
 def is_numeric(column: Sequence[Any]) -> bool:
@@ -37,30 +69,13 @@ def is_numeric(column: Sequence[Any]) -> bool:
     return bool(present) and all(isinstance(value, NUMBERS) for value in present)
 
 
-def plain_lines(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> list[str]:
-    """The table as lines with two spaces between columns."""
-    widths = [max(len(name), *(len(row[i]) for row in cells)) if cells else len(name) for i, name in enumerate(columns)]
-    lines = []
-    for row in (columns, *cells):
-        padded = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        lines.append("  ".join(padded).rstrip())
-    return lines
+def harmless(text: str) -> str:
+    """``text`` in its lines, without what would move the cursor, change colours or turn the direction of writing."""
+    return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]], numeric: Sequence[bool]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name, right in zip(columns, numeric, strict=True):
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(Text(text) for text in row))
-    Console().print(table)
+def printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def cell(value: Any) -> str:
@@ -69,7 +84,7 @@ def cell(value: Any) -> str:
         return NOTHING
     if isinstance(value, (list, tuple)):
         return ",".join(cell(v) for v in value) or NOTHING
-    return "".join(c if c.isprintable() else "?" for c in str(value))
+    return printable(str(value))
 
 
 def time_text(at_ms: int) -> str:

@@ -104,7 +104,7 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
         ]
         print_json("topics.list", {"topics": about})
     else:
-        print_table(("TOPIC", "PARTITIONS"), [(t.name, t.partitions) for t in found])
+        print_table(("TOPIC", "PARTITIONS"), [(t.name, t.partitions) for t in found], none="no topics")
 
 
 @topics.command(short_help="Show partitions, offsets and options of topics.")

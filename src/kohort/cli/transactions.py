@@ -56,7 +56,9 @@ def list_transactions(states: tuple[str, ...], open_for: float | None, bootstrap
         return
     columns = ("TRANSACTIONAL-ID", "STATE", "SECONDS", "PARTITIONS", "PRODUCER-ID", "EPOCH", "COORDINATOR")
     keys = ("transactional_id", "state", "seconds", "partitions", "producer_id", "producer_epoch", "coordinator_id")
-    print_table(columns, [[len(t[k]) if k == "partitions" else t[k] for k in keys] for t in found])
+    print_table(
+        columns, [[len(t[k]) if k == "partitions" else t[k] for k in keys] for t in found], none="no transactions"
+    )
 
 
 def about(found: TransactionDescription) -> dict[str, Any]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
+from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
-from kohort.cli.show import cell, print_json, print_table, time_text
+from kohort.cli.show import cell, print_json, print_prose, print_table, time_text
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.aio.consumer import Consumer
     from kohort.coordinator.journal import JournalEntry, Move
+    from kohort.insight.causes import Evidence
     from kohort.insight.rebalances import Rebalance
+    from kohort.insight.takeovers import Takeover
     from kohort.insight.why import Explanation
 
 JOURNAL: Final = "__kohort_journal"
@@ -26,7 +31,7 @@ MOVES_SHOWN: Final = 20
 HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
 
 The kohort broker writes a journal of what happens to groups, kept for seven days; this reads it. Apache Kafka keeps
-none.
+none. A static member that was replaced without a rebalance is told, too, where it lies between those shown.
 
 \b
 Examples:
@@ -43,24 +48,31 @@ Examples:
 @output_option
 def why(group_id: str, last: int, bootstrap: str, output: str) -> None:
     from kohort.insight.rebalances import rebalances
+    from kohort.insight.takeovers import takeovers
     from kohort.insight.why import explain
 
     entries = read_journal(bootstrap, group_id)
     found = rebalances(entries)
-    if not found:
+    taken = takeovers(entries)
+    if not found and not taken:
         heard = f"{len(entries)} entries but no" if entries else "no"
         raise KohortError(f"the journal of {bootstrap} has {heard} rebalance of group {group_id!r}")
     shown = found[-last:] if last else found
     told = [(rebalance, explain(rebalance)) for rebalance in shown]
+    if last and shown:
+        taken = [takeover for takeover in taken if takeover.at_ms >= shown[0].opened_at_ms]
     if output == "json":
         about = [rebalance_json(rebalance, explanation) for rebalance, explanation in told]
-        print_json("group.why", {"group": group_id, "known": len(found), "rebalances": about})
+        others = [takeover_json(takeover) for takeover in taken]
+        print_json("group.why", {"group": group_id, "known": len(found), "rebalances": about, "takeovers": others})
         return
     click.echo(f"{len(found)} rebalance{'s' * (len(found) != 1)} of {cell(group_id)} in the journal", err=True)
-    for i, (rebalance, explanation) in enumerate(told):
+    stories = [(rebalance.opened_at_ms, partial(print_story, rebalance, why)) for rebalance, why in told]
+    stories += [(takeover.at_ms, partial(print_takeover, takeover)) for takeover in taken]
+    for i, (_, print_it) in enumerate(sorted(stories, key=itemgetter(0))):
         if i:
             click.echo()
-        print_story(rebalance, explanation)
+        print_it()
 
 
 def read_journal(bootstrap: str, group_id: str) -> list[JournalEntry]:
@@ -116,24 +128,43 @@ def print_story(this: Rebalance, told: Explanation) -> None:
     click.echo(
         f"generation {this.from_generation} -> {after}  {time_text(this.opened_at_ms)}  ({ago(this.opened_at_ms)})"
     )
-    click.echo(told.sentence)
-    click.echo(f"  CAUSE     {told.cause}  (confidence: {told.confidence})")
+    print_prose(told.sentence)
+    print_fact("CAUSE", f"{told.cause}  (confidence: {told.confidence})")
     if this.took_ms is not None:
         phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in this.phases_ms.items())
-        click.echo(f"  TOOK      {seconds(this.took_ms)} = {phases}")
-    for fact in told.evidence:
-        if not fact.kind.startswith("phase_"):
-            when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
-            click.echo(f"  EVIDENCE  {fact.kind}: {fact.value}{when}")
+        print_fact("TOOK", f"{seconds(this.took_ms)} = {phases}")
+    print_evidence(told.evidence)
     if told.advice is not None:
-        click.echo(f"  ADVICE    {told.advice}")
+        print_fact("ADVICE", told.advice)
     if this.moves:
         names = names_of(this)
-        click.echo(f"  MOVED     {len(this.moves)} partition{'s' * (len(this.moves) != 1)}")
+        print_fact("MOVED", f"{len(this.moves)} partition{'s' * (len(this.moves) != 1)}")
         rows = [(f"{m.topic}-{m.partition}", *(owner(names, o) for o in (m.before, m.after))) for m in this.moves]
         print_table(("PARTITION", "FROM", "TO"), rows[:MOVES_SHOWN])
         if len(rows) > MOVES_SHOWN:
             click.echo(f"... and {len(rows) - MOVES_SHOWN} more: --output json has them all")
+
+
+def print_takeover(this: Takeover) -> None:
+    """A static member that was replaced without a rebalance, told as a rebalance is."""
+    click.echo(f"no rebalance  {time_text(this.at_ms)}  ({ago(this.at_ms)})")
+    print_prose(this.sentence)
+    print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
+    print_evidence(this.evidence)
+    if this.advice is not None:
+        print_fact("ADVICE", this.advice)
+
+
+def print_evidence(evidence: Iterable[Evidence]) -> None:
+    for fact in evidence:
+        if not fact.kind.startswith("phase_"):
+            when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
+            print_fact("EVIDENCE", f"{fact.kind}: {fact.value}{when}")
+
+
+def print_fact(what: str, text: str) -> None:
+    """A line of the story: what it is, and behind it, however long, the text."""
+    print_prose(text, indent=" " * 12, first=f"  {what:<10}")
 
 
 def names_of(this: Rebalance) -> dict[str, str]:
@@ -172,13 +203,34 @@ def rebalance_json(this: Rebalance, told: Explanation) -> dict[str, Any]:
         "advice": told.advice,
         "took_ms": this.took_ms,
         "phases_ms": this.phases_ms,
-        "evidence": [{"kind": e.kind, "value": e.value, "at_ms": e.at_ms} for e in told.evidence],
+        "evidence": evidence_json(told.evidence),
         "members": [
             {"member_id": w.member_id, "client_id": w.client_id, "host": w.client_host, "instance_id": w.instance_id}
             for w in this.members_after
         ],
         "moves": [move_json(move) for move in this.moves],
     }
+
+
+def takeover_json(this: Takeover) -> dict[str, Any]:
+    """A static member that was replaced, for programs."""
+    return {
+        "at_ms": this.at_ms,
+        "instance_id": this.who.instance_id,
+        "member_id": this.who.member_id,
+        "client_id": this.who.client_id,
+        "host": this.who.client_host,
+        "old_member_id": this.old_member_id,
+        "cause": this.cause,
+        "confidence": this.confidence,
+        "sentence": this.sentence,
+        "advice": this.advice,
+        "evidence": evidence_json(this.evidence),
+    }
+
+
+def evidence_json(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
+    return [{"kind": fact.kind, "value": fact.value, "at_ms": fact.at_ms} for fact in evidence]
 
 
 def move_json(move: Move) -> dict[str, Any]:

@@ -42,6 +42,7 @@ ADVICE: Final[dict[str, str]] = {
     "JOIN_TIMEOUT": "its poll loop was busy for longer than max.poll.interval.ms; shorten what it does between polls",
     "SYNC_TIMEOUT": "the member ended or froze between joining and being assigned",
     "LEADER_LOST": "the leader ended or froze while it computed the assignment",
+    "STATIC_DUPLICATE": "give every process a group.instance.id of its own, and stop the one that was taken over",
     "STATIC_REJOIN": "give every member the same list of assignors before restarting one by one",
     "SUBSCRIPTION_CHANGED": "members of one group should subscribe to the same topics; change them together",
     "ASSIGNOR_CHANGED": "expected while a new list of assignors is rolled out",

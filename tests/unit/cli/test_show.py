@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from kohort.cli.show import cell, plain_lines, print_json, print_table, time_text
+from kohort.cli.fit import Table, headings, lines_of
+from kohort.cli.show import cell, harmless, print_json, print_prose, print_table, time_text
 
 
 def test_columns_are_aligned_numbers_to_the_right_and_nothing_is_a_dash(capsys):
@@ -13,8 +14,80 @@ def test_columns_are_aligned_numbers_to_the_right_and_nothing_is_a_dash(capsys):
     assert capsys.readouterr().out == "GROUP     LAG\norders      5\na       12345\nb           -\n"
 
 
-def test_a_table_without_rows_is_its_names():
-    assert plain_lines(("GROUP", "LAG"), [], [False, False]) == ["GROUP  LAG"]
+def test_a_table_without_rows_is_its_names_in_a_pipe_and_a_sentence_for_people(capsys, monkeypatch):
+    print_table(("GROUP", "LAG"), [], none="no groups")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_table(("GROUP", "LAG"), [], none="no groups")
+
+    assert capsys.readouterr().out == "GROUP  LAG\nno groups\n"
+
+
+COLUMNS = (
+    "GROUP",
+    "TOPIC",
+    "PARTITION",
+    "CURRENT-OFFSET",
+    "LOG-END-OFFSET",
+    "LAG",
+    "CONSUMER-ID",
+    "HOST",
+    "CLIENT-ID",
+)
+ID = "cf-{}-v2-e3546496-ff97-4f08-b1d3-fddaea8671b{}"
+DESCRIBED = Table(
+    COLUMNS,
+    tuple(
+        ("orders-cf", "orders", str(p), "9687", "21044", "11357", ID.format(p % 2, p), "/127.0.0.1", f"cf-{p % 2}-v2")
+        for p in range(6)
+    ),
+    (False, False, True, True, True, True, False, False, False),
+)
+
+
+def test_a_described_group_fits_80_columns_and_no_word_or_number_is_broken():
+    lines = lines_of(DESCRIBED, 80)
+
+    assert max(map(len, lines)) <= 80
+    assert lines[:5] == [
+        "GROUP orders-cf",
+        "TOPIC orders",
+        "HOST /127.0.0.1",
+        "PARTITION  CURRENT-  LOG-END-    LAG  CONSUMER-ID" + " " * 24 + "CLIENT-",
+        "             OFFSET    OFFSET" + " " * 44 + "ID",
+    ]
+    assert len(lines) == 5 + 6
+    assert headings(DESCRIBED, lines) == 5
+    first, second = lines[5].split(), lines[6].split()
+    assert first[:4] == ["0", "9687", "21044", "11357"]
+    assert first[4].startswith("cf-0-v2-e3546496")
+    assert first[4].endswith("a8671b0")
+    assert first[4] != second[4], "what is cut still tells members apart"
+
+
+def test_a_table_that_fits_is_left_as_it_is():
+    assert lines_of(DESCRIBED, 200) == lines_of(DESCRIBED)
+
+
+def test_a_table_that_cannot_fit_is_as_narrow_as_it_can_be():
+    lines = lines_of(DESCRIBED, 10)
+
+    assert all(line.split()[1:4] == ["9687", "21044", "11357"] for line in lines[5:])
+    assert max(map(len, lines)) < 70
+
+
+def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_in_a_pipe(capsys, monkeypatch):
+    text = "member cf-0-v2-e3546496 (client cf-0-v2 at /127.0.0.1) joined the group"
+    print_prose(text, indent="    ", first="WHY ")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    print_prose(text, indent="    ", first="WHY ")
+
+    assert capsys.readouterr().out.splitlines() == [
+        f"WHY {text}",
+        "WHY member cf-0-v2-e3546496 (client",
+        "    cf-0-v2 at /127.0.0.1) joined the",
+        "    group",
+    ]
 
 
 def test_what_clients_send_cannot_move_the_cursor():
@@ -30,6 +103,22 @@ def test_json_says_what_it_is(capsys):
     line = capsys.readouterr().out
     assert json.loads(line) == {"schema": "kohort/v1/groups", "groups": ["\u00e9"]}
     assert line.count("\n") == 1
+
+
+def test_json_keeps_letters_and_escapes_what_would_move_the_cursor(capsys):
+    print_json("groups", {"groups": ["\u00e9 \u6771", "a\x9b2J\u202e\U000e0041\n"]})
+
+    line = capsys.readouterr().out
+    assert '"\u00e9 \u6771"' in line
+    assert r'"a\u009b2J\u202e\udb40\udc41\n"' in line
+    assert json.loads(line)["groups"][1] == "a\x9b2J\u202e\U000e0041\n"
+
+
+def test_an_error_that_repeats_a_name_keeps_its_lines_and_colours_nothing():
+    assert (
+        harmless("no topic 'a\x1b]0;title\x07\x1b[31m'\nsecond line\u202e")
+        == "no topic 'a?]0;title??[31m'\nsecond line?"
+    )
 
 
 def test_times_are_in_utc_to_the_millisecond():

@@ -1,0 +1,54 @@
+"""Static members that are replaced without a rebalance, played on a real coordinator."""
+
+import pytest
+from coordinator_stage import Stage, assignment
+
+from kohort.coordinator.journal import from_json, to_json
+from kohort.errors import ErrorCode
+from kohort.insight.takeovers import takeovers
+
+
+@pytest.fixture
+def stage():
+    """A stable group of one static member, pay-0, of client st-0."""
+    stage = Stage()
+    member_id, joining = stage.enter(client_id="st-0", instance_id="pay-0")
+    answer = stage.answer(joining)
+    stage.sync(member_id, answer.generation_id, {member_id: assignment(("t", 0))}, instance_id="pay-0")
+    stage.first = member_id
+    stage.generation = answer.generation_id
+    return stage
+
+
+def replace(stage):
+    """Another process joins as pay-0; its member id."""
+    stage.advance(2_000)
+    ticket = stage.join("", client_id="st-0b", instance_id="pay-0", connection=7)
+    return stage.answer(ticket).member_id
+
+
+def told(stage):
+    return takeovers(from_json(to_json(entry)) for entry in stage.journal)
+
+
+def test_a_restart_within_the_session_is_a_takeover_that_harms_nobody(stage):
+    replace(stage)
+
+    (taken,) = told(stage)
+    assert (taken.cause, taken.confidence, taken.advice) == ("STATIC_RESTART", "high", None)
+    assert taken.sentence.startswith("Instance pay-0 is pay-0-")
+    assert "(static pay-0, client st-0b at /127.0.0.1) now" in taken.sentence
+    assert taken.sentence.endswith("was not heard of again.")
+
+
+def test_two_processes_of_one_instance_id_are_told_as_that_with_the_refusal_as_proof(stage):
+    replace(stage)
+    stage.advance(1_500)
+    assert stage.heartbeat(stage.first, stage.generation, instance_id="pay-0") == ErrorCode.FENCED_INSTANCE_ID
+
+    (taken,) = told(stage)
+    assert (taken.cause, taken.confidence) == ("STATIC_DUPLICATE", "proof")
+    assert "refused 1.5 s later (Heartbeat: FENCED_INSTANCE_ID)" in taken.sentence
+    assert "Two processes have the same group.instance.id" in taken.sentence
+    assert "group.instance.id of its own" in taken.advice
+    assert [fact.kind for fact in taken.evidence] == ["static_replaced", "stale_request"]
