@@ -12,7 +12,7 @@ PEERS ?= not long
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check interop long suites bench docs kafka fmt clean
+.PHONY: help env run test lint check interop long suites bench wheel docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -61,6 +61,10 @@ kafka: $(SYNCED) ## An Apache Kafka by hand, on a free port (needs Java 17 and M
 
 bench: $(SYNCED) ## Side by side with peers; results as JSON under bench/results.
 	$(BIN)/python bench/run.py
+
+wheel: | $(UV) ## Build the wheel into dist/: what there is to install from.
+	$(UV) build --quiet --wheel --out-dir dist
+	@ls dist/kohort-*.whl
 
 docs: $(SYNCED) ## Write docs/reference from the tables of options and APIs.
 	$(BIN)/python tools/reference.py

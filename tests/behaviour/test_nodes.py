@@ -25,7 +25,7 @@ def test_ids_and_ports_count_up_from_those_given():
 
 
 def test_a_process_of_three_keeps_its_records_and_leaders(tmp_path):
-    with Served("--brokers", "3", data=tmp_path) as served:
+    with Served("--nodes", "3", data=tmp_path) as served:
         assert len(served.bootstrap.split(",")) == 3
         with kohort.Admin(bootstrap_servers=served.bootstrap) as admin:
             admin.create_topics([NewTopic("orders", 3, 3)])
@@ -35,7 +35,7 @@ def test_a_process_of_three_keeps_its_records_and_leaders(tmp_path):
                 producer.send("orders", b"v", partition=partition).result(30)
         served.kill()
 
-    with Served("--brokers", "3", data=tmp_path) as served:
+    with Served("--nodes", "3", data=tmp_path) as served:
         with kohort.Admin(bootstrap_servers=served.bootstrap) as admin:
             after = admin.describe_topics(["orders"])["orders"]
             ends = admin.list_offsets({kohort.TopicPartition("orders", p): "latest" for p in range(3)})

@@ -80,4 +80,4 @@ def test_one_broker_alone_cannot_be_stopped():
         result = CliRunner(env={"KOHORT_BOOTSTRAP": broker.bootstrap}).invoke(main, ["nodes", "stop", "1"])
 
     assert result.exit_code == 1
-    assert "kohort serve --brokers N" in result.stderr
+    assert "kohort serve --nodes N" in result.stderr

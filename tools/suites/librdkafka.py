@@ -53,7 +53,7 @@ def librdkafka(version: str) -> Results:
         for scenario in SCENARIOS:
             settings = {**SETTINGS, "auto.create.topics.enable": str(scenario == "default").lower()}
             options = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
-            brokers[scenario] = stack.enter_context(Served("--brokers", NODES, *options)).bootstrap
+            brokers[scenario] = stack.enter_context(Served("--nodes", NODES, *options)).bootstrap
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         wanted = list(broker_tests((tests / "test.c").read_text()))
         runs = [(name, pool.submit(run, tests, name, scenario, brokers[scenario])) for name, scenario in wanted]

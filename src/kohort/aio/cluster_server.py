@@ -224,7 +224,7 @@ async def _start(
     if recording is None:
         return await start_brokers(config, count, data_dir)
     if count > 1 or data_dir is not None:
-        raise ConfigError("--record needs one broker that begins with nothing: leave out --data and --brokers")
+        raise ConfigError("--record needs one broker that begins with nothing: leave out --data and --nodes")
     return await Server.start_recorded(config, recording)
 
 

@@ -25,7 +25,7 @@ def nodes() -> None:
     """List, stop and start the nodes of a cluster; move leaders.
 
     Listing and moving work with any Kafka cluster; nodes are stopped and started in a kohort of several
-    (kohort serve --brokers 3).
+    (kohort serve --nodes 3).
     """
 
 
@@ -161,7 +161,7 @@ def _stopped(admin: Admin) -> list[int] | None:
 def _stopped_here(admin: Admin) -> list[int]:
     found = _stopped(admin)
     if found is None:
-        raise UsageError("this cluster's nodes cannot be stopped from here: that needs kohort serve --brokers N")
+        raise UsageError("this cluster's nodes cannot be stopped from here: that needs kohort serve --nodes N")
     return found
 
 

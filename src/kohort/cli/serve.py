@@ -27,7 +27,7 @@ Examples:
   kohort serve                                   in memory, on 127.0.0.1:9092
   kohort serve --data ./kohort-data              on disk
   kohort serve --listen 127.0.0.1:0 --output json   a free port; prints {"bootstrap": ...}
-  kohort serve --brokers 3                       three nodes, on ports 9092 to 9094; see kohort nodes
+  kohort serve --nodes 3                         three nodes, on ports 9092 to 9094; see kohort nodes
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
   kohort serve --listen 0.0.0.0:9092 --set advertised.listeners=PLAINTEXT://myhost:9092
@@ -39,7 +39,7 @@ Examples:
 @click.option("--memory", is_flag=True, help="Keep everything in memory (the default without --data).")
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on [127.0.0.1:9092]; port 0 takes a free one.")
 @click.option(
-    "--brokers",
+    "--nodes",
     type=click.IntRange(min=1, max=100),
     default=1,
     help="How many nodes to run over the same data, on ports counted up from that of --listen.",
@@ -63,7 +63,7 @@ def serve(
     data_dir: Path | None,
     memory: bool,
     listen: str | None,
-    brokers: int,
+    nodes: int,
     settings: tuple[str, ...],
     config_file: Path | None,
     record: Path | None,
@@ -74,7 +74,7 @@ def serve(
     start_logging(quiet=quiet)
     try:
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
-        _run(config, brokers, folder, record, port_file, output)
+        _run(config, nodes, folder, record, port_file, output)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
         sys.exit(1)
@@ -135,7 +135,7 @@ def start_logging(*, quiet: bool) -> None:
 
 
 def _run(
-    config: BrokerConfig, brokers: int, folder: Path | None, record: Path | None, port_file: Path | None, output: str
+    config: BrokerConfig, nodes: int, folder: Path | None, record: Path | None, port_file: Path | None, output: str
 ) -> None:
     from kohort.aio.cluster_server import run
     from kohort.aio.io_thread import new_loop
@@ -148,12 +148,12 @@ def _run(
             click.echo(json.dumps({"bootstrap": bootstrap, "cluster_id": cluster_id, "data": where}))
         else:
             where = f"data {folder}" if folder else "in memory"
-            click.echo(f"kohort broker{'s' * (brokers > 1)} ready on {bootstrap} (cluster {cluster_id}, {where})")
+            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {bootstrap} (cluster {cluster_id}, {where})")
         sys.stdout.flush()
 
     loop = new_loop()
     try:
-        loop.run_until_complete(run(config, brokers, folder, ready, record))
+        loop.run_until_complete(run(config, nodes, folder, ready, record))
     finally:
         loop.close()
 

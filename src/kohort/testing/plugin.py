@@ -3,11 +3,16 @@
 - ``kafka_broker``: a ``StagedBroker``, in memory, made anew for each test; some milliseconds. Options are the marker's:
   ``@pytest.mark.kafka_broker(nodes=3, num_partitions=6)``.
 - ``kafka_bootstrap``: its address, for any client's ``bootstrap.servers``.
+- ``kafka_session_broker``: one for all tests of the session; of each worker, where pytest-xdist runs several. Override
+  ``kafka_session_options`` in a ``conftest.py`` to give it options.
+- ``kafka_topic``: the name of a topic on it that no other test has; ``@pytest.mark.kafka_topic(partitions=3)``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,11 +20,17 @@ import pytest
 if TYPE_CHECKING:
     from kohort.testing.staged import StagedBroker
 
-MARKER = "kafka_broker(**options): what kohort.testing.StagedBroker is made with, for the fixture of the same name"
+MARKERS = (
+    "kafka_broker(**options): what kohort.testing.StagedBroker is made with, for the fixture of the same name",
+    "kafka_topic(partitions=1, configs=None): what the topic of the fixture kafka_topic is made with",
+)
+NAME_MAX_LENGTH = 200
+"""Of a topic, without the number behind it; Kafka's limit is 249."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", MARKER)
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
 
 
 @pytest.fixture
@@ -39,3 +50,35 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[StagedBroker]:
 def kafka_bootstrap(kafka_broker: StagedBroker) -> str:
     """``HOST:PORT`` of the test's broker."""
     return kafka_broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def kafka_session_options() -> dict[str, Any]:
+    """What ``kafka_session_broker`` is made with; override it."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[StagedBroker]:
+    """A broker for all tests. What one of them scripts or sets ahead all others see: such tests take ``kafka_broker``."""
+    from kohort.testing.staged import StagedBroker
+
+    with StagedBroker(**kafka_session_options) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka_topic(request: pytest.FixtureRequest, kafka_session_broker: StagedBroker) -> str:
+    """The name of a new topic on ``kafka_session_broker``, made from the test's own."""
+    from kohort import Admin
+    from kohort.client.admin_model import NewTopic
+
+    options: dict[str, Any] = {"partitions": 1, "configs": None}
+    for marker in reversed(list(request.node.iter_markers("kafka_topic"))):
+        options |= marker.kwargs
+    word = re.sub(r"[^A-Za-z0-9-]+", "-", request.node.name).strip("-")[:NAME_MAX_LENGTH]
+    with Admin(bootstrap_servers=kafka_session_broker.bootstrap) as admin:
+        known = {topic.name for topic in admin.list_topics()}
+        name = next(numbered for n in count(1) if (numbered := f"{word}-{n}") not in known)
+        admin.create_topics([NewTopic(name, options["partitions"], configs=options["configs"] or {})])
+    return name
