@@ -60,7 +60,7 @@ def kafka_session_options() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[StagedBroker]:
-    """A broker for all tests. What one of them scripts or sets ahead all others see: such tests take ``kafka_broker``."""
+    """A broker for all tests. What one scripts or sets ahead all others see: such a test takes ``kafka_broker``."""
     from kohort.testing.staged import StagedBroker
 
     with StagedBroker(**kafka_session_options) as broker:
