@@ -3,33 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kohort.config.broker import BrokerConfig
 from kohort.config.options import Option, options_of
+from kohort.config.throttles import ThrottleConfig
 from kohort.config.topic import BROKER_SYNONYMS, TopicConfig
 
 TOPIC_CONFIG: Final = 1
+DYNAMIC_BROKER_CONFIG: Final = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
 
 STOPPED_NODES: Final = "kohort.stopped.nodes"
-"""The one option of all brokers that changes while they run."""
-INT_MAX: Final = 0x7FFFFFFF
+"""Kohort's own option of all brokers, which changes while they run."""
+IN_COARSER_UNITS: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
+"""Options without a default of their own in Kafka: another has it (in hours, or of the flusher)."""
+
+
+Synonym = tuple[str, str | None, int]
+"""Name, value, source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One option as DescribeConfigs answers it; ``synonyms`` are (name, value, source), the one in force first."""
+    """One option as DescribeConfigs answers it; the one in force is the first of ``synonyms``."""
 
     name: str
     value: str | None
     source: int
     type: int
     doc: str
-    synonyms: tuple[tuple[str, str | None, int], ...]
+    synonyms: tuple[Synonym, ...]
+    read_only: bool = False
 
 
 def text_of(value: Any) -> str | None:
@@ -42,25 +50,29 @@ def text_of(value: Any) -> str | None:
 
 
 def type_of(option: Option) -> int:
-    """Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, LONG 5, DOUBLE 6, LIST 7."""
+    """Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7."""
     if option.type is int:
-        wide = option.default is not None and option.default > INT_MAX
-        return 5 if wide or option.name.endswith(("ms", "retention.bytes", "messages")) else 3
+        return {16: 4, 32: 3, 64: 5}[option.bits]
     return {bool: 1, float: 6, list: 7}.get(option.type, 2)
 
 
 def broker_settings(config: BrokerConfig) -> list[Setting]:
     """Every option of the broker."""
-    return [_broker_setting(config, option) for option in options_of(BrokerConfig)]
+    settings = [_broker_setting(config, option) for option in options_of(BrokerConfig)]
+    return [replace(setting, read_only=True) for setting in settings]  # they are those of its start
 
 
 def _broker_setting(config: BrokerConfig, option: Option) -> Setting:
     value = text_of(getattr(config, option.attribute))
     default = text_of(option.default)
-    synonyms: list[tuple[str, str | None, int]] = [(option.name, default, DEFAULT_CONFIG)]
-    if value != default:
-        synonyms.insert(0, (option.name, value, STATIC_BROKER_CONFIG))
-    return Setting(option.name, value, synonyms[0][2], type_of(option), option.doc, tuple(synonyms))
+    given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default else []
+    usual = [(option.name, default, DEFAULT_CONFIG)] if option.name not in IN_COARSER_UNITS else []
+    return _setting(option, value, [*given, *usual])
+
+
+def _setting(option: Option, value: str | None, synonyms: list[Synonym]) -> Setting:
+    source = synonyms[0][2] if synonyms else DEFAULT_CONFIG
+    return Setting(option.name, value, source, type_of(option), option.doc, tuple(synonyms))
 
 
 def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
@@ -77,11 +89,28 @@ def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping
     for option in options_of(TopicConfig):
         fallback = BROKER_SYNONYMS.get(option.attribute)
         if fallback is None:
-            synonyms: list[tuple[str, str | None, int]] = [(option.name, text_of(option.default), DEFAULT_CONFIG)]
+            synonyms: list[Synonym] = []
         else:
             synonyms = list(_broker_setting(broker, theirs[fallback]).synonyms)
         value = text_of(getattr(config, option.attribute))
         if overrides.get(option.name) is not None:
             synonyms.insert(0, (option.name, value, TOPIC_CONFIG))
-        settings.append(Setting(option.name, value, synonyms[0][2], type_of(option), option.doc, tuple(synonyms)))
+        settings.append(_setting(option, value, synonyms))
+    return settings
+
+
+def throttle_settings(throttles: Mapping[str, Mapping[str, str]], name: str) -> list[Setting]:
+    """What was set of the rates of replication for the broker ``name``, or for all of them under ``""``."""
+    settings = []
+    for option in options_of(ThrottleConfig):
+        synonyms: list[Synonym] = [
+            (option.name, given[option.name], source)
+            for given, source in (
+                (throttles.get(name, {}) if name else {}, DYNAMIC_BROKER_CONFIG),
+                (throttles.get("", {}), DYNAMIC_DEFAULT_BROKER_CONFIG),
+            )
+            if option.name in given
+        ]
+        if synonyms:
+            settings.append(_setting(option, synonyms[0][1], synonyms))
     return settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,8 +85,6 @@ def configure(
     data_dir: Path | None, listen: str | None, settings: tuple[str, ...], config_file: Path | None, *, memory: bool
 ) -> tuple[BrokerConfig, Path | None]:
     """The broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
-    import logging
-
     from kohort.config.broker import BrokerConfig
     from kohort.config.listeners import parse_listener
     from kohort.config.options import parse_config
@@ -100,10 +99,7 @@ def configure(
             raise ConfigError(f"{config_file}: {error}") from None
         given |= said.options
         folder = Path(said.data_dir) if said.data_dir else None
-        if said.ignored:
-            logging.getLogger("kohort.serve").warning(
-                "%s: passed over, without meaning here: %s", config_file, ", ".join(said.ignored)
-            )
+        _tell_ignored(str(config_file), said.ignored)
     if listen is not None:
         host, port = parse_listener(listen, "--listen")
         given |= {"host.name": host, "port": port}
@@ -114,6 +110,7 @@ def configure(
             raise ConfigError(f"--set {setting}: expected KEY=VALUE")
         pairs[name.strip()] = value
     said = understand(pairs)
+    _tell_ignored("--set", said.ignored)
     given |= said.options
     folder = data_dir or (Path(said.data_dir) if said.data_dir else None) or folder
     if memory:
@@ -121,6 +118,13 @@ def configure(
             raise ConfigError("--memory and --data: choose one")
         folder = None
     return parse_config(BrokerConfig, given), folder
+
+
+def _tell_ignored(where: str, names: Sequence[str]) -> None:
+    import logging
+
+    if names:
+        logging.getLogger("kohort.serve").warning("%s: passed over, without meaning here: %s", where, ", ".join(names))
 
 
 def start_logging(*, quiet: bool) -> None:

@@ -29,6 +29,7 @@ from kohort.wire.messages.configs import (
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ResourceType,
 )
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -51,7 +52,7 @@ from kohort.wire.messages.topics import (
 )
 from kohort.wire.schema import Message
 
-RESOURCE_KINDS: Final = {"topic": 2, "broker": 4, "broker_logger": 8, "client_metrics": 16, "group": 32}
+RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in ResourceType}
 CONFIG_SOURCES: Final = {
     1: "topic",
     2: "broker",

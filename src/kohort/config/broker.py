@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from kohort.config.options import option
+from kohort.config.options import INT_MAX, Rule, option
 
-INT_MAX = 0x7FFFFFFF
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+GZIP_LEVELS: Final = Rule(lambda level: level == -1 or 1 <= level <= 9, "a whole number from 1 to 9, or -1")
+
+# Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
+ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"
+NO_TIERS: Final = "there is no tiered storage"
+USUAL_LEVEL: Final = "batches are compressed at the codec's usual level"
+FILES_GROW: Final = "files grow as they are written"
+GO_AT_ONCE: Final = "files are deleted at once"
+ON_TIME: Final = "segments roll on time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +60,31 @@ class BrokerConfig:
 
     log_segment_bytes: int = option("log.segment.bytes", 1073741824, "Size at which a segment is rolled.", low=1024)
     log_roll_ms: int = option("log.roll.ms", 604800000, "Age at which a segment is rolled.", low=1)
+    log_roll_jitter_ms: int = option(
+        "log.roll.jitter.ms", 0, "Most by which a segment is rolled early.", low=0, no_effect=ON_TIME
+    )
+    log_preallocate: bool = option("log.preallocate", False, "Whether files are made whole.", no_effect=FILES_GROW)
+    log_segment_delete_delay_ms: int = option(
+        "log.segment.delete.delay.ms", 60000, "Time before a file is deleted.", low=0, no_effect=GO_AT_ONCE
+    )
     log_index_interval_bytes: int = option(
         "log.index.interval.bytes", 4096, "Bytes between entries of the offset index.", low=0
     )
     log_index_size_max_bytes: int = option("log.index.size.max.bytes", 10485760, "Largest index file.", low=4)
     log_retention_ms: int = option("log.retention.ms", 604800000, "Age after which records may go; -1: never.", low=-1)
     log_retention_bytes: int = option(
-        "log.retention.bytes", -1, "Size of a partition above which old segments go; -1: none.", low=-1
+        "log.retention.bytes", -1, "Size of a partition above which old segments go; -1: none.", bits=64
+    )
+    log_local_retention_ms: int = option(
+        "log.local.retention.ms", -2, "Age after which segments go from here; -2: as all.", low=-2, no_effect=NO_TIERS
+    )
+    log_local_retention_bytes: int = option(
+        "log.local.retention.bytes",
+        -2,
+        "Size above which segments go from here; -2: as all.",
+        low=-2,
+        bits=64,
+        no_effect=NO_TIERS,
     )
     log_retention_check_interval_ms: int = option(
         "log.retention.check.interval.ms", 300000, "How often retention is looked at.", low=1
@@ -76,6 +103,7 @@ class BrokerConfig:
         134217728,
         "Memory for the keys of one compaction; a log with more is compacted in several goes.",
         low=1048576,
+        bits=64,
     )
     log_cleaner_min_cleanable_ratio: float = option(
         "log.cleaner.min.cleanable.ratio",
@@ -117,28 +145,58 @@ class BrokerConfig:
         "Final codec of topics; producer keeps what came.",
         choices=COMPRESSION_TYPES,
     )
+    compression_gzip_level: int = option(
+        "compression.gzip.level", -1, "Level of gzip; -1: usual.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL
+    )
+    compression_lz4_level: int = option(
+        "compression.lz4.level", 9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL
+    )
+    compression_zstd_level: int = option(
+        "compression.zstd.level", 3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL
+    )
+    min_insync_replicas: int = option(
+        "min.insync.replicas", 1, "Replicas that must have a write.", low=1, no_effect=ONE_STORAGE
+    )
+    unclean_leader_election_enable: bool = option(
+        "unclean.leader.election.enable", False, "Whether any replica may lead.", no_effect=ONE_STORAGE
+    )
     producer_id_expiration_ms: int = option(
-        "producer.id.expiration.ms", 86400000, "Time after which an idle producer's sequence is forgotten.", low=1
+        "producer.id.expiration.ms",
+        86400000,
+        "Time after which an idle producer's sequence is forgotten.",
+        low=1,
+        bits=32,
     )
 
     group_min_session_timeout_ms: int = option(
-        "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for.", low=1
+        "group.min.session.timeout.ms", 6000, "Shortest session timeout that a member may ask for.", low=1, bits=32
     )
     group_max_session_timeout_ms: int = option(
-        "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for.", low=1
+        "group.max.session.timeout.ms", 1800000, "Longest session timeout that a member may ask for.", low=1, bits=32
     )
     group_initial_rebalance_delay_ms: int = option(
-        "group.initial.rebalance.delay.ms", 3000, "How long an empty group waits for more members to join.", low=0
+        "group.initial.rebalance.delay.ms",
+        3000,
+        "How long an empty group waits for more members to join.",
+        low=0,
+        bits=32,
     )
     group_max_size: int = option("group.max.size", INT_MAX, "Most members of one group.", low=1)
     offset_metadata_max_bytes: int = option(
         "offset.metadata.max.bytes", 4096, "Longest metadata of a commit, in UTF-16 units.", low=0
     )
     offsets_commit_timeout_ms: int = option(
-        "offsets.commit.timeout.ms", 5000, "How long a coordinator's write may take.", low=1
+        "offsets.commit.timeout.ms", 5000, "How long a coordinator's write may take.", low=1, bits=32
     )
     offsets_topic_num_partitions: int = option(
         "offsets.topic.num.partitions", 50, "Partitions of __consumer_offsets.", low=1
+    )
+    offsets_topic_replication_factor: int = option(
+        "offsets.topic.replication.factor",
+        3,
+        "Replicas of __consumer_offsets, as far as there are nodes.",
+        low=1,
+        bits=16,
     )
     offsets_topic_segment_bytes: int = option(
         "offsets.topic.segment.bytes", 104857600, "Segment size of __consumer_offsets.", low=1
@@ -151,13 +209,24 @@ class BrokerConfig:
     )
 
     transaction_max_timeout_ms: int = option(
-        "transaction.max.timeout.ms", 900000, "Longest time that a producer may let a transaction take.", low=1
+        "transaction.max.timeout.ms", 900000, "Longest time that a producer may let a transaction take.", low=1, bits=32
     )
     transactional_id_expiration_ms: int = option(
-        "transactional.id.expiration.ms", 604800000, "How long an unused transactional id is remembered.", low=1
+        "transactional.id.expiration.ms",
+        604800000,
+        "How long an unused transactional id is remembered.",
+        low=1,
+        bits=32,
     )
     transaction_state_log_num_partitions: int = option(
         "transaction.state.log.num.partitions", 50, "Partitions of __transaction_state.", low=1
+    )
+    transaction_state_log_replication_factor: int = option(
+        "transaction.state.log.replication.factor",
+        3,
+        "Replicas of __transaction_state, as far as there are nodes.",
+        low=1,
+        bits=16,
     )
     transaction_state_log_segment_bytes: int = option(
         "transaction.state.log.segment.bytes", 104857600, "Segment size of __transaction_state.", low=1

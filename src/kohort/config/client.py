@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kohort.config.broker import INT_MAX, LONG_MAX
-from kohort.config.options import option, options_of, parse_config
+from kohort.config.broker import LONG_MAX
+from kohort.config.options import INT_MAX, option, options_of, parse_config
 from kohort.errors import ConfigError
 
 C = TypeVar("C", bound="ClientConfig")
@@ -147,7 +147,7 @@ class ProducerConfig(ClientConfig):
     )
     linger_ms: int = option("linger.ms", 5, "How long a batch waits for more records.", low=0)
     batch_size: int = option("batch.size", 16384, "Bytes of records at which a batch is sent at once.", low=0)
-    buffer_memory: int = option("buffer.memory", 33554432, "Bytes that may wait to be delivered.", low=0)
+    buffer_memory: int = option("buffer.memory", 33554432, "Bytes that may wait to be delivered.", low=0, bits=64)
     max_block_ms: int = option(
         "max.block.ms", 60000, "How long send() may wait for metadata or for buffer memory.", low=0
     )

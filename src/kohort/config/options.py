@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
 
 C = TypeVar("C")
+INT_MAX: Final = 0x7FFFFFFF
+
+
+class Rule(NamedTuple):
+    """What a value must be that no bounds and no list of choices can say, and the words for it."""
+
+    holds: Callable[[Any], bool]
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option as Kafka knows it: its name, type, default and bounds, and the attribute that holds it here."""
+    """One option as Kafka knows it: its name, type, default and bounds, and the attribute that holds it here.
+
+    ``bits`` is the size of a whole number in Kafka: 16, 32 or 64. ``no_effect`` says why the option does nothing here.
+    """
 
     name: str
     attribute: str
@@ -25,7 +36,10 @@ class Option:
     low: int | None
     high: int | None
     choices: tuple[str, ...]
+    rule: Rule | None
+    bits: int
     doc: str
+    no_effect: str
 
     def parse(self, text: Any) -> Any:
         """The value of ``text``; raises ConfigError naming the option, the value and what is allowed."""
@@ -59,11 +73,15 @@ class Option:
         values = value if isinstance(value, list) else [value]
         # What a program made itself (an assignor) has no name that could be among the choices.
         choice_bad = bool(self.choices) and any(isinstance(v, str | None) and v not in self.choices for v in values)
-        if low_bad or high_bad or choice_bad:
+        if low_bad or high_bad or choice_bad or (self.rule is not None and not self.rule.holds(value)):
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}")
+        if self.type is int and value is not None and not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
+            raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}, in {self.bits} bits")
 
     def allowed(self) -> str:
         """What may be given, in words."""
+        if self.rule is not None:
+            return self.rule.words
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         kind = {int: "a whole number", float: "a number", bool: "true or false", list: "a comma-separated list"}.get(
@@ -100,11 +118,22 @@ def option(
     low: int | None = None,
     high: int | None = None,
     choices: tuple[str, ...] = (),
+    rule: Rule | None = None,
     of: type | None = None,
+    bits: int | None = None,
+    no_effect: str = "",
 ) -> Any:
-    """A dataclass field that is one option of Kafka's; ``of`` is needed where the default does not show the type."""
+    """A dataclass field that is one option of Kafka's.
+
+    ``of`` is needed where the default does not show the type, ``bits`` where Kafka's type is not the usual one: times
+    and what has a large default are 64 bits wide, other whole numbers 32.
+    """
     kind = of or (str if default is None else type(default))
-    metadata = {"option": (name, kind, low, high, choices, doc)}
+    if bits is None:
+        bits = 64 if name.endswith(".ms") or (kind is int and default is not None and default > INT_MAX) else 32
+    if no_effect:
+        doc = f"{doc} No effect here: {no_effect}."
+    metadata = {"option": (name, kind, low, high, choices, rule, bits, doc, no_effect)}
     if isinstance(default, list):
         return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -115,10 +144,10 @@ def options_of(config: type) -> list[Option]:
     table = []
     for f in dataclasses.fields(config):
         if "option" in f.metadata:
-            name, kind, low, high, choices, doc = f.metadata["option"]
+            name, kind, *rest = f.metadata["option"]
             factory = f.default_factory
             default = f.default if factory is dataclasses.MISSING else factory()
-            table.append(Option(name, f.name, kind, default, low, high, choices, doc))
+            table.append(Option(name, f.name, kind, default, *rest))
     return table
 
 

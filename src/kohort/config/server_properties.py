@@ -29,15 +29,15 @@ IGNORED: Final = frozenset(
     num.recovery.threads.per.data.dir num.replica.fetchers num.replica.alter.log.dirs.threads
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
     connection.failed.authentication.delay.ms max.connections max.connections.per.ip
-    max.connections.per.ip.overrides max.connection.creation.rate offsets.topic.replication.factor
-    offsets.topic.compression.codec offsets.load.buffer.size transaction.state.log.replication.factor
+    max.connections.per.ip.overrides max.connection.creation.rate
+    offsets.topic.compression.codec offsets.load.buffer.size
     transaction.state.log.min.isr transaction.partition.verification.enable
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.min.isr
     share.coordinator.state.topic.num.partitions group.coordinator.new.enable
     group.coordinator.rebalance.protocols group.coordinator.threads group.coordinator.append.linger.ms
     group.consumer.session.timeout.ms group.consumer.heartbeat.interval.ms group.consumer.max.size
-    group.consumer.assignors group.consumer.migration.policy min.insync.replicas
-    unclean.leader.election.enable auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
+    group.consumer.assignors group.consumer.migration.policy
+    auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
     leader.imbalance.per.broker.percentage controlled.shutdown.enable controlled.shutdown.max.retries
     replica.lag.time.max.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.wait.max.ms
     replica.fetch.response.max.bytes replica.fetch.backoff.ms replica.socket.timeout.ms
@@ -45,8 +45,8 @@ IGNORED: Final = frozenset(
     log.cleaner.threads log.cleaner.io.buffer.size log.cleaner.io.buffer.load.factor
     log.cleaner.io.max.bytes.per.second
     log.flush.scheduler.interval.ms log.flush.offset.checkpoint.interval.ms
-    log.flush.start.offset.checkpoint.interval.ms log.preallocate log.segment.delete.delay.ms
-    log.message.format.version log.message.downconversion.enable log.roll.jitter.ms log.roll.jitter.hours
+    log.flush.start.offset.checkpoint.interval.ms
+    log.message.format.version log.message.downconversion.enable log.roll.jitter.hours
     log.dir.failure.timeout.ms metadata.log.dir metadata.log.segment.bytes metadata.max.retention.bytes
     metadata.max.retention.ms metadata.log.max.record.bytes.between.snapshots metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms auto.include.jmx.reporter
@@ -54,7 +54,7 @@ IGNORED: Final = frozenset(
     broker.id.generation.enable reserved.broker.max.id request.timeout.ms
     producer.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
     delete.records.purgatory.purge.interval.requests producer.id.expiration.check.interval.ms quota.window.num
-    quota.window.size.seconds compression.gzip.level compression.lz4.level compression.zstd.level
+    quota.window.size.seconds
     unstable.api.versions.enable unstable.feature.versions.enable confluent.support.metrics.enable
     """.split()  # noqa: SIM905 - a hundred words read better unquoted
 )
@@ -96,10 +96,12 @@ def parse_properties(text: str) -> dict[str, str]:
 def understand(given: Mapping[str, str]) -> ServerProperties:
     """Kafka's options in our terms. Raises ConfigError for an unknown name, and for security that is not served."""
     found = ServerProperties()
-    ours = {option.name for option in options_of(BrokerConfig)}
+    ours = {option.name: option for option in options_of(BrokerConfig)}
     for name, value in given.items():
         if name in ours:
             found.options[name] = value
+            if ours[name].no_effect:
+                found.ignored.append(name)
         elif name == "broker.id":
             found.options.setdefault("node.id", value)
         elif name == "listeners":
@@ -114,7 +116,7 @@ def understand(given: Mapping[str, str]) -> ServerProperties:
         elif name.startswith(REFUSED_PREFIXES):
             raise ConfigError(f"{name}: kohort serves plaintext without authentication; remove the option")
         else:
-            raise unknown_option(name, ours | IGNORED | {"listeners", "log.dirs"})
+            raise unknown_option(name, ours.keys() | IGNORED | {"listeners", "log.dirs"})
     _add_milliseconds(
         found, given, "log.retention.ms", {"log.retention.minutes": MINUTE_MS, "log.retention.hours": HOUR_MS}
     )

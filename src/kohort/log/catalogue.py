@@ -21,7 +21,9 @@ from kohort.notes import Note, warning
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
 QUORUM_LOG: Final = "__cluster_metadata"
-COMPACTED_IN_KAFKA: Final = ("__consumer_offsets", "__transaction_state")
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+COMPACTED_IN_KAFKA: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
 @dataclass(slots=True)

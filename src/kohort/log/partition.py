@@ -193,7 +193,7 @@ class PartitionLog:
         taken_back = self.producers.taken_back(marker, appended.base_offset)
         if taken_back is not None:
             self._guarded(lambda: self.aborted.add(taken_back, segment_name(self._segments[-1].base_offset)))
-        self.producers.end(marker, now_ms)
+        self.producers.end(marker, now_ms, now_ms)
         return appended
 
     def _already(self, batch: ProducedBatch, waits: bool) -> Appended:

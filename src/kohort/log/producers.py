@@ -46,12 +46,14 @@ class ProducedBatch(NamedTuple):
 class Producer:
     """The state of one producer id."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_seen_ms", "open_since")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_seen_ms", "last_timestamp_ms", "open_since")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[ProducedBatch] = deque(maxlen=RETAINED_BATCHES)
         self.last_seen_ms = 0
+        self.last_timestamp_ms = NONE
+        """The time that the last batch or marker bears."""
         self.open_since = NONE
         """The first offset of its open transaction, or NONE."""
         self.coordinator_epoch = NONE
@@ -123,7 +125,7 @@ class Producers:
         if header.is_transactional and producer.open_since == NONE:
             producer.open_since = self._open[header.producer_id] = base_offset
         producer.batches.append(_produced(header, base_offset, timestamp_ms))
-        producer.last_seen_ms = now_ms
+        producer.last_timestamp_ms, producer.last_seen_ms = timestamp_ms, now_ms
 
     def recall(self, headers: Iterable[BatchHeader]) -> None:
         """Remember what producers wrote before the batch that a snapshot names, as far as it is in ``headers``."""
@@ -146,12 +148,12 @@ class Producers:
         others = (first for producer_id, first in self._open.items() if producer_id != marker.producer_id)
         return AbortedTransaction(marker.producer_id, first_offset, offset, next(others, offset + 1))
 
-    def end(self, marker: Marker, now_ms: int) -> None:
-        """Note that the producer's transaction has ended."""
+    def end(self, marker: Marker, timestamp_ms: int, now_ms: int) -> None:
+        """Note that the producer's transaction has ended, with a marker that bears ``timestamp_ms``."""
         producer = self._in_epoch(marker.producer_id, marker.producer_epoch)
         producer.open_since = NONE
         producer.coordinator_epoch = marker.coordinator_epoch
-        producer.last_seen_ms = now_ms
+        producer.last_timestamp_ms, producer.last_seen_ms = timestamp_ms, now_ms
         self._open.pop(marker.producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
@@ -210,7 +212,7 @@ class Producers:
         for entry in _snapshot_entry.iter_unpack(memoryview(data)[_snapshot_head.size :]):
             producer_id, epoch, last_sequence, last_offset, delta, timestamp_ms, coordinator_epoch, open_since = entry
             producer = producers._by_id[producer_id] = Producer(epoch)
-            producer.last_seen_ms = timestamp_ms
+            producer.last_timestamp_ms = producer.last_seen_ms = timestamp_ms
             producer.coordinator_epoch, producer.open_since = coordinator_epoch, open_since
             if last_sequence >= 0:
                 base_sequence = (last_sequence - delta) & SEQUENCE_MASK

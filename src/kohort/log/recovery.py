@@ -111,7 +111,7 @@ def _recover(place: Place, now_ms: int) -> Recovered:
                 taken_back = producers.taken_back(marker, header.base_offset)
                 if taken_back is not None:
                     aborted.add(taken_back, segment_name(segment.base_offset))
-                producers.end(marker, now_ms)
+                producers.end(marker, header.max_timestamp, now_ms)
 
     if place.clean:
         next_offset = _open_clean(segments, replay_from, replay, notes)

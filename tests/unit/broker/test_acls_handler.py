@@ -12,7 +12,7 @@ from kohort.wire.messages.acls import (
 )
 
 TOPIC, READ, ALLOW = 2, 3, 3
-REFUSED = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+REFUSED = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])

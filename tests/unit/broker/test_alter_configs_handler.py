@@ -7,13 +7,17 @@ from kohort.wire.messages.configs import (
     AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
     ReplacingConfig,
     ReplacingConfigsResource,
 )
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
+RATE = "leader.replication.throttled.rate"
+THROTTLED = "leader.replication.throttled.replicas"
 
 
 @pytest.fixture
@@ -31,9 +35,9 @@ def change(peer, *changes, name="orders", kind=TOPIC, validate_only=False, times
     return ErrorCode(answers[0].error_code)
 
 
-def replace(peer, name="orders", **configs):
+def replace(peer, name="orders", kind=TOPIC, **configs):
     resource = ReplacingConfigsResource(
-        resource_type=TOPIC,
+        resource_type=kind,
         resource_name=name,
         configs=[ReplacingConfig(name=n.replace("_", "."), value=v) for n, v in configs.items()],
     )
@@ -57,6 +61,45 @@ def test_lists_are_added_to_and_taken_from(peer, topic):
     assert change(peer, ("cleanup.policy", SUBTRACT, "delete")) == 0
     assert topic.config.cleanup_policy == ["compact"]
     assert change(peer, ("retention.ms", APPEND, "5")) == ErrorCode.INVALID_CONFIG
+
+
+def test_a_list_that_was_empty_is_added_to_and_emptied(peer, topic):
+    assert change(peer, (THROTTLED, APPEND, "0:1")) == 0
+    assert change(peer, (THROTTLED, APPEND, "0:1, 1:1")) == 0
+    assert topic.config.leader_replication_throttled_replicas == ["0:1", "1:1"]
+    assert change(peer, (THROTTLED, SUBTRACT, "1:1,0:1")) == 0
+    assert topic.overrides[THROTTLED] == ""
+    assert change(peer, (THROTTLED, APPEND, "many")) == ErrorCode.INVALID_CONFIG
+
+
+def described(peer, name):
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=[RATE])
+    told = peer.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results[0].configs
+    return [[(s.name, s.value, s.source) for s in c.synonyms] for c in told]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(TOPIC, "orders"), (BROKER, "1"), (BROKER, ""), (GROUP, "g"), (METRICS, "m")]
+)
+@pytest.mark.parametrize("option", [RATE, "num.io.threads", "nonsense"])
+def test_to_delete_what_is_not_set_succeeds(peer, topic, kind, name, option):
+    assert change(peer, (option, DELETE, None), kind=kind, name=name) == 0
+
+
+def test_rates_of_replication_are_kept_and_shown_until_they_are_deleted(peer):
+    assert change(peer, (RATE, SET, "7"), kind=BROKER, name="1", validate_only=True) == 0
+    assert described(peer, "1") == []
+
+    assert change(peer, (RATE, SET, "5"), kind=BROKER, name="") == 0
+    assert change(peer, (RATE, SET, "7"), kind=BROKER, name="1") == 0
+
+    dynamic, dynamic_default = 2, 3
+    assert described(peer, "1") == [[(RATE, "7", dynamic), (RATE, "5", dynamic_default)]]
+    assert described(peer, "") == [[(RATE, "5", dynamic_default)]]
+    assert change(peer, (RATE, DELETE, None), kind=BROKER, name="1") == 0
+    assert described(peer, "1") == [[(RATE, "5", dynamic_default)]]
+    assert replace(peer, "", BROKER) == 0
+    assert described(peer, "1") == []
 
 
 def test_replacing_forgets_what_is_not_named(peer, topic):
@@ -91,9 +134,20 @@ def test_validation_alone_changes_nothing(peer, topic):
         ([("cleanup.policy", 9, "compact")], {}, ErrorCode.INVALID_REQUEST),
         ([("segment.bytes", SET, "4096")], {"name": "nope"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ([("num.partitions", SET, "4")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
-        ([("num.partitions", SET, "4")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_CONFIG),
+        ([("num.partitions", SET, "4")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_REQUEST),
         ([("kohort.stopped.nodes", APPEND, "1")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_CONFIG),
-        ([("a", SET, "4")], {"kind": 8}, ErrorCode.INVALID_REQUEST),
+        ([("a", SET, "INFO")], {"kind": LOGGER}, ErrorCode.INVALID_REQUEST),
+        ([("a", SET, "INFO")], {"kind": LOGGER, "name": "1"}, ErrorCode.INVALID_CONFIG),
+        ([("consumer.session.timeout.ms", SET, "50000")], {"kind": GROUP}, ErrorCode.INVALID_REQUEST),
+        ([("interval.ms", DELETE, None)], {"kind": METRICS, "name": ""}, ErrorCode.INVALID_REQUEST),
+        ([("a", DELETE, None)], {"kind": 99}, ErrorCode.INVALID_REQUEST),
+        ([("nonsense", SET, "4")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_CONFIG),
+        ([(RATE, SET, "fast")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([(RATE, SET, "-1")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([(RATE, SET, None)], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([(RATE, APPEND, "5")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_CONFIG),
+        ([(RATE, 9, "5")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([(RATE, DELETE, None)], {"kind": BROKER, "name": "2"}, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_is_refused_and_changes_nothing(peer, topic, changes, where, code):

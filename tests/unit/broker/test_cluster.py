@@ -14,6 +14,7 @@ from kohort.wire.messages.epochs import (
 )
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.producer_ids import DescribeProducersRequest, DescribeProducersTopic
 from kohort.wire.messages.topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -103,6 +104,34 @@ def test_who_does_not_lead_says_who_does(town):
         topics=[OffsetForLeaderTopic(topic="orders", partitions=[OffsetForLeaderPartition(leader_epoch=0)])]
     )
     assert stranger.ask(epochs, 4).topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_any_replica_describes_the_producers_of_a_partition(town):
+    create(town, "orders", assignments=[[2, 3]])
+    record = NewRecord(None, b"v", (), 5)
+    produced = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
+    assert town.peer(2).produce("orders", batch=produced).error_code == 0
+
+    asked = DescribeProducersRequest(topics=[DescribeProducersTopic(name="orders", partition_indexes=[0])])
+    told = {node: town.peer(node).ask(asked, 0).topics[0].partitions[0] for node in (1, 2, 3)}
+
+    assert told[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [producer.producer_id for producer in told[2].active_producers] == [7]
+    assert told[3] == told[2]
+
+
+@pytest.mark.parametrize(
+    ("topic", "option"),
+    [
+        ("__consumer_offsets", "offsets.topic.replication.factor"),
+        ("__transaction_state", "transaction.state.log.replication.factor"),
+    ],
+)
+@pytest.mark.parametrize(("factor", "replicas"), [(1, 1), (2, 2), (9, 3), (None, 3)])
+def test_topics_of_the_brokers_have_the_replicas_that_their_options_say(topic, option, factor, replicas):
+    town = ClusterHouse(**({} if factor is None else {option: factor}))
+
+    assert {len(partition.replica_nodes) for partition in describe(town, topic)} == {replicas}
 
 
 def test_the_log_goes_on_under_the_next_leader_in_a_later_epoch(town):

@@ -1,11 +1,48 @@
 """DescribeConfigs: values, origins, synonyms, types, documentation."""
 
+import pytest
 from broker_house import House
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
+KAFKA_4_3 = {
+    "cleanup.policy": ("delete", 7, "log.cleanup.policy"),
+    "compression.gzip.level": ("-1", 3, "compression.gzip.level"),
+    "compression.lz4.level": ("9", 3, "compression.lz4.level"),
+    "compression.type": ("producer", 2, "compression.type"),
+    "compression.zstd.level": ("3", 3, "compression.zstd.level"),
+    "delete.retention.ms": ("86400000", 5, "log.cleaner.delete.retention.ms"),
+    "file.delete.delay.ms": ("60000", 5, "log.segment.delete.delay.ms"),
+    "flush.messages": ("9223372036854775807", 5, "log.flush.interval.messages"),
+    "flush.ms": ("9223372036854775807", 5, None),
+    "follower.replication.throttled.replicas": ("", 7, None),
+    "index.interval.bytes": ("4096", 3, "log.index.interval.bytes"),
+    "leader.replication.throttled.replicas": ("", 7, None),
+    "local.retention.bytes": ("-2", 5, "log.local.retention.bytes"),
+    "local.retention.ms": ("-2", 5, "log.local.retention.ms"),
+    "max.compaction.lag.ms": ("9223372036854775807", 5, "log.cleaner.max.compaction.lag.ms"),
+    "max.message.bytes": ("1048588", 3, "message.max.bytes"),
+    "message.timestamp.after.max.ms": ("3600000", 5, "log.message.timestamp.after.max.ms"),
+    "message.timestamp.before.max.ms": ("9223372036854775807", 5, "log.message.timestamp.before.max.ms"),
+    "message.timestamp.type": ("CreateTime", 2, "log.message.timestamp.type"),
+    "min.cleanable.dirty.ratio": ("0.5", 6, "log.cleaner.min.cleanable.ratio"),
+    "min.compaction.lag.ms": ("0", 5, "log.cleaner.min.compaction.lag.ms"),
+    "min.insync.replicas": ("1", 3, "min.insync.replicas"),
+    "preallocate": ("false", 1, "log.preallocate"),
+    "remote.log.copy.disable": ("false", 1, None),
+    "remote.log.delete.on.disable": ("false", 1, None),
+    "remote.storage.enable": ("false", 1, None),
+    "retention.bytes": ("-1", 5, "log.retention.bytes"),
+    "retention.ms": ("604800000", 5, None),
+    "segment.bytes": ("1073741824", 3, "log.segment.bytes"),
+    "segment.index.bytes": ("10485760", 3, "log.index.size.max.bytes"),
+    "segment.jitter.ms": ("0", 5, None),
+    "segment.ms": ("604800000", 5, None),
+    "unclean.leader.election.enable": ("false", 1, "unclean.leader.election.enable"),
+}
+"""What Apache Kafka 4.3 says of a new topic: default, type, the broker's option behind it (if it has a default)."""
 
 
 def describe(peer, kind: int, name: str, keys=None, version: int = 4, **options):
@@ -23,8 +60,26 @@ def test_a_topics_own_value_comes_before_the_brokers_and_before_the_default():
     assert [(s.name, s.value, s.source) for s in told.synonyms] == [
         ("retention.ms", "1000", 1),
         ("log.retention.ms", "5000", 4),
-        ("log.retention.ms", "604800000", 5),
     ]
+
+
+def test_a_topic_has_the_options_of_kafka_with_their_defaults_types_and_synonyms(peer):
+    peer.create("a")
+
+    told = describe(peer, TOPIC, "a", include_synonyms=True, include_documentation=True).configs
+
+    assert {c.name: (c.value, c.config_type, c.synonyms[0].name if c.synonyms else None) for c in told} == KAFKA_4_3
+    assert {(c.config_source, c.read_only) for c in told} == {(5, False)}
+    assert all(c.documentation for c in told)
+
+
+def test_the_broker_says_in_how_many_bits_a_number_is_kept(peer):
+    told = {c.name: c.config_type for c in describe(peer, BROKER, "1").configs}
+
+    short, of_32, of_64 = 4, 3, 5
+    assert told["offsets.topic.replication.factor"] == short
+    assert told["group.max.session.timeout.ms"] == told["num.partitions"] == of_32
+    assert told["log.retention.bytes"] == told["log.retention.ms"] == told["log.cleaner.dedupe.buffer.size"] == of_64
 
 
 def test_documentation_is_given_when_asked_for(peer):
@@ -50,7 +105,7 @@ def test_the_broker_tells_every_option_of_its_table(peer):
 def test_every_version_is_answered(peer):
     peer.create("a")
 
-    assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {19}
+    assert {len(describe(peer, TOPIC, "a", version=v).configs) for v in range(1, 5)} == {len(KAFKA_4_3)}
 
 
 def test_to_ask_for_no_option_is_to_ask_for_all(peer):
@@ -65,3 +120,25 @@ def test_what_does_not_exist_is_refused(peer):
     assert describe(peer, BROKER, "9").error_code == ErrorCode.INVALID_REQUEST
     assert describe(peer, 99, "a").error_code == ErrorCode.INVALID_REQUEST
     assert describe(peer, BROKER, "").configs == []
+
+
+def test_what_has_no_options_here_has_an_empty_list_of_them(peer):
+    for kind, name in ((LOGGER, "1"), (GROUP, "g"), (METRICS, "m")):
+        told = describe(peer, kind, name)
+        assert (told.error_code, told.configs) == (ErrorCode.NONE, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "words"),
+    [
+        (LOGGER, "", "no broker ''; this one is 1"),
+        (LOGGER, "9", "no broker '9'; this one is 1"),
+        (GROUP, "", "the name of a group resource is missing"),
+        (METRICS, "", "the name of a client metrics resource is missing"),
+        (99, "a", "unknown resource type 99"),
+    ],
+)
+def test_a_refusal_names_the_type_of_the_resource_in_words(peer, kind, name, words):
+    told = describe(peer, kind, name)
+
+    assert (told.error_code, told.error_message) == (ErrorCode.INVALID_REQUEST, words)

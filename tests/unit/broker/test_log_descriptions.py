@@ -2,6 +2,7 @@
 
 import pytest
 from broker_house import House
+from transactional import Transactional
 
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
@@ -113,6 +114,25 @@ def test_each_partition_names_its_idempotent_producers_and_how_far_they_came(pee
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (7, 3, 1)
     assert (producer.last_timestamp, producer.coordinator_epoch, producer.current_txn_start_offset) == (2000, -1, -1)
     assert (second.partition_index, second.error_code, second.active_producers) == (1, 0, [])
+
+
+def test_after_a_marker_the_last_time_of_a_producer_is_the_markers(house, peer):
+    peer.create("a")
+    producer = Transactional(peer)
+    producer.init()
+    producer.send("a", b"v")
+    (before,) = producers_of(peer, "a", 0)[0].active_producers
+
+    house.advance(5000)
+    ended_ms = house.now_ms
+    producer.end(commit=False)
+    house.advance(5000)
+
+    (after,) = producers_of(peer, "a", 0)[0].active_producers
+    assert (before.last_timestamp, after.last_timestamp) == (ended_ms - 5000, ended_ms)
+    house.restart(cleanly=False)
+    (replayed,) = producers_of(house.connect(), "a", 0)[0].active_producers
+    assert replayed.last_timestamp == ended_ms
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,15 @@ def test_the_file_that_comes_with_kafka_is_understood():
     assert "num.partitions" not in said.ignored
 
 
+def test_what_is_shown_but_has_no_effect_is_told_too():
+    given = {"log.preallocate": "true", "min.insync.replicas": "2", "offsets.topic.replication.factor": "1"}
+
+    said = understand(given)
+
+    assert said.ignored == ["log.preallocate", "min.insync.replicas"]
+    assert said.options == given
+
+
 def test_comments_colons_spaces_and_continuations_are_javas():
     text = "! a comment\n a : 1 \nb=x\\\n   y\n\n# end\nc=\n"
 

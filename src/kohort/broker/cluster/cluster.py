@@ -22,12 +22,13 @@ from kohort.broker.cluster.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
 from kohort.model import Node
 
-OWN_TOPICS_REPLICAS: Final = 3
-"""Replication factor of the brokers' own topics, where there are so many nodes."""
+JOURNAL_REPLICAS: Final = 3
+"""Replication factor of the journal, where there are so many nodes."""
 
 
 class Cluster:
@@ -48,6 +49,8 @@ class Cluster:
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
         """The nodes that shall be up; whoever runs them makes it so."""
+        self.throttles: dict[str, dict[str, str]] = {}
+        """What was set of ``ThrottleConfig`` for one broker, by its id as text, or for all, by ``""``."""
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
@@ -150,8 +153,13 @@ class Cluster:
         return self.placements(topic)[index].leader
 
     def _usual_replicas(self, topic: Topic) -> int:
-        wanted = OWN_TOPICS_REPLICAS if topic.internal else self._config.default_replication_factor
-        return min(wanted, len(self.nodes))
+        config = self._config
+        usual = JOURNAL_REPLICAS if topic.internal else config.default_replication_factor
+        own = {
+            OFFSETS_TOPIC: config.offsets_topic_replication_factor,
+            TRANSACTIONS_TOPIC: config.transaction_state_log_replication_factor,
+        }
+        return min(own.get(topic.name, usual), len(self.nodes))
 
     def check_replication(self, factor: int) -> int:
         """The number of replicas that ``factor`` (-1: the default) means. Raises INVALID_REPLICATION_FACTOR."""

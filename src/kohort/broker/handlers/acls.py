@@ -21,7 +21,7 @@ from kohort.wire.messages.acls import (
 )
 
 CODE: Final = ErrorCode.SECURITY_DISABLED
-WORDS: Final = "No Authorizer is configured."
+WORDS: Final = "No Authorizer is configured on the broker"
 
 
 def describe_acls(_state: BrokerState, _request: Request) -> Answer:

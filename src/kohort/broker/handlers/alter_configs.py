@@ -1,19 +1,20 @@
 """AlterConfigs (33), versions 0-2, and IncrementalAlterConfigs (44), versions 0-1: options of topics. KIP-133, KIP-339.
 
-Of brokers one option can be changed while they run, kohort's own, as a default of all of them (resource name ``""``):
-``kohort.stopped.nodes``, the ids of the nodes that are stopped. Appending an id stops a node, subtracting it starts it.
+For what can be changed of brokers see ``broker_options``. Groups, client metrics and loggers have no options here: to
+delete one that is not set succeeds, as in Kafka, and anything else is refused.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
+from kohort.broker.handlers.broker_options import alter_broker, check_broker
+from kohort.broker.handlers.option_changes import DELETE, SET, Change, edited
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.broker.topic_settings import STOPPED_NODES, text_of
 from kohort.config.options import Option, options_of
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -24,17 +25,8 @@ from kohort.wire.messages.configs import (
     AlterConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+    ResourceType,
 )
-
-TOPIC: Final = 2
-BROKER: Final = 4
-SET: Final = 0
-DELETE: Final = 1
-APPEND: Final = 2
-SUBTRACT: Final = 3
-
-Change = tuple[str, int, str | None]
-"""Name, operation, value."""
 
 
 def incremental_alter_configs(state: BrokerState, request: Request) -> Answer:
@@ -94,14 +86,12 @@ def _alter(
             raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
         if len({change[0] for change in changes}) < len(changes):
             raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")
-        if kind == TOPIC:
+        if kind == ResourceType.TOPIC:
             _alter_topic(state, name, changes, keep=keep, validate_only=validate_only)
-        elif kind == BROKER and not name:
-            _alter_nodes(state, changes, validate_only=validate_only)
-        elif kind == BROKER:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "the options of a broker are given when it is started")
+        elif kind == ResourceType.BROKER:
+            alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
         else:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"resource type {kind} has no options here")
+            _alter_nothing(state, kind, name, changes)
     except KohortError as error:
         refusal = refusal_of(error)
     return AlterConfigsResourceResponse(
@@ -110,6 +100,22 @@ def _alter(
         resource_type=kind,
         resource_name=name,
     )
+
+
+def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
+    """Raises ApiError unless the changes leave all as it is: what these resources are has no options here."""
+    if kind not in list(ResourceType):
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
+    words = ResourceType(kind).name.lower().replace("_", " ")
+    if kind == ResourceType.BROKER_LOGGER:
+        check_broker(state, name)
+        if changes:  # no logger is known, and Kafka also refuses to unset the level of one that it does not know
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {changes[0][0]!r}: no levels are set here")
+    elif not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"the name of a {words} resource is missing")
+    given = [option for option, operation, _ in changes if operation != DELETE]
+    if given:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{given[0]}: a {words} resource has no options here")
 
 
 def _alter_topic(state: BrokerState, name: str, changes: list[Change], *, keep: bool, validate_only: bool) -> None:
@@ -135,36 +141,4 @@ def _new_value(topic: Topic, option: Option | None, operation: int, value: str) 
         return value  # an unknown name is refused with the rest
     if option.type is not list:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{option.name} is no list: nothing can be appended or subtracted")
-    now = text_of(getattr(topic.config, option.attribute)) or ""
-    return ",".join(_edited(now.split(","), operation, value))
-
-
-def _edited(now: list[str], operation: int, value: str) -> list[str]:
-    """A list after SET, APPEND or SUBTRACT of the comma-separated ``value``. Raises ApiError INVALID_REQUEST."""
-    given = [part.strip() for part in value.split(",") if part.strip()]
-    if operation == SET:
-        return given
-    if operation == APPEND:
-        return [*now, *(part for part in given if part not in now)]
-    if operation == SUBTRACT:
-        return [part for part in now if part not in given]
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"operation {operation}")
-
-
-def _alter_nodes(state: BrokerState, changes: list[Change], *, validate_only: bool) -> None:
-    cluster = state.cluster
-    stopped = [str(node_id) for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted]
-    for name, operation, value in changes:
-        if name != STOPPED_NODES:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{name} cannot be changed while the brokers run")
-        stopped = [] if operation == DELETE else _edited(stopped, operation, value or "")
-    unknown = [text for text in stopped if not text.isdigit() or int(text) not in cluster.nodes]
-    if unknown:
-        raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no node {unknown[0]}, only {sorted(cluster.nodes)}")
-    if len(set(stopped)) == len(cluster.nodes):
-        raise ApiError(ErrorCode.INVALID_CONFIG, "one node has to be up; end the process instead")
-    if not validate_only:
-        down = {int(text) for text in stopped}
-        for node_id in sorted(cluster.nodes, key=down.__contains__):  # start first, so that someone is always up
-            if (node_id in cluster.wanted) == (node_id in down):
-                cluster.want(node_id, up=node_id not in down)
+    return ",".join(edited(getattr(topic.config, option.attribute), operation, value))

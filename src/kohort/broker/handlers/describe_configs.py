@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
 
+from kohort.broker.handlers.broker_options import check_broker
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.broker.topic_settings import Setting, broker_settings, cluster_settings, topic_settings
+from kohort.broker.topic_settings import (
+    Setting,
+    broker_settings,
+    cluster_settings,
+    throttle_settings,
+    topic_settings,
+)
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.names import check_topic_name
 from kohort.wire.messages.configs import (
@@ -18,10 +24,8 @@ from kohort.wire.messages.configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
+    ResourceType,
 )
-
-TOPIC: Final = 2
-BROKER: Final = 4
 
 
 def describe_configs(state: BrokerState, request: Request) -> Answer:
@@ -48,40 +52,52 @@ def _describe(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
-        configs=[_result(message, setting, read_only=_is_read_only(resource)) for setting in chosen],
+        configs=[_result(message, setting) for setting in chosen],
     )
-
-
-def _is_read_only(resource: DescribeConfigsResource) -> bool:
-    """The options of one broker are those of its start."""
-    return resource.resource_type == BROKER and bool(resource.resource_name)
 
 
 def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence[Setting]:
     name = resource.resource_name
-    if resource.resource_type == TOPIC:
-        topic = state.topics.get(name)
-        if topic is None:
-            check_topic_name(name, ())
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
-        return topic_settings(state.config, topic.config, topic.overrides)
-    if resource.resource_type == BROKER:
-        if not name:
-            cluster = state.cluster
-            if cluster.is_alone:
-                return ()
-            return cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted)
-        if name != str(state.node.node_id):
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"no broker {name}; this one is {state.node.node_id}")
-        return broker_settings(state.config)
-    raise ApiError(ErrorCode.INVALID_REQUEST, f"resource type {resource.resource_type} has no options here")
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            topic = state.topics.get(name)
+            if topic is None:
+                check_topic_name(name, ())
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
+            return topic_settings(state.config, topic.config, topic.overrides)
+        case ResourceType.BROKER:
+            return _of_brokers(state, name)
+        case ResourceType.BROKER_LOGGER:
+            check_broker(state, name)
+            return ()
+        case ResourceType.GROUP | ResourceType.CLIENT_METRICS as kind:
+            if not name:
+                words = ResourceType(kind).name.lower().replace("_", " ")
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"the name of a {words} resource is missing")
+            return ()
+    raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 
 
-def _result(message: DescribeConfigsRequest, setting: Setting, *, read_only: bool) -> DescribeConfigsResourceResult:
+def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
+    """The options of this broker, or under ``""`` what was given for all of them while they run."""
+    cluster = state.cluster
+    if name:
+        check_broker(state, name)
+        return [*broker_settings(state.config), *throttle_settings(cluster.throttles, name)]
+    throttles = throttle_settings(cluster.throttles, name)
+    if cluster.is_alone:
+        return throttles
+    return [
+        *cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted),
+        *throttles,
+    ]
+
+
+def _result(message: DescribeConfigsRequest, setting: Setting) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=setting.name,
         value=setting.value,
-        read_only=read_only,
+        read_only=setting.read_only,
         config_source=setting.source,
         synonyms=[
             DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in setting.synonyms

@@ -1,12 +1,15 @@
-"""DescribeProducers (61), version 0: what a partition knows of its producers and of their transactions. KIP-664."""
+"""DescribeProducers (61), version 0: what a partition knows of its producers and of their transactions. KIP-664.
+
+Any replica answers, as in Kafka, where a tool asks those of the broker that it looks into.
+"""
 
 from __future__ import annotations
 
-from kohort.broker.leaders import led_log
+from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.errors import KohortError
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.names import check_topic_name
 from kohort.log.partition import PartitionLog
 from kohort.wire.messages.producer_ids import (
@@ -33,13 +36,15 @@ def describe_producers(state: BrokerState, request: Request) -> Answer:
 def _partition(state: BrokerState, name: str, index: int) -> ActiveProducersPartition:
     try:
         check_topic_name(name, ())
-        log = led_log(state, name, index)
+        topic = topic_with(state, name, index)
+        if state.node.node_id not in state.cluster.placement(topic, index).replicas:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     except KohortError as error:
         refusal = refusal_of(error)
         return ActiveProducersPartition(
             partition_index=index, error_code=refusal.code, error_message=refusal.message or None
         )
-    return ActiveProducersPartition(partition_index=index, active_producers=_active(log))
+    return ActiveProducersPartition(partition_index=index, active_producers=_active(topic.partitions[index]))
 
 
 def _active(log: PartitionLog) -> list[ActiveProducer]:
@@ -48,7 +53,7 @@ def _active(log: PartitionLog) -> list[ActiveProducer]:
             producer_id=producer_id,
             producer_epoch=producer.epoch,
             last_sequence=producer.last_sequence,
-            last_timestamp=producer.batches[-1].timestamp_ms if producer.batches else -1,
+            last_timestamp=producer.last_timestamp_ms,
             coordinator_epoch=producer.coordinator_epoch,
             current_txn_start_offset=producer.open_since,
         )

@@ -16,20 +16,16 @@ from kohort.wire.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
     ListedConfigResource,
+    ResourceType,
 )
 
-TOPIC: Final = 2
-BROKER: Final = 4
-BROKER_LOGGER: Final = 8
-CLIENT_METRICS: Final = 16
-GROUP: Final = 32
-KNOWN: Final = (GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC)
+KNOWN: Final = tuple(sorted(ResourceType, reverse=True))
 """In the order of Kafka's answer."""
 
 
 def list_config_resources(state: BrokerState, request: Request) -> Answer:
     message: ListConfigResourcesRequest = request.message
-    wanted = message.resource_types or ((CLIENT_METRICS,) if request.version == 0 else KNOWN)
+    wanted = message.resource_types or ((ResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
     strange = sorted(set(wanted) - set(KNOWN))
     if strange:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {strange} are not known")
@@ -44,8 +40,8 @@ def list_config_resources(state: BrokerState, request: Request) -> Answer:
 
 
 def _names(state: BrokerState, kind: int) -> Iterable[str]:
-    if kind == TOPIC:
+    if kind == ResourceType.TOPIC:
         return sorted(topic.name for topic in state.topics)
-    if kind == BROKER:
+    if kind == ResourceType.BROKER:
         return map(str, sorted(state.cluster.live))
     return ()

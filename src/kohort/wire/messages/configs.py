@@ -15,7 +15,19 @@ ListConfigResources
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from kohort.wire.schema import Message, array, boolean, int8, int16, int32, string
+
+
+class ResourceType(IntEnum):
+    """What has options."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class DescribeConfigsResource(Message):
