@@ -63,7 +63,8 @@ def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[Stag
     """A broker for all tests. What one scripts or sets ahead all others see: such a test takes ``kafka_broker``."""
     from kohort.testing.staged import StagedBroker
 
-    with StagedBroker(**kafka_session_options) as broker:
+    broker = StagedBroker(**kafka_session_options)
+    with broker:
         yield broker
 
 
