@@ -33,10 +33,11 @@ from kohort.broker.io import (
     Send,
     Tick,
 )
+from kohort.broker.long_work import LongWork, Task
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.release import release
-from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswered
+from kohort.broker.request import Answer, HangUp, Intercept, ReplyTo, Request, Unanswered
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
@@ -49,6 +50,7 @@ from kohort.errors import ProtocolError
 from kohort.log.storage import Storage
 from kohort.model import Node
 from kohort.notes import Note, debug, info, warning
+from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
@@ -110,6 +112,7 @@ class Broker:
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
         self._burst: deque[Connection] = deque()
+        self._long_work = LongWork()
         offsets_topic.serve(coordinator, now_ms)
         found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
         self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
@@ -134,7 +137,7 @@ class Broker:
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
         state = self._state
-        if self._burst or self._inbox or state.offsets_topic.is_loading:
+        if self._burst or self._inbox or self._long_work or state.offsets_topic.is_loading:
             return 0
         return earliest(
             state.purgatory.wake_at_ms,
@@ -144,6 +147,11 @@ class Broker:
             self._idle.wake_at_ms,
             state.flushes.wake_at_ms,
         )
+
+    @property
+    def is_in_long_work(self) -> bool:
+        """Whether a request is being served in steps."""
+        return bool(self._long_work)
 
     @property
     def connection_count(self) -> int:
@@ -199,10 +207,8 @@ class Broker:
         except HangUp as hang_up:
             self._hang_up(connection, hang_up.note, now_ms, out)
         else:
-            if isinstance(answer, Message):
-                self._answer(request.reply_to, answer, now_ms, out)
-            elif answer is Unanswered.NEVER:
-                connection.in_flight = None
+            self._take(connection, request.reply_to, answer, out)
+            if connection.can_serve:
                 self._ready.append(connection)
         self._settle(now_ms, out)
         return out
@@ -247,6 +253,7 @@ class Broker:
         release(state, state.coordinator.tick(now_ms), now_ms)
         state.cluster.transactions.tick(now_ms)
         self._notes.extend(state.topics.tick(now_ms))
+        self._go_on(now_ms, out)
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
@@ -328,10 +335,7 @@ class Broker:
             except HangUp as hang_up:
                 self._hang_up(connection, hang_up.note, now_ms, out)
                 return
-            if isinstance(answer, Message):
-                self._send(connection, reply_to, answer, out)
-            elif answer is Unanswered.LATER:
-                connection.in_flight = reply_to
+            self._take(connection, reply_to, answer, out)
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
@@ -339,21 +343,55 @@ class Broker:
             connection.burst_bytes = 0
         self._maybe_resume(connection, out)
 
+    def _take(self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, out: list[Output]) -> None:
+        """Send what a handler answered, or remember that it will answer."""
+        connection.in_flight = None
+        if isinstance(answer, Message):
+            self._send(connection, reply_to, answer, out)
+        elif answer is not Unanswered.NEVER:
+            connection.in_flight = reply_to
+            if isinstance(answer, Task):
+                self._long_work.add(answer)
+
+    def _go_on(self, now_ms: int, out: list[Output]) -> None:
+        """Take a step of the long request whose turn it is."""
+        found = self._long_work.step(now_ms)
+        if found is None:
+            return
+        reply_to, done = found
+        connection = self._connections.get(reply_to.connection)
+        if connection is None:
+            self._state.purgatory.forget(reply_to.connection)  # nobody waits there for anything any more
+        elif done is Unanswered.LATER:
+            pass  # it is answered from elsewhere
+        elif isinstance(done, HangUp):
+            self._hang_up(connection, done.note, now_ms, out)
+        elif done is Unanswered.NEVER:
+            self._end_wait(connection, now_ms, out)
+        else:
+            self._send_buffers(connection, done, out)
+            self._end_wait(connection, now_ms, out)
+
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
         """Send the answer to a request that waited; its connection goes on with what came meanwhile."""
         connection = self._connections.get(reply_to.connection)
         if connection is None:
             return  # the peer is gone; the decision stands
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
+        self._send(connection, reply_to, message, out)
+        self._end_wait(connection, now_ms, out)
+
+    def _end_wait(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         connection.in_flight = None
         connection.active_ms = now_ms
-        self._send(connection, reply_to, message, out)
         if connection.can_serve:
             self._ready.append(connection)
         self._maybe_resume(connection, out)
 
     def _send(self, connection: Connection, reply_to: ReplyTo, message: Message, out: list[Output]) -> None:
-        buffers = build_response(reply_to.correlation_id, message, reply_to.version)
+        self._send_buffers(connection, build_response(reply_to.correlation_id, message, reply_to.version), out)
+
+    def _send_buffers(self, connection: Connection, buffers: Sequence[Buffer], out: list[Output]) -> None:
         if connection.frames:
             connection.burst_bytes += sum(map(len, buffers))
         out.append(Send(connection.connection_id, buffers))

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from kohort.errors import ProtocolError, UnsupportedVersion
+from kohort.steps import Steps
 from kohort.wire.apis import API_VERSIONS, APIS
-from kohort.wire.codec import Buffer, decode, encode_framed
+from kohort.wire.codec import Buffer, decode, encode_framed, encode_framed_in_steps
 from kohort.wire.generate import Malformed, uvarint
+from kohort.wire.readers import TAGS_MAX
 from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -96,10 +98,17 @@ def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
 
 def build_response(correlation_id: int, message: Message, version: int) -> list[Buffer]:
     """A framed response, ready to send; record batches in it are passed through, not copied."""
+    return encode_framed(_response_head(correlation_id, message, version), message, version)
+
+
+def build_response_in_steps(correlation_id: int, message: Message, version: int) -> Steps[list[Buffer]]:
+    """As ``build_response``, in steps."""
+    return encode_framed_in_steps(_response_head(correlation_id, message, version), message, version)
+
+
+def _response_head(correlation_id: int, message: Message, version: int) -> bytes:
     head = _correlation.pack(correlation_id)
-    if _long_response_header(type(message), version):
-        head += NO_TAGS
-    return encode_framed(head, message, version)
+    return head + NO_TAGS if _long_response_header(type(message), version) else head
 
 
 def parse_response(response: Buffer, message: type[M], version: int) -> tuple[int, M]:
@@ -137,6 +146,8 @@ def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
         if not body[at]:
             return at + 1
         count, at = uvarint(body, at)
+        if count > TAGS_MAX:
+            raise ProtocolError(f"{count} tagged fields, more than the {TAGS_MAX} accepted", f"{what}.tags")
         for _ in range(count):
             _, at = uvarint(body, at)
             size, at = uvarint(body, at)
