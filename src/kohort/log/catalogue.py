@@ -1,4 +1,4 @@
-"""Which topics there are, on disk: ``kohort-topics.json``, replaced as a whole with every change.
+"""Which topics there are, on disk: ``kohort-topics.json``, replaced as a whole, once for all changes of a request.
 
 Kafka keeps this in its metadata quorum, which a single broker does not have; the file is ours. It is the truth about
 names, ids, partition counts and options. A folder of logs that has none (Kafka's own, or one that lost it) is read from
@@ -26,9 +26,9 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 COMPACTED_IN_KAFKA: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """What is written of one topic."""
+    """What is written of one topic. Made anew with every change: its text is kept."""
 
     name: str
     topic_id: bytes
@@ -36,12 +36,25 @@ class TopicEntry:
     overrides: dict[str, str] = field(default_factory=dict)
     internal: bool = False
 
+    line: bytes = field(init=False, repr=False, compare=False)
+    """The entry as written."""
+
+    def __post_init__(self) -> None:
+        content = {
+            "name": self.name,
+            "topic_id": uuid_to_text(self.topic_id),
+            "partitions": self.partitions,
+            "overrides": self.overrides,
+            "internal": self.internal,
+        }
+        object.__setattr__(self, "line", json.dumps(content).encode())
+
 
 @dataclass(slots=True)
 class Catalogue:
     """What is written of all of them."""
 
-    topics: list[TopicEntry] = field(default_factory=list)
+    topics: dict[str, TopicEntry] = field(default_factory=dict)
     deleted: list[bytes] = field(default_factory=list)
     """Ids of topics whose folders may still be there."""
     next_producer_id: int = 0
@@ -49,22 +62,14 @@ class Catalogue:
 
     def save(self, storage: Storage) -> None:
         """Write it, and return when it is on the disk."""
-        content = {
+        head = {
             "version": VERSION,
             "next_producer_id": self.next_producer_id,
             "deleted": [uuid_to_text(topic_id) for topic_id in self.deleted],
-            "topics": [
-                {
-                    "name": entry.name,
-                    "topic_id": uuid_to_text(entry.topic_id),
-                    "partitions": entry.partitions,
-                    "overrides": entry.overrides,
-                    "internal": entry.internal,
-                }
-                for entry in self.topics
-            ],
         }
-        storage.replace(CATALOGUE_FILE, json.dumps(content, indent=1).encode())
+        text = json.dumps(head).encode()[:-1] + b',\n "topics": [\n'
+        text += b",\n".join([entry.line for entry in self.topics.values()]) + b"\n]}\n"
+        storage.replace(CATALOGUE_FILE, text)
 
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
@@ -89,7 +94,8 @@ def _parse(content: Any) -> Catalogue:
     for topic in content["topics"]:
         overrides = {str(name): str(value) for name, value in topic["overrides"].items()}
         topic_id, partitions = uuid_from_text(topic["topic_id"]), int(topic["partitions"])
-        catalogue.topics.append(TopicEntry(topic["name"], topic_id, partitions, overrides, bool(topic["internal"])))
+        name = str(topic["name"])
+        catalogue.topics[name] = TopicEntry(name, topic_id, partitions, overrides, bool(topic["internal"]))
     return catalogue
 
 
@@ -100,15 +106,16 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
         topic_id = folder_topic_id(storage, folder)
         if tp is None or topic_id is None or tp.topic == QUORUM_LOG:
             continue
-        entry = found.setdefault(tp.topic, TopicEntry(tp.topic, topic_id, 0))
-        entry.partitions = max(entry.partitions, tp.partition + 1)
-        if tp.topic in COMPACTED_IN_KAFKA:
-            entry.internal = True
-            entry.overrides = {"cleanup.policy": "compact"}
+        known = found.get(tp.topic)
+        partitions = max(known.partitions if known else 0, tp.partition + 1)
+        internal = tp.topic in COMPACTED_IN_KAFKA
+        overrides = {"cleanup.policy": "compact"} if internal else {}
+        topic_id = known.topic_id if known else topic_id
+        found[tp.topic] = TopicEntry(tp.topic, topic_id, partitions, overrides, internal)
     if found:
         names = ", ".join(sorted(found))
         notes.append(warning(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options"))
-    catalogue = Catalogue(topics=list(found.values()))
+    catalogue = Catalogue(topics=found)
     if found:
         catalogue.save(storage)
     return catalogue

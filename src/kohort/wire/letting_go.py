@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kohort.steps import Pace, Steps
-from kohort.wire.schema import FieldSpec, Message
+from kohort.wire.schema import Message
 
 WALK_US: Final = 1.0
 GATHER_US: Final = 0.02
@@ -49,9 +49,6 @@ def _struct_arrays(kind: type[Message]) -> list[tuple[str, bool]]:
     """The fields that are arrays of structs, and whether those have such fields themselves."""
     known = _arrays.get(kind)
     if known is None:
-        known = _arrays[kind] = [(f.name, any(map(_is_struct_array, f.of.FIELDS))) for f in kind.FIELDS if _is_struct_array(f)]  # type: ignore[union-attr]
+        arrays = [(f.name, f.of) for f in kind.FIELDS if f.kind == "array" and isinstance(f.of, type)]
+        known = _arrays[kind] = [(name, bool(_struct_arrays(of))) for name, of in arrays]
     return known
-
-
-def _is_struct_array(spec: FieldSpec) -> bool:
-    return spec.kind == "array" and isinstance(spec.of, type)

@@ -9,6 +9,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.errors import StorageError
 from kohort.log.storage import Storage
@@ -24,7 +26,7 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
         uuid_to_text(topic_id): [[p.replicas, p.leader, p.adding, p.removing] for p in partitions]
         for topic_id, partitions in placements.items()
     }
-    storage.replace(CLUSTER_FILE, json.dumps({"version": VERSION, "topics": topics}).encode())
+    storage.replace(CLUSTER_FILE, msgspec.json.encode({"version": VERSION, "topics": topics}))
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:

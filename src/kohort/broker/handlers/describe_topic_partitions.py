@@ -73,7 +73,7 @@ def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> list[
 
 def _missing(name: str) -> DescribedTopicPartitions:
     try:
-        check_topic_name(name, ())
+        check_topic_name(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KohortError as error:
         code = refusal_of(error).code
