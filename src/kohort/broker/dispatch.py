@@ -41,6 +41,7 @@ from kohort.broker.handlers.reassignments import alter_partition_reassignments, 
 from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
 from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.long_work import Task
+from kohort.broker.pieces import serve_in_pieces, shape_of
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Handler, HangUp, ReplyTo, Request, Unanswered
 from kohort.broker.state import BrokerState
@@ -146,8 +147,12 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
     """Have a request handled. Raises HangUp where its failure cannot be said."""
     key = request.reply_to.api_key
+    handler = HANDLERS[key]
+    shape = shape_of(request)
+    if shape is not None:
+        return _begun(request, _refusing(SERVED[key], serve_in_pieces(state, request, shape, handler)))
     try:
-        answer = HANDLERS[key](state, request)
+        answer = handler(state, request)
     except KohortError as error:
         return _refuse(SERVED[key], error)
     if isinstance(answer, (Message, Unanswered)):
