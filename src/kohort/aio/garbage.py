@@ -1,8 +1,8 @@
 """Python's collector of cycles, kept short while a long request is served.
 
 The objects of one request may be a million. The collector looks at all objects whenever their number has grown by a
-quarter, which takes a tenth of a second then, and finds nothing: the request is let go of step by step. So it is left to
-look at young objects only until that is done.
+quarter, which takes a tenth of a second then, and finds nothing: the request is let go of step by step. So it looks at
+young objects only until that is done.
 """
 
 from __future__ import annotations

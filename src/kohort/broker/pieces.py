@@ -70,7 +70,6 @@ SHAPES: Final[Mapping[int, Shape]] = {
     31: Shape(("filters",), ("filter_results",), 50_000),
     32: Shape(("resources",), ("results",), 50),
     42: Shape(("groups_names",), ("results",), 50, once=True),
-    43: Shape(("topic_partitions", "partitions"), ("replica_election_results", "partition_result"), 20),
     45: Shape(PARTITIONS, ("responses", "partitions"), 20),
     47: Shape(PARTITIONS, PARTITIONS, 300),
     61: Shape(("topics", "partition_indexes"), PARTITIONS, 500),

@@ -24,8 +24,8 @@ from kohort.log.swap import begin_swap, finish_swap
 from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
-from kohort.steps import Steps, at_once
 from kohort.notes import Note, info, warning
+from kohort.steps import Steps, at_once
 from kohort.wire.codec import Buffer
 from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import BatchHeader, with_offset

@@ -59,17 +59,15 @@ class PartitionFolders:
             self._set_aside(folder, "a topic of that name was made")
         self._make(topic_id, folder)
 
-    def give_up(self, logs: Iterable[PartitionLog], now_ms: int) -> Steps[None]:
-        """Close the logs of a deleted topic and have their folders removed. What is refused is left to the start."""
-        mine = {log.folder: log for log in logs}
-        self._leaving.update(mine)
-        return self._give_up_all(mine, now_ms)
+    def leave(self, logs: Iterable[PartitionLog]) -> None:
+        """These logs are of a topic that was deleted: ``give_up`` follows."""
+        self._leaving.update({log.folder: log for log in logs})
 
-    def _give_up_all(self, mine: dict[str, PartitionLog], now_ms: int) -> Steps[None]:
-        pace = Pace()
+    def give_up(self, logs: Iterable[PartitionLog], now_ms: int, pace: Pace) -> Steps[None]:
+        """Close the logs of a deleted topic and have their folders removed. What is refused is left to the start."""
         refused = None
-        for folder, log in mine.items():
-            if self._leaving.get(folder) is log:
+        for log in logs:
+            if self._leaving.get(log.folder) is log:
                 try:
                     self._give_up(log, now_ms)
                 except StorageError as error:

@@ -296,15 +296,16 @@ class Topics:
             del self._topics[topic.name]
             del self._by_id[topic.topic_id]
             self._names.discard(topic.name)
-        leaving = [
-            (t, self._folders.give_up([*t.partitions, *self._growing.pop(t.name, ())], now_ms)) for t in gone.values()
-        ]
+        leaving = {name: [*topic.partitions, *self._growing.pop(name, ())] for name, topic in gone.items()}
+        for logs in leaving.values():
+            self._folders.leave(logs)
         refused: dict[str, ApiError] = {}
-        for topic, steps in leaving:
+        pace = Pace()
+        for name, logs in leaving.items():
             try:
-                yield from steps
+                yield from self._folders.give_up(logs, now_ms, pace)
             except StorageError as error:
-                refused[topic.name] = _refused(topic.name, error)
+                refused[name] = _refused(name, error)
         try:
             if gone:
                 self._upkeep.write_checkpoints()

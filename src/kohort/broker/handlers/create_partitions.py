@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from kohort.broker.refusals import refusal_of
@@ -10,7 +9,7 @@ from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import PARTITIONS_MAX, Topic
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, Steps, counted
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -23,11 +22,17 @@ CHECK_US: Final = 20
 
 def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreatePartitionsRequest = request.message
-    times = Counter(asked.name for asked in message.topics)
+    times = yield from counted(asked.name for asked in message.topics)
     results = []
     total = 0
     pace = Pace()
-    for asked in {asked.name: asked for asked in message.topics}.values():
+    seen: set[str] = set()
+    for asked in message.topics:
+        if pace.is_due(CHECK_US):
+            yield
+        if asked.name in seen:
+            continue
+        seen.add(asked.name)
         refusal = None
         try:
             if times[asked.name] > 1:
@@ -47,8 +52,6 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
                 error_message=refusal.message or None if refusal else None,
             )
         )
-        if pace.is_due(CHECK_US):
-            yield
     return CreatePartitionsResponse(results=results)
 
 

@@ -5,7 +5,6 @@ A replica is a node that may lead; a topic has as many as there are nodes up, at
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +15,7 @@ from kohort.broker.topic_settings import topic_settings
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import PARTITIONS_MAX, NewTopic, Topic
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, Steps, counted
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -33,7 +32,7 @@ TELL_US: Final = 100
 def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreateTopicsRequest = request.message
     _check_total(state, message)
-    times = Counter(asked.name for asked in message.topics)
+    times = yield from counted(asked.name for asked in message.topics)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[_Wanted] = []
     pace = Pace()
@@ -51,7 +50,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                     wanted.append(want)
             except KohortError as error:
                 results[asked.name] = _refused(asked.name, error)
-        if pace.is_due(CHECK_US):
+        if pace.is_due(TELL_US if message.validate_only else CHECK_US):
             yield
     results |= yield from _create(state, wanted, request.now_ms)
     return CreateTopicsResponse(topics=list(results.values()))

@@ -14,7 +14,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.model import NO_UUID
-from kohort.steps import Pace
+from kohort.steps import Pace, each
 from kohort.wire.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -22,13 +22,16 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 
-FIND_US: Final = 3
+NAME_US: Final = 0.6
+FIND_US: Final = 5
+TELL_US: Final = 1.5
 
 
 def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DeleteTopicsRequest = request.message
-    named = [DeleteTopicState(name=name) for name in message.topic_names]
-    asked = message.topics if request.version >= 6 else named
+    asked = message.topics
+    if request.version < 6:
+        asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
     pace = Pace()
     found: list[Topic | ApiError] = []
     names: dict[str, None] = {}
@@ -49,12 +52,8 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
         state.cluster.tell(TopicsGone(tuple(topic.name for topic in deleted), tuple(partitions)))
     results = dict(zip(names, gone, strict=True))
-    return DeleteTopicsResponse(
-        responses=[
-            _told(one, results[topic.name] if isinstance(topic, Topic) else topic)
-            for one, topic in zip(asked, found, strict=True)
-        ]
-    )
+    told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
+    return DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
 
 
 def _told(asked: DeleteTopicState, result: Topic | ApiError) -> DeletableTopicResult:
