@@ -15,7 +15,7 @@ from typing import Final
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone, TransactionMarked
 from kohort.broker.connections import BURST_BYTES, Connection
-from kohort.broker.dispatch import SERVED, dispatch, serve
+from kohort.broker.dispatch import SERVED, begun, dispatch, serve
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
@@ -35,7 +35,7 @@ from kohort.broker.io import (
 )
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.offsets_topic import OffsetsTopic
-from kohort.broker.purgatory import Purgatory
+from kohort.broker.purgatory import Parked, Purgatory
 from kohort.broker.release import release
 from kohort.broker.request import Answer, HangUp, Intercept, ReplyTo, Request, Unanswered
 from kohort.broker.sessions import FetchSessions
@@ -50,6 +50,7 @@ from kohort.errors import ProtocolError
 from kohort.log.storage import Storage
 from kohort.model import Node
 from kohort.notes import Note, debug, info, warning
+from kohort.steps import Pace
 from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
@@ -310,7 +311,7 @@ class Broker:
                     self._answer(reply_to, reply.message, now_ms, out)
             elif purgatory.woken:
                 for parked in purgatory.take_woken():
-                    self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
+                    self._take_up(parked, now_ms, out)
             elif flushes.wake_at_ms is not None and (flushed := flushes.take_done(now_ms)):
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
@@ -352,6 +353,16 @@ class Broker:
             connection.in_flight = reply_to
             if isinstance(answer, Task):
                 self._long_work.add(answer)
+
+    def _take_up(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
+        """Serve a fetch that has waited long enough."""
+        request = parked.context.request
+        request.now_ms = now_ms
+        answer = begun(request, answer_fetch(self._state, parked.context, Pace()))
+        if isinstance(answer, Task):
+            self._long_work.add(answer)
+        elif isinstance(answer, Message):
+            self._answer(parked.reply_to, answer, now_ms, out)
 
     def _go_on(self, now_ms: int, out: list[Output]) -> None:
         """Take a step of the long request whose turn it is."""

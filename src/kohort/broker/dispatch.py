@@ -119,7 +119,7 @@ def dispatch(
             body_at = skip_tags(frame, body_at, "RequestHeader")
         request = Request(None, version, reply_to, client_id or "", client_host, now_ms)
         if len(frame) > LARGE_BYTES:
-            return reply_to, _begun(request, _served_in_steps(state, api, request, frame, body_at))
+            return reply_to, begun(request, _served_in_steps(state, api, request, frame, body_at))
         request.message, end = decode(api.request, version, frame, body_at)
     except ProtocolError as error:
         raise HangUp(f"malformed {api.name} version {version}: {error}", "malformed") from None
@@ -148,16 +148,16 @@ def serve(state: BrokerState, request: Request) -> Answer | Task:
     """Have a request handled. Raises HangUp where its failure cannot be said."""
     key = request.reply_to.api_key
     handler = HANDLERS[key]
-    shape = shape_of(request)
+    shape = shape_of(state, request)
     if shape is not None:
-        return _begun(request, _refusing(SERVED[key], serve_in_pieces(state, request, shape, handler)))
+        return begun(request, _refusing(SERVED[key], serve_in_pieces(state, request, shape, handler)))
     try:
         answer = handler(state, request)
     except KohortError as error:
         return _refuse(SERVED[key], error)
     if isinstance(answer, (Message, Unanswered)):
         return answer
-    return _begun(request, _refusing(SERVED[key], answer))
+    return begun(request, _refusing(SERVED[key], answer))
 
 
 def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
@@ -167,8 +167,8 @@ def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
         return _refuse(api, error)
 
 
-def _begun(request: Request, steps: AnswerInSteps) -> Answer | Task:
-    """Take the first step: the answer, or what is left to do."""
+def begun(request: Request, steps: AnswerInSteps) -> Answer | Task:
+    """Take the first step of serving ``request``: the answer, or what is left to do."""
     try:
         next(steps)
     except StopIteration as end:

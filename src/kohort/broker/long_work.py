@@ -78,7 +78,10 @@ def _whole(task: Task) -> Iterator[Done | None]:
             yield answer
     except HangUp as hang_up:
         yield hang_up
-    answer = None  # type: ignore[assignment]  # nobody else may hold what is let go
+        answer = Unanswered.NEVER
+    if answer is Unanswered.LATER:
+        return  # who answers later needs the request
+    answer = Unanswered.NEVER  # nobody else may hold what is let go
     if isinstance(request.message, Message):
         held.append(request.message)
         request.message = None

@@ -20,6 +20,8 @@ from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.coordinator.refusals import code_of, refused
 from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
+from kohort.model import NO_UUID
+from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopics
 from kohort.wire.schema import Message
 
 
@@ -61,6 +63,7 @@ SHAPES: Final[Mapping[int, Shape]] = {
     8: Shape(PARTITIONS, PARTITIONS, 300),
     9: Shape(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
     10: Shape(("coordinator_keys",), ("coordinators",), 1_000),
+    13: Shape(("members",), ("members",), 200),
     15: Shape(("groups",), ("groups",), 500),
     21: Shape(PARTITIONS, PARTITIONS, 50),
     23: Shape(PARTITIONS, PARTITIONS, 1_000),
@@ -68,7 +71,7 @@ SHAPES: Final[Mapping[int, Shape]] = {
     28: Shape(PARTITIONS, PARTITIONS, 300),
     30: Shape(("creations",), ("results",), 50_000),
     31: Shape(("filters",), ("filter_results",), 50_000),
-    32: Shape(("resources",), ("results",), 50),
+    32: Shape(("resources",), ("results",), 15),
     42: Shape(("groups_names",), ("results",), 50, once=True),
     45: Shape(PARTITIONS, ("responses", "partitions"), 20),
     47: Shape(PARTITIONS, PARTITIONS, 300),
@@ -78,16 +81,37 @@ SHAPES: Final[Mapping[int, Shape]] = {
 """By API key. ``most`` is about five milliseconds of work."""
 OFFSET_FETCH: Final = 9
 FIRST_OFFSET_FETCH_OF_GROUPS: Final = 8
+FIRST_OFFSET_FETCH_BY_ID: Final = 10
 OF_ONE_GROUP: Final = Shape(("topics", "partition_indexes"), PARTITIONS, 1_000)
 
 
-def shape_of(request: Request) -> Shape | None:
+def shape_of(state: BrokerState, request: Request) -> Shape | None:
     """How to cut ``request``; None where it is served as it is."""
     key = request.reply_to.api_key
     shape = SHAPES.get(key)
-    if key == OFFSET_FETCH and request.version < FIRST_OFFSET_FETCH_OF_GROUPS:
-        shape = OF_ONE_GROUP
+    if key == OFFSET_FETCH:
+        _spell_out(state, request)
+        if request.version < FIRST_OFFSET_FETCH_OF_GROUPS:
+            shape = OF_ONE_GROUP
     return shape if shape is not None and shape.is_large(request.message) else None
+
+
+def _spell_out(state: BrokerState, request: Request) -> None:
+    """Where all offsets of a group are asked for, and it has very many, name them: then they can be cut."""
+    message: OffsetFetchRequest = request.message
+    by_id = request.version >= FIRST_OFFSET_FETCH_BY_ID
+    for asked in message.groups or (message,):
+        offsets = state.coordinator.committed(asked.group_id)
+        if asked.topics is None and offsets is not None and len(offsets) > OF_ONE_GROUP.most:
+            named = [(name, state.topics.get(name), sorted(held)) for name, held in offsets.by_topic.items()]
+            topics = [
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=topic.topic_id if topic else NO_UUID, partition_indexes=partitions
+                )
+                for name, topic, partitions in named
+                if topic is not None or not by_id
+            ]
+            setattr(asked, "topics", topics)  # noqa: B010 - a message is frozen for the type checker alone
 
 
 def serve_in_pieces(state: BrokerState, request: Request, shape: Shape, serve_one: Handler) -> AnswerInSteps:

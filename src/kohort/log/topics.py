@@ -34,6 +34,8 @@ from kohort.steps import Pace, Steps, at_once
 PARTITIONS_MAX: Final = 10_000
 """Of one topic; Kafka refuses more in one request."""
 PRODUCER_ID_BLOCK: Final = 1000
+CONFIGS_KEPT: Final = 100
+"""Sets of options whose reading is remembered: most topics have one and the same."""
 CHECK_US: Final = 40
 MAKE_US: Final = 400
 """About what it takes to check a topic, and to make a partition with its folder and its files, in microseconds."""
@@ -71,6 +73,7 @@ class Topics:
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._names = TakenNames()
+        self._configs: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
         self._making: dict[str, Topic] = {}
         """Topics that are written down and whose partitions are being made. Nobody sees them yet."""
         self._growing: dict[str, list[PartitionLog]] = {}
@@ -184,10 +187,17 @@ class Topics:
 
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         """The options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
-        try:
-            return topic_config(self._config, overrides)
-        except ConfigError as error:
-            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        given = tuple(sorted(overrides.items()))
+        known = self._configs.get(given)
+        if known is None:
+            try:
+                known = topic_config(self._config, overrides)
+            except ConfigError as error:
+                raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+            if len(self._configs) == CONFIGS_KEPT:
+                self._configs.clear()
+            self._configs[given] = known
+        return known
 
     def create(
         self,
@@ -300,17 +310,17 @@ class Topics:
         for logs in leaving.values():
             self._folders.leave(logs)
         refused: dict[str, ApiError] = {}
+        try:
+            if gone:  # first: a topic made anew must not find what was known of the old one
+                yield from self._upkeep.write_checkpoints_in_steps()
+        except StorageError as error:
+            refused |= {name: _refused(name, error) for name in gone}
         pace = Pace()
         for name, logs in leaving.items():
             try:
                 yield from self._folders.give_up(logs, now_ms, pace)
             except StorageError as error:
                 refused[name] = _refused(name, error)
-        try:
-            if gone:
-                self._upkeep.write_checkpoints()
-        except StorageError as error:
-            refused |= {name: _refused(name, error) for name in gone}
         done = {topic.topic_id for topic in gone.values() if topic.name not in refused}
         self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id not in done]
         return [refused.get(result.name, result) if isinstance(result, Topic) else result for result in results]
@@ -348,7 +358,8 @@ class Topics:
             raise _refused(name, error) from error
         del self._growing[name]
         for log in made:
-            log.config = topic.config
+            if log.config is not topic.config:
+                log.config = topic.config
         topic.partitions += made
         return topic
 

@@ -26,7 +26,8 @@ from kohort.wire.messages.topics import (
 
 DEFAULT: Final = -1
 CHECK_US: Final = 20
-TELL_US: Final = 100
+TELL_US: Final = 500
+"""All options of a topic."""
 
 
 def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -52,7 +53,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                 results[asked.name] = _refused(asked.name, error)
         if pace.is_due(TELL_US if message.validate_only else CHECK_US):
             yield
-    results |= yield from _create(state, wanted, request.now_ms)
+    results |= yield from _create(state, wanted, pace, request.now_ms)
     return CreateTopicsResponse(topics=list(results.values()))
 
 
@@ -95,7 +96,9 @@ def _check(state: BrokerState, asked: CreatableTopic) -> _Wanted:
     return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
 
 
-def _create(state: BrokerState, wanted: list[_Wanted], now_ms: int) -> Steps[dict[str, CreatableTopicResult]]:
+def _create(
+    state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int
+) -> Steps[dict[str, CreatableTopicResult]]:
     """Make the topics, all in one write; what became of each."""
     made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
     there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
@@ -105,7 +108,6 @@ def _create(state: BrokerState, wanted: list[_Wanted], now_ms: int) -> Steps[dic
     except ApiError as error:
         unplaced = error
     results = {}
-    pace = Pace()
     for topic, want in zip(made, wanted, strict=True):
         name = want.new.name
         refusal = topic if isinstance(topic, ApiError) else unplaced
