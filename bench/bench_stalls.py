@@ -103,6 +103,7 @@ class House:
         self.collections = ShortCollections()
         self.connection = 0
         self.topic_count = topic_count
+        self.producer = (-1, -1)
         self.connect()
 
     def connect(self) -> None:
@@ -327,20 +328,28 @@ def _alter(house: House, n: int) -> Request:
 
 def _txn_partitions(house: House, n: int) -> Request:
     asked = [transactions.AddPartitionsToTxnTopic(name=name, partitions=ids) for name, ids in _spread(n)]
+    producer_id, epoch = house.producer
     return transactions.AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id="x", v3_and_below_producer_id=0, v3_and_below_topics=asked
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=asked,
     ), 3
 
 
 def _begin_transaction(house: House) -> None:
-    house.ask(producer_ids.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+    answer, _ = house.ask(producer_ids.InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+    house.producer = answer.producer_id, answer.producer_epoch
 
 
 def _txn_commit(house: House, n: int) -> Request:
     asked = _partitions(
         transactions.TxnOffsetCommitRequestTopic, transactions.TxnOffsetCommitRequestPartition, min(n, 200_000)
     )
-    return transactions.TxnOffsetCommitRequest(transactional_id="x", group_id="g", topics=asked), 3
+    producer_id, epoch = house.producer
+    return transactions.TxnOffsetCommitRequest(
+        transactional_id="x", group_id="g", producer_id=producer_id, producer_epoch=epoch, topics=asked
+    ), 3
 
 
 def _new_topics(house: House, n: int) -> Request:
@@ -422,10 +431,10 @@ def cases() -> list[Case]:
             transactional_id="y" * 30_000, transaction_timeout_ms=1000), 4)),
         Case("AddPartitionsToTxn", lambda h, n: _txn_partitions(h, n - 100), _begin_transaction),
         Case("AddOffsetsToTxn", lambda h, n: (transactions.AddOffsetsToTxnRequest(
-            transactional_id="x", group_id="g" * 30_000), 3)),
+            transactional_id="x", producer_id=h.producer[0], producer_epoch=h.producer[1], group_id="g"), 3)),
         Case("TxnOffsetCommit", _txn_commit),
         Case("EndTxn, of 10,000 partitions", lambda h, n: (transactions.EndTxnRequest(
-            transactional_id="x", committed=True), 3)),
+            transactional_id="x", producer_id=h.producer[0], producer_epoch=h.producer[1], committed=True), 3)),
         Case("WriteTxnMarkers", lambda h, n: (transactions.WriteTxnMarkersRequest(markers=[
             transactions.WritableTxnMarker(producer_id=5, topics=[
                 transactions.WritableTxnMarkerTopic(name=WIDE, partition_indexes=wide)])]), 1)),

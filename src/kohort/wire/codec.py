@@ -43,6 +43,8 @@ _step_writers: dict[tuple[type[Message], int], StepWriter] = {}
 _instead: list[_Instead] = []
 _UNREADABLE: Final = (struct.error, IndexError, Malformed, UnicodeDecodeError)
 _UNWRITABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed)
+COPIED_MOST = 1 << 20
+"""A message up to this many bytes is one buffer, unless there are record batches in it."""
 JOIN_LIMIT = 4096
 """Buffers up to this many bytes are joined with their neighbours; larger ones are sent as they are."""
 
@@ -110,7 +112,7 @@ def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
         write(message, parts.extend)
         if is_framed:
             parts[0] = _length.pack(sum(map(len, parts)))
-        return coalesce(parts) if has_records else [b"".join(parts)]
+        return coalesce(parts) if has_records or sum(map(len, parts)) > COPIED_MOST else [b"".join(parts)]
     except _UNWRITABLE as error:
         raise _unwritable(cls, version, error) from error
 

@@ -144,6 +144,8 @@ class Cluster:
         return known
 
     def placement(self, topic: Topic, index: int) -> Placement:
+        if self._only is not None:
+            return Placement([self._only], self._only)
         return self.placements(topic)[index]
 
     def leader_of(self, topic: Topic, index: int) -> int:
