@@ -13,6 +13,8 @@ from kohort.broker.io import ConnectionId
 from kohort.broker.request import ReplyTo
 from kohort.wire.frames import FrameReader
 
+LARGE_BYTES: Final = 64 << 10
+"""A frame above this is read in steps."""
 PAUSE_BYTES: Final = 1 << 18
 BURST_BYTES: Final = 1 << 20
 """Bytes sent to one peer within one event, after which its next requests wait for the next event: a peer that asks for
@@ -42,8 +44,8 @@ class Connection:
         self.host = host
         self.client_host = f"/{host}"
         """As Kafka writes addresses."""
-        self.reader = FrameReader(max_frame_bytes)
-        self.frames: deque[bytes] = deque()
+        self.reader = FrameReader(max_frame_bytes, uncopied_above=LARGE_BYTES)
+        self.frames: deque[bytes | bytearray] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
         self.paused = False
@@ -63,7 +65,7 @@ class Connection:
         """Whether the next frame may be served now."""
         return self.in_flight is None and bool(self.frames) and not (self.congested or self.closed)
 
-    def next_frame(self) -> bytes:
+    def next_frame(self) -> bytes | bytearray:
         frame = self.frames.popleft()
         self.waiting_bytes -= len(frame)
         return frame

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from kohort.broker.connections import LARGE_BYTES
 from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
 from kohort.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
@@ -52,8 +53,6 @@ from kohort.wire.headers import client_id_of, skip_tags
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
-LARGE_BYTES: Final = 64 << 10
-"""A frame above this is read in steps."""
 
 HANDLERS: Final[Mapping[int, Handler]] = {
     0: produce,
@@ -98,7 +97,7 @@ SERVED: Final[Mapping[int, Api]] = {key: APIS[key] for key in sorted(HANDLERS)}
 
 
 def dispatch(
-    state: BrokerState, connection: int, client_host: str, frame: bytes, now_ms: int
+    state: BrokerState, connection: int, client_host: str, frame: bytes | bytearray, now_ms: int
 ) -> tuple[ReplyTo, Answer | Task]:
     """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
     if len(frame) < HEADER.size:
@@ -126,7 +125,9 @@ def dispatch(
     return reply_to, _serve_decoded(state, api, request, len(frame) - end)
 
 
-def _served_in_steps(state: BrokerState, api: Api, request: Request, frame: bytes, body_at: int) -> AnswerInSteps:
+def _served_in_steps(
+    state: BrokerState, api: Api, request: Request, frame: bytes | bytearray, body_at: int
+) -> AnswerInSteps:
     """Read a large frame, then serve it."""
     try:
         request.message, end = yield from decode_in_steps(api.request, request.version, frame, body_at)

@@ -59,7 +59,7 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
 
 
-def client_id_of(request: bytes) -> tuple[str | None, int]:
+def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
     """Who asks, and where that ends: tagged fields follow where the version is flexible, or else the body."""
     try:
         (size,) = _size.unpack_from(request, _start.size)
@@ -79,7 +79,7 @@ def client_id_of(request: bytes) -> tuple[str | None, int]:
         raise ProtocolError(str(error), "RequestHeader.client_id") from None
 
 
-def _too_short(request: bytes) -> ProtocolError:
+def _too_short(request: bytes | bytearray) -> ProtocolError:
     return ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader")
 
 

@@ -32,6 +32,8 @@ StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
 
 ELEMENTS_MAX: Final = 1_000_000
 """In one array, as in Kafka since 4.4; of a message that is read in steps, in all its arrays."""
+COPIED_AT_ONCE: Final = 4 << 20
+"""A field of kind bytes above this is gathered in steps, and stays the bytearray that it was gathered in."""
 TAGS_MAX: Final = 10_000
 """Tagged fields in one section, as in Kafka since 4.4."""
 STEP_ELEMENTS: Final = 4_000
@@ -152,6 +154,14 @@ class _ReaderSource(Source):
         self.length(depth, spec, path)
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, "e = p + l", "if e < p or e > n: raise short('length', l, n - p)")
+        if spec.kind == "bytes" and self.in_steps:
+            gathered = self.new("x")
+            self.add(path, depth, f"if l > {COPIED_AT_ONCE}:", f"    {gathered} = bytearray()")
+            self.add(path, depth, "    while p < e:")
+            self.add(path, depth, f"        {gathered} += memoryview(b)[p : min(p + {COPIED_AT_ONCE}, e)]")
+            self.add(path, depth, f"        p += {COPIED_AT_ONCE}", "        yield")
+            self.add(path, depth, f"    {target} = {gathered}", f"else: {target} = bytes(memoryview(b)[p:e])", "p = e")
+            return
         taken = {"string": "b[p:e].decode()", "bytes": "b[p:e]", "records": "memoryview(b)[p:e]"}[spec.kind]
         self.add(path, depth, f"{target} = {taken}", "p = e")
 
