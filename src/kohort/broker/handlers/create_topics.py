@@ -15,7 +15,7 @@ from kohort.broker.topic_settings import topic_settings
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import PARTITIONS_MAX, NewTopic, Topic
-from kohort.steps import Pace, Steps, counted
+from kohort.steps import Pace, Steps, counted, each
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -32,7 +32,10 @@ TELL_US: Final = 500
 
 def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreateTopicsRequest = request.message
-    _check_total(state, message)
+    if _is_excessive(state, message):
+        excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
+        return CreateTopicsResponse(topics=refused)
     times = yield from counted(asked.name for asked in message.topics)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[_Wanted] = []
@@ -57,8 +60,8 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     return CreateTopicsResponse(topics=list(results.values()))
 
 
-def _check_total(state: BrokerState, message: CreateTopicsRequest) -> None:
-    """Raises ApiError POLICY_VIOLATION for a request that Kafka finds too large as a whole."""
+def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> bool:
+    """Whether Kafka finds the request too large as a whole."""
     total = 0
     for asked in message.topics:
         if asked.assignments:
@@ -66,7 +69,8 @@ def _check_total(state: BrokerState, message: CreateTopicsRequest) -> None:
         else:
             total += state.config.num_partitions if asked.num_partitions == DEFAULT else max(asked.num_partitions, 0)
         if total > PARTITIONS_MAX:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)
