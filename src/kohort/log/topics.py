@@ -11,6 +11,7 @@ from typing import Final
 
 from kohort.clock import Rng
 from kohort.config import BrokerConfig, TopicConfig, topic_config
+from kohort.config.topic import check_lags
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import Catalogue, TopicEntry, folder_topic_id, load_catalogue
 from kohort.log.checkpoints import (
@@ -187,9 +188,11 @@ class Topics:
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         """The options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
         try:
-            return topic_config(self._config, overrides)
+            config = topic_config(self._config, overrides)
+            check_lags(config)
         except ConfigError as error:
             raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+        return config
 
     def create(
         self,
