@@ -70,7 +70,7 @@ class PartitionLog:
         self._storage = storage
         self._on_flush_due = on_flush_due
         self._configure(config)
-        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset)
+        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset, not self._compacts)
         found = recover(place, now_ms)
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
@@ -263,8 +263,10 @@ class PartitionLog:
         i = self._index_of(offset)
         try:
             while offset < end and (max_bytes > 0 or (at_least_one and not found)):
-                segment = self._segments[i]
-                batches, exhausted = segment.read(offset, max_bytes, end, at_least_one=at_least_one and not found)
+                reach = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self._next_offset
+                batches, exhausted = self._segments[i].read(
+                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found
+                )
                 if batches:
                     found.append(batches)
                     max_bytes -= len(batches)
@@ -273,7 +275,8 @@ class PartitionLog:
                     break
                 offset = self._segments[i].base_offset
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            if not found:  # else whoever reads on from there is told
+                raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
         return found
 
     def _index_of(self, offset: int) -> int:
