@@ -25,6 +25,7 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
 from kohort.model import Node
+from kohort.notes import warning
 
 OWN_TOPICS_REPLICAS: Final = 3
 """Replication factor of the brokers' own topics, where there are so many nodes."""
@@ -232,6 +233,7 @@ class Cluster:
             save_placements(self._storage, kept)
             self._unwritten = False
         except StorageError as error:
+            self.topics.tell(warning(f"who leads what cannot be written: {error}", "placements"))
             if needs_disk:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._unwritten = True

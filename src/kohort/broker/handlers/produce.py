@@ -19,7 +19,7 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import ProducerEpoch
-from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.log.validation import intact_header
@@ -82,7 +82,7 @@ def produce(state: BrokerState, request: Request) -> Answer:
 def _after_flush(
     answer: ProduceResponse,
     unflushed: Mapping[tuple[int, int], Needed],
-    failed: Mapping[PartitionLog, StorageError],
+    failed: Mapping[PartitionLog, ApiError],
 ) -> ProduceResponse:
     """``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
@@ -92,7 +92,7 @@ def _after_flush(
                 index=partitions[place].index,
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR,
                 base_offset=-1,
-                error_message=f"{log.tp}: {failed[log]}",
+                error_message=failed[log].message,
             )
     return answer
 
