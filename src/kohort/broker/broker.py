@@ -155,8 +155,8 @@ class Broker:
 
     def take_notes(self) -> list[Note]:
         """Lines for the broker's log, each given once."""
-        notes, self._notes = [*self._notes, *self._state.trailing_bytes.take_notes()], []
-        return notes
+        notes, self._notes = self._notes, []
+        return [*notes, *self._state.trailing_bytes.take_notes(), *self._state.topics.take_refusals()]
 
     def close(self, now_ms: int) -> None:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""

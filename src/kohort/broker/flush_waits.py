@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.broker.request import ReplyTo
-from kohort.errors import StorageError
+from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
 
@@ -28,8 +28,8 @@ class Held:
 
     reply_to: ReplyTo
     needs: Sequence[Needed]
-    finish: Callable[[dict[PartitionLog, StorageError]], Message]
-    failed: dict[PartitionLog, StorageError] = field(default_factory=dict)
+    finish: Callable[[dict[PartitionLog, ApiError]], Message]
+    failed: dict[PartitionLog, ApiError] = field(default_factory=dict)
 
     def look(self) -> None:
         """Cross off what is through, one way or the other: what failed must not look well after a later flush."""
@@ -38,7 +38,7 @@ class Held:
     def _is_through(self, log: PartitionLog, offset: int) -> bool:
         try:
             return log.has_reached_disk(offset)
-        except StorageError as error:
+        except ApiError as error:
             self.failed[log] = error
             return True
 

@@ -59,6 +59,11 @@ class OffsetIndex:
         self._offsets.append(relative_offset)
         self._positions.append(position)
 
+    def floors(self, relative_offset: int) -> Iterator[tuple[int, int]]:
+        """The entries up to ``relative_offset``, the last first."""
+        for i in range(bisect_right(self._offsets, relative_offset) - 1, -1, -1):
+            yield self._offsets[i], self._positions[i]
+
     def lookup(self, relative_offset: int) -> int:
         """The greatest indexed position from which a scan forwards meets ``relative_offset``; 0 if none is indexed."""
         i = bisect_right(self._offsets, relative_offset) - 1

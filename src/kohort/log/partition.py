@@ -64,13 +64,16 @@ class PartitionLog:
         recovery_point: int = 0,
         start_offset: int = 0,
         on_flush_due: Callable[[TopicPartition, int], None] | None = None,
+        tell: Callable[[Note], None] | None = None,
     ) -> None:
+        """``tell`` takes, as it happens, what the disk refuses to those who ask."""
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
         self._on_flush_due = on_flush_due
+        self._tell = tell
         self._configure(config)
-        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset)
+        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset, not self._compacts)
         found = recover(place, now_ms)
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
@@ -177,7 +180,7 @@ class PartitionLog:
             self._begin_epoch()
             segment.append(self._placed(batch, header, now_ms), header.size, last_offset, max_timestamp)
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            raise self._refused("append", "a batch is refused", error) from error
         self._next_offset = last_offset + 1
         append_time_ms = now_ms if self._log_append_time else -1
         if header.producer_id >= 0:
@@ -233,7 +236,7 @@ class PartitionLog:
             self._flush_due_ms = now_ms + self._config.flush_ms
             if self._on_flush_due is not None:
                 self._on_flush_due(self.tp, self._flush_due_ms)
-        return last_offset < self._wanted_to and not self._guarded(lambda: self.has_reached_disk(last_offset))
+        return last_offset < self._wanted_to and not self.has_reached_disk(last_offset)
 
     def roll(self, now_ms: int) -> None:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
@@ -263,8 +266,10 @@ class PartitionLog:
         i = self._index_of(offset)
         try:
             while offset < end and (max_bytes > 0 or (at_least_one and not found)):
-                segment = self._segments[i]
-                batches, exhausted = segment.read(offset, max_bytes, end, at_least_one=at_least_one and not found)
+                reach = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self._next_offset
+                batches, exhausted = self._segments[i].read(
+                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found
+                )
                 if batches:
                     found.append(batches)
                     max_bytes -= len(batches)
@@ -273,7 +278,8 @@ class PartitionLog:
                     break
                 offset = self._segments[i].base_offset
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            if not found:  # else whoever reads on from there is told
+                raise self._refused("read", f"offset {offset} cannot be read", error) from error
         return found
 
     def _index_of(self, offset: int) -> int:
@@ -295,10 +301,7 @@ class PartitionLog:
         if not self._start_offset <= offset < self._next_offset:
             return 0
         i = self._index_of(offset)
-        try:
-            first = self._segments[i].bytes_from(offset)
-        except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+        first = self._guarded(lambda: self._segments[i].bytes_from(offset))
         return first + sum(segment.size for segment in self._segments[i + 1 :])
 
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
@@ -313,7 +316,13 @@ class PartitionLog:
         try:
             return action()
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            raise self._refused("other", "a request is refused", error) from error
+
+    def _refused(self, duty: str, what: str, error: StorageError) -> ApiError:
+        """The answer to who asks for what the disk refuses. The broker's log is told of it, too."""
+        if self._tell is not None:
+            self._tell(warning(f"{what}: {error}", ("disk", duty)).about(self.tp))
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The greatest epoch up to ``epoch`` and the offset at which it ended; (-1, -1) for one not reached (5.12)."""
@@ -409,17 +418,18 @@ class PartitionLog:
     def has_reached_disk(self, offset: int) -> bool:
         """Whether the record at ``offset`` is on the disk; if not, a flush that takes it there is begun or under way.
 
-        Raises StorageError if that flush failed; the next append begins another.
+        Raises ApiError if that flush failed; the next append begins another.
         """
         self.recovery_point = max(self.recovery_point, self._commit.through() or 0)
         if offset < self.recovery_point:
             return True
         try:
             self._commit.check(offset)
-        except StorageError:
+        except StorageError as error:
             self._unflushed_records = self._next_offset - self.recovery_point
-            raise
-        self._begin_flush()
+            what = f"what was written up to offset {offset} is not on the disk, and its answers are refused"
+            raise self._refused("flush", what, error) from error
+        self._guarded(self._begin_flush)
         return False
 
     def flush_if_due(self, now_ms: int) -> None:

@@ -60,6 +60,7 @@ class Topics:
         self._upkeep = Upkeep(storage, config, self._logs, now_ms)
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
+        self._refusals: list[Note] = []
         self.cluster_id, self.node_id = claim_identity(storage, config, rng)
         self.was_clean = storage.read(CLEAN_SHUTDOWN_FILE) is not None
         """Whether the last stop left nothing to recover."""
@@ -216,7 +217,7 @@ class Topics:
         except StorageError as error:
             self._catalogue.topics = others
             self._catalogue.deleted.append(topic.topic_id)
-            raise _refused(name, error) from error
+            raise self._refused(name, error) from error
         self._add(topic)
         return topic
 
@@ -234,7 +235,7 @@ class Topics:
                 self._doom(log.folder, now_ms)
             self._upkeep.write_checkpoints()
         except StorageError as error:
-            raise _refused(name, error) from error
+            raise self._refused(name, error) from error
         self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id != topic.topic_id]
         return topic
 
@@ -265,7 +266,7 @@ class Topics:
                 self._upkeep.forget(log.tp)
                 log.drop()
             del topic.partitions[present:]
-            raise _refused(name, error) from error
+            raise self._refused(name, error) from error
         return topic
 
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
@@ -310,8 +311,13 @@ class Topics:
         try:
             catalogue.save(self._storage)
         except StorageError as error:
+            self.tell(warning(f"the catalogue of topics cannot be written: {error}", "catalogue"))
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._catalogue = catalogue
+
+    def _refused(self, name: str, error: StorageError | ApiError) -> ApiError:
+        self.tell(warning(f"topic {name!r} cannot be changed: {error}", ("disk", name)))
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
     def _make_partition(self, topic: Topic, tp: TopicPartition, now_ms: int) -> None:
         if self._storage.files(str(tp)):
@@ -343,6 +349,7 @@ class Topics:
             recovery_point=recovery_point,
             start_offset=start_offset,
             on_flush_due=self._upkeep.flush_at,
+            tell=self.tell,
         )
         topic.partitions.append(log)
         return log
@@ -357,6 +364,15 @@ class Topics:
     def tick(self, now_ms: int) -> list[Note]:
         """Do what is due: flush, retain, expire, write checkpoints, give back files. Says what went or was mended."""
         return self._upkeep.tick(now_ms)
+
+    def tell(self, refused: Note) -> None:
+        """Have the broker's log say what the disk refused."""
+        self._refusals.append(refused)
+
+    def take_refusals(self) -> list[Note]:
+        """What the disk refused to those who asked since the last call: their answers had KAFKA_STORAGE_ERROR."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
 
     def _logs(self) -> Iterator[PartitionLog]:
         return (log for topic in self for log in topic.partitions)
@@ -377,10 +393,6 @@ class Topics:
         except StorageError as error:
             problems.append(str(error))
         return problems
-
-
-def _refused(name: str, error: StorageError | ApiError) -> ApiError:
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
 
 def _check_partitions(partitions: int) -> None:

@@ -63,10 +63,21 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"a batch of {size} bytes; segment.bytes is {rules.segment_bytes}",
         )
-    _check_count(header)
     if from_client:
         _check_crc(batch, header)
+    _check_count(header)
+    if from_client:
         _check_client_batch(header, rules, now_ms)
+    return header
+
+
+def intact_header(batch: Buffer) -> BatchHeader:
+    """The header of the one batch that ``batch`` must be, for who acts on it before it is appended.
+
+    Raises ApiError: CORRUPT_MESSAGE, which has the producer send it again, where it was damaged on its way.
+    """
+    header = _one_batch(batch)
+    _check_crc(batch, header)
     return header
 
 
@@ -80,6 +91,7 @@ def _one_batch(batch: Buffer) -> BatchHeader:
     if size > len(batch):
         raise _not_whole(batch)
     if size < len(batch):
+        _check_crc(batch, header)  # a length that was damaged leaves a rest, too
         raise _invalid(f"{len(batch) - size} bytes after a batch of {size}; exactly one is expected")
     return header
 
@@ -92,11 +104,15 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
         return _invalid("no batch; exactly one is expected")
     if len(batch) < LENGTH_ENDS_AT or LENGTH_ENDS_AT + _length.unpack_from(batch, LENGTH_AT)[0] > len(batch):
         return _not_whole(batch)
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem)
+    return _corrupt(error.problem)
 
 
 def _not_whole(batch: Buffer) -> ApiError:
-    return _invalid(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
+    """Of a batch whose length was damaged, or that lost its end: who sends it again may have more luck.
+
+    Kafka sees no batch in it, and 4.3 never answers a Produce without one.
+    """
+    return _corrupt(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
 
 
 def _check_count(header: BatchHeader) -> None:
@@ -108,7 +124,7 @@ def _check_crc(batch: Buffer, header: BatchHeader) -> None:
     try:
         check_crc(batch, 0, header)
     except CorruptRecord as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem) from error
+        raise _corrupt(error.problem) from error
 
 
 def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
@@ -156,6 +172,10 @@ def with_append_time(
     crc = crc32c.crc32c(rest, crc32c.crc32c(summed))
     head = _head.pack(base_offset, header.batch_length, leader_epoch, header.magic, crc)
     return [head + summed, rest]
+
+
+def _corrupt(problem: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, problem)
 
 
 def _invalid(problem: str) -> ApiError:

@@ -26,6 +26,7 @@ from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
 from kohort.model import Node
+from kohort.notes import warning
 
 JOURNAL_REPLICAS: Final = 3
 """Replication factor of the journal, where there are so many nodes."""
@@ -240,6 +241,7 @@ class Cluster:
             save_placements(self._storage, kept)
             self._unwritten = False
         except StorageError as error:
+            self.topics.tell(warning(f"who leads what cannot be written: {error}", "placements"))
             if needs_disk:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._unwritten = True

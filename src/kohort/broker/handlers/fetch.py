@@ -128,12 +128,12 @@ def _survey(state: BrokerState, reading: Reading, min_bytes: int) -> tuple[int, 
             end = _visible_end(message, log)
             if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
                 return 0, []
+            if wanted.fetch_offset < end:
+                missing -= min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
         except ApiError:
             return 0, []
-        if wanted.fetch_offset < end:
-            missing -= min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
-            if missing <= 0:
-                return 0, []
+        if missing <= 0:
+            return 0, []
         keys.append((topic.topic_id, wanted.partition))
     return missing, keys
 

@@ -19,9 +19,10 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import ProducerEpoch
-from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, StorageError
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
+from kohort.log.validation import intact_header
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
@@ -34,7 +35,7 @@ from kohort.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.record_batch import TRANSACTIONAL_BIT, parse_batch_header
+from kohort.wire.record_batch import CODEC_BITS, TRANSACTIONAL_BIT
 
 ADMIN_CLIENT: Final = "__admin_client"
 """The one client id that may write to internal topics."""
@@ -81,7 +82,7 @@ def produce(state: BrokerState, request: Request) -> Answer:
 def _after_flush(
     answer: ProduceResponse,
     unflushed: Mapping[tuple[int, int], Needed],
-    failed: Mapping[PartitionLog, StorageError],
+    failed: Mapping[PartitionLog, ApiError],
 ) -> ProduceResponse:
     """``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
@@ -91,7 +92,7 @@ def _after_flush(
                 index=partitions[place].index,
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR,
                 base_offset=-1,
-                error_message=f"{log.tp}: {failed[log]}",
+                error_message=failed[log].message,
             )
     return answer
 
@@ -165,10 +166,7 @@ def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Top
 
 def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
     """Raises ApiError unless the batch may be written in its producer's transaction."""
-    try:
-        header = parse_batch_header(batch)
-    except CorruptRecord:
-        return  # the log refuses it
+    header = intact_header(batch)
     join_transaction(
         state,
         request.message.transactional_id,
@@ -181,10 +179,6 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
 
 
 def _check_codec(batch: Buffer) -> None:
-    """A producer older than zstd cannot mean zstd (KIP-110). Whatever else is wrong is for the log to say."""
-    try:
-        codec = parse_batch_header(batch).codec
-    except CorruptRecord:
-        return
-    if codec == Codec.ZSTD:
+    """A producer older than zstd cannot mean zstd (KIP-110). Raises ApiError."""
+    if intact_header(batch).attributes & CODEC_BITS == Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")
