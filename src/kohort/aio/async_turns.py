@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, Protocol, TypeVar
 
 from kohort.aio.driver import Driver
-from kohort.aio.notes import log_notes
+from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.promise import Promise
@@ -58,6 +58,8 @@ class AsyncTurns:
         """Made when something is awaited first, on the loop that runs then."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, clock=self._clock)
+            notes = self.machine.notes
+            self._driver.on_progress(lambda: log_notes(notes, CONSUMER_LOG))
         return self._driver
 
     @property
@@ -108,7 +110,7 @@ class AsyncTurns:
         finally:
             self._poller = None
             self.machine.leave_poll(self.now_ms())
-            log_notes(self.machine)
+            log_notes(self.machine.notes, CONSUMER_LOG)
             self.kick()
 
     async def stop_polling(self, timeout_ms: int) -> None:

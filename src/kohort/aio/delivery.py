@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kohort.aio.driver import Driver
+from kohort.aio.notes import PRODUCER_LOG, log_notes
 from kohort.client.produce_batch import ProduceBatch
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
 from kohort.errors import ApiTimeout, KohortError
@@ -119,7 +120,8 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
-    """Tell those who wait for batches that are done; callbacks run without the lock."""
+    """Tell those who wait for batches that are done, and the log; callbacks run without the lock."""
+    log_notes(machine.notes, PRODUCER_LOG)
     if driver.failure is not None:
         with guard:
             machine.sender.abort(driver.failure)

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import IoThread
-from kohort.aio.notes import log_notes
+from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, RebalanceListener
@@ -47,6 +47,7 @@ class Turns:
         driver.on_progress(self._on_progress)
 
     def _on_progress(self) -> None:
+        log_notes(self.machine.notes, CONSUMER_LOG)
         if self._waiting:
             self.nudge()
 
@@ -94,7 +95,7 @@ class Turns:
             try:
                 with self.lock:
                     self.machine.leave_poll(self.now_ms())
-                log_notes(self.machine)
+                log_notes(self.machine.notes, CONSUMER_LOG)
             finally:
                 self._depth -= 1
                 if self._depth == 0:

@@ -7,7 +7,6 @@ methods say what a consumer does; how the user waits for it is the face's.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -24,18 +23,20 @@ from kohort.client.list_offsets import Listed, OffsetQueries
 from kohort.client.member_messages import NO_GENERATION
 from kohort.client.membership_classic import Membership
 from kohort.client.metadata import Metadata
+from kohort.client.notes import Notes
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, Rebalance
 from kohort.client.resets import Resets
 from kohort.client.source import RequestSource
 from kohort.client.subscription import Mode, SubscriptionState
+from kohort.client.topic_watch import TopicWatch
+from kohort.client.troubles import Troubles
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
-MOST_NOTES: Final = 100
 Refused = tuple[str, ErrorCode]
 """A topic, and why the cluster refuses it."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
@@ -59,36 +60,36 @@ class ConsumerMachine:
         self.metadata.want(())
         self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
         self.failures = Failures(self.subscription)
-        self.notes: deque[str] = deque(maxlen=MOST_NOTES)
-        """What happened that a log should say, oldest first: the faces take from it."""
+        self.notes = Notes()
+        troubles = self._troubles = Troubles(self.notes)
         self._open: Fetched | None = None
         self._judged: tuple[int, frozenset[str]] | None = None
         self._refused: Refused | None = None
         """What ``_refused_topic`` found, in this version of the metadata and for these topics."""
-        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures)
+        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures, troubles)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(
-            config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range
+            config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range, troubles
         )
-        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures)
+        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures, troubles)
         self._group: Group | None = None
         sources: list[RequestSource] = []
         if config.group_id is not None:
-            lookup = CoordinatorLookup(config.group_id, config, self.metadata, rng, self.failures.append)
+            lookup = CoordinatorLookup(config.group_id, config, self.metadata, rng, self.failures.append, troubles)
             self._group = self._join_together(lookup, rng)
             sources += [self._group.membership, self._group.commits, self._group.committed, lookup]
-        sources += [self._resets, validation, self.queries, self._fetcher]
-        self.engine = Engine(config, sources, self.metadata, rng)
+        watch = TopicWatch(self.metadata, troubles, self.subscription)
+        sources += [self._resets, validation, self.queries, self._fetcher, watch]
+        self.engine = Engine(config, sources, self.metadata, rng, troubles)
 
     def _join_together(self, lookup: CoordinatorLookup, rng: Rng) -> Group:
         config, subscription, metadata = self.config, self.subscription, self.metadata
         assignors = assignors_named(config.partition_assignment_strategy)
-        membership = Membership(
-            config, assignors, lookup, subscription, metadata, rng, self.failures.append, self.notes.append
-        )
-        commits = Commits(config, lookup, membership, subscription, metadata, rng, self.notes.append)
+        raise_later, warn, troubles = self.failures.append, self.notes.warn, self._troubles
+        membership = Membership(config, assignors, lookup, subscription, metadata, rng, raise_later, warn, troubles)
+        commits = Commits(config, lookup, membership, subscription, metadata, rng, warn)
         committed = CommittedOffsets(
-            config, lookup, subscription, metadata, rng, self.failures.append, self._resets.no_offset
+            config, lookup, subscription, metadata, rng, raise_later, self._resets.no_offset, troubles
         )
         rebalance = Rebalance(
             membership,
@@ -176,6 +177,8 @@ class ConsumerMachine:
         """
         self.raise_failure()
         self.subscription.match_pattern()
+        if self.metadata.hopeless is not None:
+            raise self.metadata.hopeless
         refused = self._refused_topic()
         if refused is not None:
             self.metadata.request_refresh()
@@ -219,7 +222,7 @@ class ConsumerMachine:
     @property
     def needs_user(self) -> bool:
         """Whether ``advance`` would do something now, or raise."""
-        if self.failures or self._refused_topic() is not None:
+        if self.failures or self.metadata.hopeless is not None or self._refused_topic() is not None:
             return True
         self.subscription.match_pattern()
         return self._group is not None and self._group.rebalance.is_due
