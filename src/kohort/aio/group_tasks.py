@@ -13,7 +13,9 @@ from kohort.aio.group_session import Session
 from kohort.aio.reading import layout_of
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
+from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -38,6 +40,17 @@ class AsyncGroupSession(Session):
         offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
         self._turns.kick()
         await self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)
+        self.claimed.committed(offsets)
+
+    async def commit_last(self) -> None:
+        """As ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
+        parting = Parting(self._turns.machine.engine, self._turns.now_ms(), most_ms=self._commit_ms)
+        offsets, promise = self.begin_commit(parting.deadline_ms)
+        self._turns.kick()
+        await self._turns.settle_last(promise, parting)
+        if not promise.done:
+            raise ApiTimeout("no broker answered in time")
+        promise.result()
         self.claimed.committed(offsets)
 
     # For the group

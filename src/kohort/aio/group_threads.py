@@ -16,7 +16,9 @@ from kohort.aio.reading import layout_of
 from kohort.aio.turns import Turns
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
+from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -44,6 +46,17 @@ class GroupSession(Session):
         with self._turns.lock:
             offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
         self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)
+        self.claimed.committed(offsets)
+
+    def commit_last(self) -> None:
+        """As ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
+        parting = Parting(self._turns.machine.engine, self._turns.now_ms(), most_ms=self._commit_ms)
+        with self._turns.lock:
+            offsets, promise = self.begin_commit(parting.deadline_ms)
+        self._turns.settle_last(promise, parting)
+        if not promise.done:
+            raise ApiTimeout("no broker answered in time")
+        promise.result()
         self.claimed.committed(offsets)
 
     # For the group

@@ -1,6 +1,6 @@
 """Writes down what clients have to say: warnings while something keeps them from working, and a line when it is over.
 
-The loggers are ``kohort.consumer`` and ``kohort.producer``. Administration has none: each of its calls says what failed.
+The loggers are ``kohort.consumer`` and ``kohort.producer``. Administration has none: its calls say what failed.
 """
 
 from __future__ import annotations

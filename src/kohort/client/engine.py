@@ -249,7 +249,7 @@ class Engine:
         return ApiTimeout(f"{api_of(unsent.request).name} waited {unsent.timeout_ms} ms for {what}{why}")
 
     def told_of_addresses(self, waited_ms: int) -> str:
-        """Which connections failed, and which are still being made after so long, and how far they came; may be empty."""
+        """Which connections failed, and which are still being made after so long and how far they came."""
         connections = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
         unfinished = [f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not State.READY]
         return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])

@@ -47,9 +47,7 @@ class ProducerMachine:
         """Of a producer with a ``transactional.id``."""
         numbering: Transactions | ProducerIds | None = None
         if config.transactional_id is not None:
-            numbering = self.transactions = Transactions(
-                config, self.metadata, rng, lambda: self.sender.idle, troubles
-            )
+            numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle, troubles)
         elif config.enable_idempotence:
             waiting = self.accumulator.waiting
             numbering = ProducerIds(config, rng, lambda: bool(waiting), self._no_id_yet)

@@ -1,5 +1,5 @@
-"""Sees from what the cluster says why there is nothing to read or to write, where nothing fails: the topic is not there,
-nor the partition, nobody leads it, or no topic matches. These are asked for again and again, and may come about."""
+"""Sees from what the cluster says why there is nothing to read or to write, although nothing fails: the topic or the
+partition is not there, nobody leads it, or no topic matches. These are asked for again, and may come about."""
 
 from __future__ import annotations
 

@@ -118,7 +118,9 @@ class Transactions:
         self._delivered = delivered
         self._troubles = troubles
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._lookup = CoordinatorLookup(config.transactional_id, config, metadata, rng, self._stop, troubles, TRANSACTION_KEY)
+        self._lookup = CoordinatorLookup(
+            config.transactional_id, config, metadata, rng, self._stop, troubles, TRANSACTION_KEY
+        )
         self._group_lookups: dict[str, CoordinatorLookup] = {}
         self._promise: Promise[None] = Promise()
         """Of the initialization, commit or abort under way."""
