@@ -105,8 +105,10 @@ class Engine:
                 self._received(connection, None, now_ms)
             case Closed(connection, reason):
                 lane = self._by_connection.get(connection)
-                if lane is not None and lane.connection is not None:
-                    self._lost(lane, lane.connection.ended(reason), now_ms)
+                ended = None if lane is None else lane.connection
+                if lane is not None and ended is not None:
+                    unneeded = ended.state is State.READY and not ended.load
+                    self._lost(lane, ended.ended(reason), now_ms, quietly=unneeded)
         if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
             self._expire(now_ms)
         self._pump(now_ms)
@@ -180,11 +182,12 @@ class Engine:
         self._end(lane, keep=True)
         self._lost(lane, str(error), now_ms, is_stranger=isinstance(error, NotKafka))
 
-    def _lost(self, lane: Lane, reason: str, now_ms: int, *, is_stranger: bool = False) -> None:
+    def _lost(self, lane: Lane, reason: str, now_ms: int, *, is_stranger: bool = False, quietly: bool = False) -> None:
         """The connection is gone: back off, fail what waited on it, or send it elsewhere."""
         connection = lane.connection
         assert connection is not None
-        self._tell_loss(lane, connection, reason, now_ms)
+        if not quietly:
+            self._tell_loss(lane, connection, reason, now_ms)
         self._by_connection.pop(connection.id, None)
         lane.connection = None
         lane.failures += 1
@@ -203,11 +206,9 @@ class Engine:
         self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
 
     def _tell_loss(self, lane: Lane, connection: Connection, reason: str, now_ms: int) -> None:
-        """Only a connection that nobody needed may end without a word."""
         about, address = (CONNECTION, connection.address), (connection.host, connection.port)
         if connection.state is State.READY:
-            if connection.load:
-                self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
+            self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
             return
         whose = ""
         if lane.node_id >= 0 and address not in self._bootstrap:
