@@ -147,8 +147,7 @@ class AsyncClaim:
             records = fetched.decode_records(check_crcs=self._check_crcs)
             if records:
                 yield records
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
 
     async def iter_arrow(
         self,
@@ -162,8 +161,15 @@ class AsyncClaim:
         while (fetched := await self._take()) is not None:
             for batch in fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout):
                 yield batch
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
+
+    def _check(self, fetched: Fetched) -> None:
+        """Raises CorruptRecord for damage that is there when it is fetched once more, too."""
+        if fetched.error is None:
+            return
+        if not self._session.claimed.ask_again(self.state, fetched):
+            raise fetched.error
+        self._turns.kick()
 
     async def _take(self) -> Fetched | None:
         await asyncio.sleep(0)  # a handler that never waits must let others run, the heartbeats too

@@ -154,8 +154,7 @@ class Claim:
             records = fetched.decode_records(check_crcs=self._check_crcs)
             if records:
                 yield records
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
 
     def iter_arrow(
         self,
@@ -168,8 +167,17 @@ class Claim:
         layout = layout_of(schema, columns, json)
         while (fetched := self._take()) is not None:
             yield from fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
+
+    def _check(self, fetched: Fetched) -> None:
+        """Raises CorruptRecord for damage that is there when it is fetched once more, too."""
+        if fetched.error is None:
+            return
+        with self._turns.lock:
+            is_asked = self._session.claimed.ask_again(self.state, fetched)
+        if not is_asked:
+            raise fetched.error
+        self._turns.driver.kick_soon()
 
     def _take(self) -> Fetched | None:
         with self.news:

@@ -24,6 +24,7 @@ from kohort.client.member_messages import NO_GENERATION
 from kohort.client.membership_classic import Membership
 from kohort.client.metadata import Metadata
 from kohort.client.notes import Notes
+from kohort.client.positions import Damage, Position
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, Rebalance
 from kohort.client.resets import Resets
@@ -34,11 +35,13 @@ from kohort.client.troubles import Troubles
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ErrorCode, UsageError
+from kohort.errors import ApiError, ErrorCode, UndecodableValue, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
 Refused = tuple[str, ErrorCode]
 """A topic, and why the cluster refuses it."""
+DAMAGES_MOST: Final = 5
+"""Fetches of the same offset, each damaged in another way, after which the way is of no use."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
@@ -300,6 +303,8 @@ class ConsumerMachine:
             if fetched is None or (fetched.error is not None and taken):
                 break
             if fetched.error is not None:
+                if self.ask_again(fetched):
+                    continue
                 raise fetched.error
             position = fetched.state.position
             assert position is not None
@@ -338,6 +343,31 @@ class ConsumerMachine:
             offset = max(corrupt.error.offset, corrupt.start_offset)
             corrupt.state.advance(offset, corrupt.taken_at.offset_epoch)
             self._open = corrupt
+
+    def ask_again(self, fetched: Fetched) -> bool:
+        """Whether what is damaged is fetched once more, or is of no interest any more: then nothing is to be raised.
+
+        A checksum fails where the log is damaged, or where bytes were on their way. The latter are other bytes the next
+        time, so the same ones twice are raised, and so is what stays damaged however often it is fetched.
+        """
+        error, state = fetched.error, fetched.state
+        if error is None or self._is_gone(fetched):
+            return True
+        if isinstance(error, UndecodableValue):
+            return False
+        checksum, before = fetched.damage(), state.damage
+        is_there_still = before is not None and before.offset == error.offset
+        times = before.times + 1 if before is not None and is_there_still else 1
+        state.damage = Damage(error.offset, checksum, times)
+        if before is not None and is_there_still and (before.checksum == checksum or times > DAMAGES_MOST):
+            return False
+        self.notes.warn(f"{error}; it is fetched once more, for it may have been damaged on its way")
+        stood_at = fetched.taken_at or state.position
+        assert stood_at is not None
+        good_until = stood_at.offset if fetched.taken_at is None else max(error.offset, fetched.start_offset)
+        state.fetch_again(Position(good_until, stood_at.offset_epoch))
+        self._open = None
+        return True
 
     def _is_gone(self, fetched: Fetched) -> bool:
         return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state

@@ -24,7 +24,7 @@ from kohort.client.subscription import SubscriptionState
 from kohort.client.troubles import READING, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, error_code
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_UUID, Node, TopicPartition
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kohort.wire.schema import Message
@@ -268,7 +268,9 @@ class Fetcher:
                 state.preferred_replica = -1
         self._metadata.request_refresh()
         self._later(sent.node_id, now_ms)
-        if not error.retriable:
+        # Bytes that make no sense once may have been damaged on their way; the loss of the connection is told.
+        is_first = self._failures[sent.node_id] == 1 and type(error) is ProtocolError
+        if not error.retriable and not is_first:
             self._raise_later(error)
 
     def _later(self, node_id: int, now_ms: int) -> None:
