@@ -13,6 +13,7 @@ from kohort import OffsetAndMetadata, TopicPartition, UsageError
 
 PARTITIONS = 1
 WAIT_S = 60.0
+WAIT_MS = 60_000
 LONE = "\ud800"
 """Half a character: text for Python, nothing that UTF-8 knows."""
 
@@ -42,7 +43,7 @@ def test_a_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, tol
         with pytest.raises(UsageError, match=told):
             mistake(producer, topic)
 
-        assert producer.send(topic, b"right", partition=0).result(WAIT_S).offset == 0
+        assert producer.send(topic, b"right", partition=0).result(WAIT_MS).offset == 0
 
 
 @pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
@@ -81,7 +82,7 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 @pytest.mark.parametrize(("mistake", "told"), TO_A_CONSUMER.values(), ids=TO_A_CONSUMER)
 def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"right", partition=0).result(WAIT_S)
+        producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         with pytest.raises(UsageError, match=told):
             mistake(consumer, topic)
@@ -92,7 +93,7 @@ def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
 
 def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"right", partition=0).result(WAIT_S)
+        producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         consumer.subscribe(topic)
         assert len(consumer.poll(60_000)) == 1
@@ -105,7 +106,7 @@ def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, to
 
 def test_a_mark_in_fractions_is_refused_and_the_session_goes_on(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"right", partition=0).result(WAIT_S)
+        producer.send(topic, b"right", partition=0).result(WAIT_MS)
     told: list[str] = []
 
     class Handler(kohort.GroupHandler):

@@ -69,7 +69,12 @@ def test_a_waiting_poll_warns_while_it_waits(caplog: pytest.LogCaptureFixture):
     """Whoever polls for an hour must not wait for an hour to hear of it."""
     with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
         consumer.subscribe("orders")
-        waiting = threading.Thread(target=lambda: pytest.raises(kohort.Wakeup, consumer.poll, 600_000))
+
+        def wait() -> None:
+            with pytest.raises(kohort.Wakeup):
+                consumer.poll(600_000)
+
+        waiting = threading.Thread(target=wait)
         waiting.start()
         while not warned(caplog, "kohort.consumer"):
             time.sleep(0.01)
@@ -89,9 +94,12 @@ def test_a_consumer_of_asyncio_warns_at_once(caplog: pytest.LogCaptureFixture):
 
 
 def test_a_producer_warns_at_once(caplog: pytest.LogCaptureFixture):
-    with Producer(bootstrap_servers=NOBODY, max_block_ms=500) as producer:
-        with pytest.raises(kohort.ApiTimeout, match=r"127\.0\.0\.1:1 \(Connection refused\)"):
-            producer.send("orders", b"v")
+    words = r"127\.0\.0\.1:1 \(Connection refused\)"
+    with (
+        Producer(bootstrap_servers=NOBODY, max_block_ms=500) as producer,
+        pytest.raises(kohort.ApiTimeout, match=words),
+    ):
+        producer.send("orders", b"v")
 
     assert warned(caplog, "kohort.producer") == ["no broker at 127.0.0.1:1: Connection refused; it is tried again"]
 
@@ -145,11 +153,11 @@ def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes
 
 def test_who_is_silent_is_told_by_its_silence(stranger):
     address = stranger(b"")
-    with Admin(bootstrap_servers=address) as admin:
-        with pytest.raises(kohort.ApiTimeout, match="connected, but ApiVersions was not answered within 300 ms"):
-            admin.list_topics(timeout_ms=300)
-    with Producer(bootstrap_servers=address, max_block_ms=300) as producer:
-        with pytest.raises(kohort.ApiTimeout, match="connected, but ApiVersions was not answered within 300 ms"):
+    words = "connected, but ApiVersions was not answered within 300 ms"
+    with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.ApiTimeout, match=words):
+        admin.list_topics(timeout_ms=300)
+    with Producer(bootstrap_servers=address, max_block_ms=300) as producer:  # noqa: SIM117 - its end is not awaited
+        with pytest.raises(kohort.ApiTimeout, match=words):
             producer.send("orders", b"v")
 
 
@@ -238,9 +246,9 @@ def test_a_second_interrupt_ends_the_wait_for_a_broker_that_does_not_answer(prog
         broker.hold("LeaveGroup")
         command = [sys.executable, "-c", program, broker.bootstrap]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            broker.wait_for("Heartbeat", client_id="patient", timeout=60)
+            broker.wait_for("Heartbeat", client_id="patient", timeout_ms=60_000)
             process.send_signal(signal.SIGINT)
-            broker.wait_for("LeaveGroup", client_id="patient", timeout=60)
+            broker.wait_for("LeaveGroup", client_id="patient", timeout_ms=60_000)
             process.send_signal(signal.SIGINT)
             began = time.monotonic()
             assert process.wait(60) != 0

@@ -30,6 +30,7 @@ from kohort.client.admin_model import (
     TransactionDescription,
     TransactionListing,
 )
+from kohort.client.checks import checked_ms
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.config.client import AdminConfig, client_config
@@ -250,7 +251,7 @@ class AsyncAdmin:
         await self.close()
 
     def _limit(self, timeout_ms: int | None) -> int:
-        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
     async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None) -> R:
         if self._closed:

@@ -20,6 +20,7 @@ from kohort.aio.dropped import say_goodbye
 from kohort.aio.group_session import MAX_PROCESSING_TIME_MS
 from kohort.aio.group_tasks import AsyncGroupSession, AsyncHandler
 from kohort.aio.system import system_rng
+from kohort.client.checks import checked_ms, whole_number
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig, client_config
@@ -43,7 +44,7 @@ class AsyncConsumerGroup:
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
         **options: Any,
     ) -> None:
-        if max_processing_time_ms < 0:
+        if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
             raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
         self.config = client_config(ConsumerConfig, config, options)
         self._max_processing_time_ms = max_processing_time_ms
@@ -148,7 +149,8 @@ class AsyncConsumerGroup:
         me, session = asyncio.current_task(), self._session
         if me is self._runner or (session is not None and session.is_mine(me)):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
-        parting = Parting(self._machine.engine, self._turns.now_ms(), timeout_ms)
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        parting = Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
         self.stop()
         if self._runner is not None:
             try:

@@ -21,7 +21,7 @@ from kohort.aio.io_thread import io_thread
 from kohort.aio.reading import Reading, layout_of
 from kohort.aio.system import system_rng
 from kohort.aio.turns import Turns
-from kohort.client.checks import checked_partitions
+from kohort.client.checks import checked_ms, checked_partitions, whole_number
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
 from kohort.client.parting import Parting
@@ -100,12 +100,13 @@ class Consumer(Verbs):
 
         Must be called again within ``max.poll.interval.ms``, or the group goes on without this member.
         """
-        most = self.config.max_poll_records if max_records is None else max_records
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
+        most = self.config.max_poll_records if max_records is None else whole_number("max_records", max_records)
         if most < 1:
             raise UsageError(f"poll: max_records={most}, expected at least 1")
         with self._turns.polling():
             self._run_commit_callbacks()
-            return self._turns.until(partial(self._reading.records, most), timeout_ms) or []
+            return self._turns.until(partial(self._reading.records, most), limit_ms) or []
 
     def poll_arrow(
         self,
@@ -125,10 +126,11 @@ class Consumer(Verbs):
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
+        limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json)
         with self._turns.polling():
             self._run_commit_callbacks()
-            batches = self._turns.until(lambda: self._arrow(layout, max_bytes), timeout_ms) or []
+            batches = self._turns.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
@@ -247,10 +249,11 @@ class Consumer(Verbs):
         """
         if self._closed or not self._io.is_here:
             return
+        parting = self._parting(timeout_ms)
         with self._turns.using():
             self._closed = True
             try:
-                self._finish(self._parting(timeout_ms))
+                self._finish(parting)
             finally:
                 self._turns.closed = True
                 self._io.forget(self)
@@ -292,10 +295,11 @@ class Consumer(Verbs):
         self._driver.kick_soon()
 
     def _timeout(self, timeout_ms: int | None) -> int:
-        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
     def _parting(self, timeout_ms: int | None) -> Parting:
-        return Parting(self._machine.engine, self._turns.now_ms(), timeout_ms)
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        return Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._io.is_here:

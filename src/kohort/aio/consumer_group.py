@@ -26,6 +26,7 @@ from kohort.aio.group_threads import GroupSession, Handler
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.system import system_rng
 from kohort.aio.turns import Turns
+from kohort.client.checks import checked_ms, whole_number
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig, client_config
@@ -50,7 +51,7 @@ class ConsumerGroup:
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
         **options: Any,
     ) -> None:
-        if max_processing_time_ms < 0:
+        if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
             raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
         self.config = client_config(ConsumerConfig, config, options)
         self._max_processing_time_ms = max_processing_time_ms
@@ -170,7 +171,8 @@ class ConsumerGroup:
         me, session = threading.current_thread(), self._session
         if me is self._runner or (session is not None and session.is_mine(me)):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
-        parting = Parting(self._machine.engine, self._turns.now_ms(), timeout_ms)
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        parting = Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
         self.stop()
         if not self._idle.wait(parting.most_ms / 1000):
             raise ApiTimeout(f"the session has not ended after {parting.most_ms} ms: its handlers have not returned")

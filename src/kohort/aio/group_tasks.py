@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from kohort.aio.async_turns import AsyncTurns
 from kohort.aio.group_session import Session
 from kohort.aio.reading import layout_of
+from kohort.client.checks import checked_ms
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
 from kohort.client.parting import Parting
@@ -36,7 +37,7 @@ class AsyncGroupSession(Session):
 
     async def commit(self, *, timeout_ms: int | None = None) -> None:
         """Commit what is marked, and wait until that is written. Raises CommitFailed if the group has gone on."""
-        timeout = self._commit_ms if timeout_ms is None else timeout_ms
+        timeout = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
         self._turns.kick()
         await self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)

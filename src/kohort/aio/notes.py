@@ -9,6 +9,7 @@ import logging
 from typing import Final
 
 from kohort.client.notes import Notes
+from kohort.notes import one_line
 
 CONSUMER_LOG: Final = logging.getLogger("kohort.consumer")
 PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
@@ -19,4 +20,4 @@ def log_notes(notes: Notes, log: logging.Logger) -> None:
     if not notes:
         return
     for note in notes.take():
-        log.log(logging.WARNING if note.is_warning else logging.INFO, "%s", note.text)
+        log.log(note.level, "%s", one_line(note.text))

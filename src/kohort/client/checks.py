@@ -55,6 +55,16 @@ def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
     return number
 
 
+def checked_ms(what: str, given: object) -> int:
+    """A time to wait, in milliseconds. Other clients take seconds, as floats: these are told apart by that."""
+    if isinstance(given, float):
+        raise UsageError(f"{what} is a whole number of milliseconds, not {given!r}; {given:g} s are {given * 1000:.0f}")
+    number = whole_number(f"{what}, in milliseconds,", given, INT32_MAX)
+    if number < 0:
+        raise UsageError(f"{what} is a number of milliseconds from 0 on, not {number}")
+    return number
+
+
 def checked_timestamp(given: object) -> int:
     """Milliseconds since the epoch; -1 for none."""
     number = whole_number("a timestamp, in milliseconds,", given)

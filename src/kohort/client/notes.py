@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
+
+from kohort.notes import Note, info, warning
 
 MOST_NOTES: Final = 100
 """Where nobody writes them down, the oldest go."""
-
-
-class Note(NamedTuple):
-    """One line: a warning, or good news."""
-
-    text: str
-    is_warning: bool
 
 
 class Notes:
@@ -25,11 +20,11 @@ class Notes:
 
     def warn(self, text: str) -> None:
         """Something is wrong that the user should know of."""
-        self._waiting.append(Note(text, is_warning=True))
+        self._waiting.append(warning(text))
 
     def tell(self, text: str) -> None:
         """What was wrong is well again."""
-        self._waiting.append(Note(text, is_warning=False))
+        self._waiting.append(info(text))
 
     def __bool__(self) -> bool:
         return bool(self._waiting)

@@ -84,13 +84,13 @@ class ProducerMachine:
         """Whether nothing is to be delivered any more, and no transaction is being ended."""
         return self.sender.idle and (self.transactions is None or not self.transactions.is_ending)
 
-    def not_done(self, waited_s: float | None) -> ApiTimeout:
+    def not_done(self, waited_ms: int | None) -> ApiTimeout:
         """What still kept this producer from being idle."""
         if self.sender.idle:
-            return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_s} s")
+            return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_ms} ms")
         late = next((b for b in self.accumulator.batches() if b.last_error is not None), None)
         why = f"; {late.topic}-{late.partition}: attempt {late.attempts} failed: {late.last_error}" if late else ""
-        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_s} s{why}")
+        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_ms} ms{why}")
 
     def check_may_send(self) -> None:
         """Raises UsageError for a transactional producer without an open transaction; or why that can take no more."""

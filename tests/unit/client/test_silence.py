@@ -11,6 +11,7 @@ from scripted_group import ScriptedGroup
 
 from kohort.client.parting import ALONE_MS, CLOSE_MS, Parting
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
+from kohort.notes import Level
 from kohort.testing.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.fetch import FetchRequest
@@ -69,7 +70,7 @@ def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: Scripted
     stage.polls(5000)
     (back,) = user.machine.notes.take()
     assert back.text.startswith("one:9092 is connected again, after ")
-    assert not back.is_warning
+    assert back.level is Level.INFO
 
 
 def test_a_connection_that_nobody_needs_may_end_without_a_word(stage: ScriptedGroup):

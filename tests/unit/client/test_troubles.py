@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.notes import MOST_NOTES, Note, Notes
+from kohort.client.notes import MOST_NOTES, Notes
 from kohort.client.troubles import PASSING_MS, Troubles
 from kohort.errors import ErrorCode
+from kohort.notes import info, warning
 
 
 @pytest.fixture
@@ -29,10 +30,10 @@ def test_it_is_told_at_once_then_once_a_minute_and_when_it_is_over(notes: Notes,
     troubles.mended("a", "there it is", 121_000)
 
     assert list(notes.take()) == [
-        Note("no broker; it is tried again", is_warning=True),
-        Note("no broker; it is tried again, for 60 s now", is_warning=True),
-        Note("no broker; it is tried again, for 120 s now", is_warning=True),
-        Note("there it is, after 121.0 s", is_warning=False),
+        warning("no broker; it is tried again"),
+        warning("no broker; it is tried again, for 60 s now"),
+        warning("no broker; it is tried again, for 120 s now"),
+        info("there it is, after 121.0 s"),
     ]
 
 
