@@ -12,12 +12,13 @@ from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner, call_back
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
+from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
 from kohort.client.checks import checked_ms
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
-from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, KohortError, TransactionFailed, UsageError
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 CLOSE_MS: Final = 30_000
 
 
-class AsyncProducer:
+class AsyncProducer(OtherNames):
     """``async with AsyncProducer(...) as producer: delivery = await producer.send("t", b"v")``.
 
     The options, and what becomes of records, are as with ``Producer``; a delivery can be awaited.
     """
+
+    other_names = OF_PRODUCERS
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self.config = client_config(ProducerConfig, config, options)
@@ -69,6 +72,20 @@ class AsyncProducer:
         if news:
             driver.kick()
         return Delivery(batch, index, self._owner)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Text = None,
+        key: Text = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Hand over one record, and wait until it is written; where it is. Raises as ``send``, or why it failed."""
+        delivery = await self.send(topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
+        return await delivery
 
     async def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
         """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).

@@ -14,6 +14,7 @@ from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
 from kohort.aio.gate import let_others_run
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
+from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
@@ -33,12 +34,14 @@ REFILL_AT: Final = 0.75
 CLOSE_MS: Final = 30_000
 
 
-class Producer:
+class Producer(OtherNames):
     """``Producer(bootstrap_servers="localhost:9092")``; options by Kafka's names, with underscores or in a mapping.
 
     Safe to share between threads. ``send`` returns at once unless metadata or room must be waited for
     (``max.block.ms``); what became of the record is the Delivery's to tell.
     """
+
+    other_names = OF_PRODUCERS
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self.config = client_config(ProducerConfig, config, options)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.assignors.builtin import assignors_named, is_cooperative
-from kohort.client.checks import checked_partitions, checked_topic, offsets_to_commit
+from kohort.client.checks import checked_partitions, checked_topic, offsets_to_commit, refused_topic
 from kohort.client.commits import Commits, Offsets
 from kohort.client.committed import Committed, CommittedOffsets
 from kohort.client.decode import Fetched
@@ -35,7 +35,7 @@ from kohort.client.troubles import Troubles
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ErrorCode, UndecodableValue, UsageError
+from kohort.errors import ErrorCode, UndecodableValue, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
 Refused = tuple[str, ErrorCode]
@@ -186,7 +186,7 @@ class ConsumerMachine:
         if refused is not None:
             self.metadata.request_refresh()
             name, code = refused
-            raise ApiError(code, f"topic {name!r}")
+            raise refused_topic(code, name)
         if self._group is None:
             return None
         self._group.rebalance.advance(now_ms)
@@ -399,7 +399,7 @@ class ConsumerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
-                raise ApiError(code, f"topic {topic!r}")
+                raise refused_topic(code, topic)
         return count
 
     def lag(self) -> dict[TopicPartition, int]:

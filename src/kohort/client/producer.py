@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.client.accumulate import Accumulator, Lot
-from kohort.client.checks import checked_topic, is_text, shown, whole_number
+from kohort.client.checks import checked_topic, is_text, refused_topic, shown, whole_number
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.client.notes import Notes
@@ -21,7 +21,7 @@ from kohort.client.transactions import Transactions
 from kohort.client.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, KohortError, UsageError
+from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.model import Header
 
 
@@ -104,7 +104,7 @@ class ProducerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
-                raise ApiError(code, f"topic {topic!r}")
+                raise refused_topic(code, topic)
             if self.metadata.hopeless is not None:
                 raise self.metadata.hopeless
         return count
