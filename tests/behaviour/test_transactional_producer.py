@@ -212,3 +212,68 @@ def test_a_coordinator_that_does_not_answer_is_named_in_time():
         pytest.raises(kohort.ApiTimeout, match=late),
     ):
         producer.init_transactions(200)
+
+
+def zombie_and_heir(bootstrap: str, name: str) -> tuple[kohort.Producer, kohort.Producer]:
+    """Two producers of one transactional id, of which the second has taken it over."""
+    zombie, heir = (kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) for _ in range(2))
+    zombie.init_transactions()
+    with zombie.transaction():
+        zombie.send(name, b"first")
+    heir.init_transactions()
+    return zombie, heir
+
+
+def by_produce(zombie: kohort.Producer, name: str) -> None:
+    """The broker of the partition refuses its epoch."""
+    with zombie.transaction():
+        zombie.send(name, b"late").result(WAIT_MS)
+
+
+def by_commit(zombie: kohort.Producer, name: str) -> None:
+    """As before, but it hears of it when it commits."""
+    with zombie.transaction():
+        zombie.send(name, b"late")
+
+
+def by_offsets(zombie: kohort.Producer, name: str) -> None:
+    """The coordinator refuses its epoch."""
+    with zombie.transaction():
+        zombie.send_offsets_to_transaction({TopicPartition(name, 0): 1}, kohort.GroupMetadata("g", -1, "", None))
+
+
+@pytest.mark.parametrize("learns", [by_produce, by_commit, by_offsets])
+def test_a_producer_whose_id_was_taken_over_is_fenced_however_it_learns_of_it(bootstrap, name, learns):
+    zombie, heir = zombie_and_heir(bootstrap, name)
+    with heir:
+        with pytest.raises(ProducerFenced, match="another producer has taken over"):
+            learns(zombie, name)
+        zombie.close()
+        with heir.transaction():
+            heir.send(name, b"second")
+
+
+def test_an_asyncio_producer_whose_id_was_taken_over_is_fenced(bootstrap, name):
+    async def story() -> None:
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as zombie:
+            await zombie.init_transactions()
+            async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as heir:
+                await heir.init_transactions()
+                with pytest.raises(ProducerFenced):
+                    async with zombie.transaction():
+                        await zombie.send(name, b"late")
+
+    asyncio.run(story())
+
+
+def test_what_was_raised_within_says_more_than_that_the_id_was_taken_over(bootstrap, name):
+    zombie, heir = zombie_and_heir(bootstrap, name)
+
+    def late() -> None:
+        with zombie.transaction():
+            zombie.send(name, b"late")
+            zombie.flush()
+            raise ZeroDivisionError
+
+    with heir, zombie, pytest.raises(ZeroDivisionError):
+        late()

@@ -21,7 +21,7 @@ from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
 from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ConnectionFailed, KohortError, TransactionFailed, UsageError
+from kohort.errors import ApiError, ConnectionFailed, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import GroupMetadata
 
 if TYPE_CHECKING:
@@ -191,16 +191,25 @@ class AsyncProducer(OtherNames):
         self.begin_transaction()
         try:
             yield
-        except BaseException:
-            with contextlib.suppress(KohortError):  # what was raised first says more
-                await self.abort_transaction()
+        except BaseException as error:
+            await self._abort_after(error)
             raise
         try:
             await self.commit_transaction()
-        except TransactionFailed:
-            with contextlib.suppress(KohortError):
-                await self.abort_transaction()
+        except TransactionFailed as error:
+            await self._abort_after(error)
             raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        """Raises ProducerFenced where ``error`` is but a sign of it: brokers do not know the owner of an id, its
+        coordinator does."""
+        try:
+            await self.abort_transaction()
+        except ProducerFenced as fenced:
+            if isinstance(error, TransactionFailed | ApiError):
+                raise fenced from error
+        except KohortError:
+            pass  # what was raised first says more
 
     async def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> None:
         limit_ms = self.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
