@@ -65,7 +65,7 @@ def as_bytes(text):
 def fill(bootstrap, topic, count):
     with Producer(bootstrap_servers=bootstrap) as producer:
         for sent in [producer.send(topic, b"%d" % n, partition=n % PARTITIONS) for n in range(count)]:
-            sent.result(60)
+            sent.result(60_000)
 
 
 def in_ci(client, codec):
@@ -211,7 +211,7 @@ def test_a_join_of_a_cooperative_group_takes_only_what_moves(ours, admin, name, 
 def test_admin_calls_do_what_they_say(ours, admin, name, client):
     admin.create_topics({f"{name}-read": 1})
     with Producer(bootstrap_servers=ours) as producer:
-        producer.send(f"{name}-read", b"x").result(60)
+        producer.send(f"{name}-read", b"x").result(60_000)
     admin.alter_group_offsets(name, {TopicPartition(f"{name}-read", 0): OffsetAndMetadata(1)})
 
     said = {}

@@ -130,7 +130,7 @@ WRITERS = {"confluent": write_confluent, "kafka-python": write_kafka_python, "ai
 def test_others_read_what_kohort_wrote(bootstrap, topic, reader, codec):
     with Producer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=50) as producer:
         sent = [producer.send(topic, v, k, partition=0, headers=h) for k, v, h in RECORDS]
-        assert [s.result(30).offset for s in sent] == list(range(len(RECORDS)))
+        assert [s.result(30_000).offset for s in sent] == list(range(len(RECORDS)))
 
     assert READERS[reader](bootstrap, topic) == RECORDS
 

@@ -46,7 +46,7 @@ def produce_with(client, bootstrap, topic, values):
     else:
         with Producer(bootstrap_servers=bootstrap) as producer:
             for sent in [producer.send(topic, v, partition=i % PARTITIONS) for i, v in enumerate(values)]:
-                sent.result(30)
+                sent.result(30_000)
 
 
 def share_everything(members):

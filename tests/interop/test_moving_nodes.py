@@ -36,7 +36,7 @@ class Writer(threading.Thread):
             if self._over.is_set():
                 return
             try:
-                made = self._producer.send(TOPIC, b"%d" % n, partition=n % PARTITIONS).result(60)
+                made = self._producer.send(TOPIC, b"%d" % n, partition=n % PARTITIONS).result(60_000)
             except kohort.KohortError as error:
                 self.failures.append(str(error))
                 continue

@@ -33,6 +33,7 @@ Examples:
 """
 POLL_MS: Final = 250
 COMMIT_S: Final = 1.0
+LAST_COMMIT_MS: Final = 3000
 
 
 @click.command(help=HELP, short_help="Print the records of topics.")
@@ -182,9 +183,13 @@ class Reading:
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit what is written."""
+        """Commit what is written. A second Ctrl-C ends that, and whatever else would be waited for."""
         if written := self._mine():
-            self._consumer.commit(written)
+            try:
+                self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)
+            except KeyboardInterrupt:
+                self._consumer.close(timeout_ms=0)
+                raise
 
     def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is written of the partitions that are still this member's."""
