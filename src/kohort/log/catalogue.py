@@ -46,11 +46,14 @@ class Catalogue:
     """Ids of topics whose folders may still be there."""
     next_producer_id: int = 0
     """The first id that was never handed out, whatever happened to the rest of its block."""
+    cluster_id: str = ""
+    """Whose topics these are, for when ``meta.properties`` is lost; "" where that was never written."""
 
     def save(self, storage: Storage) -> None:
         """Write it, and return when it is on the disk."""
         content = {
             "version": VERSION,
+            "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
             "deleted": [uuid_to_text(topic_id) for topic_id in self.deleted],
             "topics": [
@@ -84,7 +87,9 @@ def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
 def _parse(content: Any) -> Catalogue:
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
-    catalogue = Catalogue(next_producer_id=int(content["next_producer_id"]))
+    catalogue = Catalogue(
+        next_producer_id=int(content["next_producer_id"]), cluster_id=str(content.get("cluster_id", ""))
+    )
     catalogue.deleted = [uuid_from_text(text) for text in content["deleted"]]
     for topic in content["topics"]:
         overrides = {str(name): str(value) for name, value in topic["overrides"].items()}
@@ -108,10 +113,7 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
     if found:
         names = ", ".join(sorted(found))
         notes.append(warning(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options"))
-    catalogue = Catalogue(topics=list(found.values()))
-    if found:
-        catalogue.save(storage)
-    return catalogue
+    return Catalogue(topics=list(found.values()))
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:

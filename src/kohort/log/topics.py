@@ -61,10 +61,15 @@ class Topics:
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
         self._refusals: list[Note] = []
-        self.cluster_id, self.node_id = claim_identity(storage, config, rng)
+        self._catalogue = load_catalogue(storage, self.recovery_notes)
+        remembered = self._catalogue.cluster_id
+        self.cluster_id, self.node_id = claim_identity(storage, config, rng, remembered, self.recovery_notes)
+        if remembered != self.cluster_id:
+            self._catalogue.cluster_id = self.cluster_id
+            if self._catalogue.topics:
+                self._catalogue.save(storage)
         self.was_clean = storage.read(CLEAN_SHUTDOWN_FILE) is not None
         """Whether the last stop left nothing to recover."""
-        self._catalogue = load_catalogue(storage, self.recovery_notes)
         self._next_producer_id = self._block_end = self._catalogue.next_producer_id
         self._recover(now_ms)
         storage.delete(CLEAN_SHUTDOWN_FILE)
@@ -307,7 +312,7 @@ class Topics:
         """Write the catalogue; only what is written is true."""
         if next_producer_id is None:
             next_producer_id = self._catalogue.next_producer_id
-        catalogue = Catalogue(topics, deleted, next_producer_id)
+        catalogue = Catalogue(topics, deleted, next_producer_id, self.cluster_id)
         try:
             catalogue.save(self._storage)
         except StorageError as error:
