@@ -176,11 +176,14 @@ class Segment:
         return now_ms - self._created_ms
 
     def first_timestamp(self) -> int:
-        """The latest timestamp of the first batch; -1 if it has none, or if there is no batch."""
+        """The latest timestamp of the first batch; -1 if it has none or cannot be read, or if there is no batch."""
         if self._first_timestamp is None:
             if not self.size:
                 return -1
-            self._first_timestamp = next(self.headers())[1].max_timestamp
+            try:
+                self._first_timestamp = next(self.headers())[1].max_timestamp
+            except CorruptLog:  # what comes after a damaged batch is appended all the same
+                self._first_timestamp = -1
         return self._first_timestamp
 
     def seal(self) -> None:
@@ -342,6 +345,8 @@ class Segment:
                 if start and position == start and header.last_offset != self.base_offset + indexed:
                     raise CorruptLog(f"{self._path('log')}: batch reaches offset {header.last_offset}, not {indexed}")
                 end = header.next_offset
+            if self._max_timestamp >= 0 and not self.base_offset <= self._max_timestamp_end < end:
+                raise CorruptLog(f"{self._path('timeindex')} reaches offset {self._max_timestamp_end} of {end}")
         return end
 
     # ---------------------------------------------------------------- files

@@ -177,6 +177,21 @@ def test_damage_in_a_later_segment_hides_no_record_before_it(damage):
         assert refused_at in (last.base_offset, None)
 
 
+def test_a_time_index_that_reaches_beyond_its_log_is_made_anew():
+    room, names = filled()
+    room.topics.close()
+    index = room.storage._folders["orders-0"][f"{room.log.segments[-1].base_offset:020d}.timeindex"]
+    index[-2] ^= 0x40
+
+    notes = room.crash()
+
+    assert "timeindex reaches offset" in notes[0]
+    room.clock.advance(5)
+    assert room.append("next").base_offset == COUNT
+    assert handed_out(room.log) == ({**names, COUNT: "next"}, None)
+    room.check()
+
+
 def test_a_leader_epoch_that_lost_a_bit_is_not_believed():
     for bit in range(30, 32):
         room, names = filled()
