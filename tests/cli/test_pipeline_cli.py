@@ -104,10 +104,33 @@ def test_status_and_reset_of_a_pipeline_that_has_run(tmp_path: Path) -> None:
     assert "has no checkpoint" in run("reset", str(file))
 
     LedgerStore(state / "ledger").write(Entry(0, rows_in=Count(7, 1), dead_letters=2))
-    (out / "batch=0").mkdir(parents=True)
+    (out / "country=FR").mkdir(parents=True)
+    (out / "country=FR" / "batch-0000000000-0000.parquet").touch()
+    (out / "batch=0").mkdir()
+    (out / "batch=0" / "_SUCCESS").touch()  # as an earlier version wrote them
     (out / "kept.txt").write_text("mine")
 
     assert "Give --yes" in run("reset", str(file), code=2)
     run("reset", str(file), "--outputs", "--yes")
     assert not state.exists()
     assert [p.name for p in out.iterdir()] == ["kept.txt"]
+
+
+def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path: Path) -> None:
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "sales.yaml"
+    run("init", str(file))
+    out, commits = tmp_path / "out" / "sales", tmp_path / "state" / "sales" / "spark" / "commits"
+    out.mkdir(parents=True)
+    for batch in range(4):
+        pq.write_table(pa.table({"id": [batch]}), out / f"batch-{batch:010d}-0000.parquet")
+    assert "0 files merged into 0" in run("compact", str(file)), "nothing is known to be complete"
+    commits.mkdir(parents=True)
+    for name in ("0", "1", "2", ".2.crc"):
+        (commits / name).touch()
+
+    assert run("compact", str(file)) == "sink parquet: 3 files merged into 1\n"
+
+    assert sorted(pq.read_table(out)["id"].to_pylist()) == [0, 1, 2, 3]
+    assert len(list(out.iterdir())) == 2
+    assert "expected a size" in run("compact", str(file), "--size", "big", code=1)

@@ -91,6 +91,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_i
     assert report.lag == {"orders": 0, "rates": 0}
     assert (report.tables["rates"].rows, report.summaries) == (2, {"totals": 2})
     table = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert table[0].asDict().keys() == {"id", "country", "amount", "euros"}, "no column more than the pipeline's"
     assert sorted((r["id"], round(r["euros"], 3)) for r in table) == [
         (n, round(n * (1.0 if n % 2 else 0.9), 3)) for n in range(8)
     ]
@@ -138,9 +139,15 @@ def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
 @pytest.mark.whole
 def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = cluster.new_topic(), cluster.new_topic()
-    (tmp_path / "out" / "batch=0").mkdir(parents=True)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "batch-0000000000-0000.parquet").touch()
 
     with pytest.raises(SinkRefused, match="holds rows"):
+        run(spark, cluster, tmp_path, orders, rates)
+    (out / "batch=0").mkdir()
+    (out / "batch=0" / "_SUCCESS").touch()
+    with pytest.raises(SinkRefused, match="a folder for each micro-batch"):
         run(spark, cluster, tmp_path, orders, rates)
     with pytest.raises(KohortError, match="is the checkpoint of"):
         run(spark, cluster, tmp_path, rates, orders)

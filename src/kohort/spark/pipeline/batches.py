@@ -19,6 +19,7 @@ from kohort.spark.pipeline.frames import (
 )
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 from kohort.spark.pipeline.outputs import quarantines, send_quarantined, send_undecoded, write_rows
+from kohort.spark.pipeline.parquet_folder import folder_of
 from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:
@@ -43,11 +44,13 @@ class BatchRunner:
         self._pipeline = pipeline
         self._store = store
         self._on_entry = on_entry
+        self._folders = {s.name: folder_of(pipeline, s) for s in pipeline.sinks if s.kind == "parquet"}
         self.entries: list[Entry] = []
         self.error: Exception | None = None
 
     def __call__(self, raw: DataFrame, batch: int) -> None:
         try:
+            self._begin_folders(batch)
             entry = self._run(raw, batch)
             self._store.write(entry)
         except Exception as error:
@@ -55,6 +58,14 @@ class BatchRunner:
             raise
         self.entries.append(entry)
         self._on_entry(entry)
+
+    def _begin_folders(self, batch: int) -> None:
+        """Micro-batches below this one are complete: only when Spark has noted one does it begin the next."""
+        for sink in self._pipeline.sinks:
+            if sink.name in self._folders:
+                self._folders[sink.name].begin(batch)
+                if sink.compact_every and batch and batch % sink.compact_every == 0:
+                    self._folders[sink.name].compact(batch - 1)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
@@ -108,7 +119,7 @@ class BatchRunner:
             entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
             entry.marked = False
         for sink in self._pipeline.sinks:
-            entry.sinks[sink.name] = write_rows(sink, passed, entry.batch)
+            entry.sinks[sink.name] = write_rows(sink, passed, entry.batch, self._folders.get(sink.name))
 
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
 from kohort.spark.pipeline.document import PipelineError, Section
 
@@ -16,6 +18,7 @@ def check_whole(pipeline: Pipeline, top: Section) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise top.error(f"two sinks are called {twice[0]!r}: give each a name")
+    _check_paths(pipeline, top)
     _check_rules(pipeline, top)
     _check_state(pipeline, top)
     _check_members(pipeline)
@@ -23,6 +26,15 @@ def check_whole(pipeline: Pipeline, top: Section) -> None:
     for summary in pipeline.summaries:
         if not parquet or (summary.of and summary.of not in parquet):
             raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")
+
+
+def _check_paths(pipeline: Pipeline, top: Section) -> None:
+    """Two Parquet sinks in one folder would replace each other's files."""
+    seen: list[Path] = []
+    for path in (s.path.absolute() for s in pipeline.sinks if s.path):
+        if any(path == other or path in other.parents or other in path.parents for other in seen):
+            raise top.error(f"two Parquet sinks write to {path}, or one within the other: give each a folder")
+        seen.append(path)
 
 
 def _check_rules(pipeline: Pipeline, top: Section) -> None:

@@ -98,7 +98,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where rows go. ``counts`` names the column that says how many rows of the source a row stands for."""
+    """Where rows go. ``counts`` names the column that says how many rows of the source a row stands for.
+    ``compact_every``: after how many micro-batches small Parquet files are merged; 0: never by the run itself."""
 
     kind: str
     name: str
@@ -109,6 +110,7 @@ class Sink:
     key: str = ""
     rows: int = 20
     counts: str = ""
+    compact_every: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,8 +219,7 @@ def _sink(section: Section, root: Path, brokers: str) -> Sink:
     if body is None:
         raise PipelineError(section.file, line, f"{kind}: expected keys and values")
     if kind == "parquet":
-        columns = tuple(body.texts("partition_by", []))
-        sink = Sink(kind, name, path=root / body.take("path", str), partition_by=columns, counts=counts)
+        sink = _parquet(body, root, name, counts)
     elif kind == "topic":
         address, topic, key = _brokers(body, brokers), body.take("topic", str), body.take("key", str, "")
         sink = Sink(kind, name, brokers=address, topic=topic, key=key, counts=counts)
@@ -228,6 +227,19 @@ def _sink(section: Section, root: Path, brokers: str) -> Sink:
         sink = Sink(kind, name, rows=body.take("rows", int, 20), counts=counts)
     body.close()
     return sink
+
+
+def _parquet(body: Section, root: Path, name: str, counts: str) -> Sink:
+    line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
+    columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
+    if counts and counts in columns:
+        raise PipelineError(body.file, line, f"counts: {counts} is a column of partition_by: it would be no number")
+    if every < 0 or every == 1:
+        raise PipelineError(
+            body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, from 2"
+        )
+    path = root / body.take("path", str)
+    return Sink("parquet", name, path=path, partition_by=columns, counts=counts, compact_every=every)
 
 
 def _summary(section: Section, root: Path) -> Summary:

@@ -25,6 +25,7 @@ from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Su
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, served
 from kohort.spark.pipeline.outputs import counted, prepare_sinks, read_sink
+from kohort.spark.pipeline.parquet_folder import folder_of
 from kohort.spark.pipeline.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
 from kohort.spark.pipeline.stateful import StatefulRunner, check_dead_letters, result_frame
 
@@ -198,7 +199,8 @@ class PipelineRun:
 
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
         """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
-        sinks = {s.name: s for s in self._pipeline.sinks if s.kind == "parquet" and s.path and s.path.exists()}
+        parquet = [s for s in self._pipeline.sinks if s.kind == "parquet"]
+        sinks = {s.name: s for s in parquet if folder_of(self._pipeline, s).data_files()}
         if not sinks:
             return 0
         for name, sink in sinks.items():

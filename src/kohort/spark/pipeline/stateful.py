@@ -117,7 +117,9 @@ class StatefulRunner(BatchRunner):
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             for sink in self._pipeline.sinks:
-                entry.sinks[sink.name] = write_rows(replace(sink, counts=""), passed, batch)
+                entry.sinks[sink.name] = write_rows(
+                    replace(sink, counts=""), passed, batch, self._folders.get(sink.name)
+                )
                 if sink.counts:
                     self.stands_for[sink.name] = self.stands_for.get(sink.name, 0) + counted(passed, sink.counts)
         finally:

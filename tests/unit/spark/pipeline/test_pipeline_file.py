@@ -152,6 +152,21 @@ def test_a_sink_of_aggregated_rows_cannot_set_rows_aside() -> None:
     assert "a sink with counts takes aggregated rows, which cannot be set aside" in refused(counted)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected a number of micro-batches, "
+         "from 2"),
+        ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is a column of "
+         "partition_by: it would be no number"),
+        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks write to "
+         "/pipelines/out/orders/new, or one within the other: give each a folder"),
+    ],
+)  # fmt: skip
+def test_parquet_sinks_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
+    assert refused(changed(old, new)) == said
+
+
 def test_a_python_step_must_be_there_and_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("raise SystemExit('run')\ndef enrich(rows):\n    return rows\n")
     file = tmp_path / "orders.yaml"
