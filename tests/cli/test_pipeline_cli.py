@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
@@ -93,6 +94,46 @@ def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
     assert ledger_lines(RunReport("orders", ledger, seconds=1.5)) == [
         "pipeline orders: 1,200 rows in, re-delivered 40, 2 batches, 1.5 s",
         "  sink table: 1,200 in = 1,200 out + 0 dead letters",
+    ]
+
+
+def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_refused(tmp_path: Path) -> None:
+    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running import as_the_only_run
+
+    file = tmp_path / "orders.yaml"
+    file.write_text(MEMBER)
+    assert "it has not run yet" in run("status", str(file))
+
+    with as_the_only_run(load_pipeline(file)):
+        said = run("status", str(file))
+        assert "is running: process" in run("reset", str(file), "--yes", code=1)
+        assert json.loads(run("status", str(file), "--output", "json"))["running"]["pid"] == os.getpid()
+
+    assert f", process {os.getpid()} on " in said
+    assert "running since 20" in said
+    assert "no micro-batch is done yet" in said
+
+
+def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from kohort.cli.pipeline_progress import Progress
+    from kohort.spark.pipeline.parse import load_pipeline
+
+    file = tmp_path / "orders.yaml"
+    file.write_text(MEMBER.replace("group_mode: member", "limit: {rows: 60000}"))
+    pipeline = load_pipeline(file)
+
+    with Progress(pipeline, 500_000, finite=True, quiet=False) as progress:
+        progress._began -= 1000.0
+        progress.entry_done(Entry(0, rows_in=Count(60_000), dead_letters=12))
+    with Progress(pipeline, 3, finite=False, quiet=False) as progress:
+        progress.entry_done(Entry(1, rows_in=Count(0), sinks={"noop": 2}, stateful=True, late=1))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "reading 500,000 records of orders in about 9 batches",
+        "batch 0: 60,000 rows, 12 dead letters; 60,000 so far, 60 rows/s, 12 %, about 2 h left",
+        "reading 3 records of orders in about 1 batches, then what comes; Ctrl-C ends",
+        "batch 1: 0 rows, 1 late, 2 rows out; 0 so far, 0 rows/s",
     ]
 
 

@@ -28,10 +28,11 @@ _SHOWN = 5
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running import running
     from kohort.spark.pipeline.standing import standing
 
     found = load_pipeline(file)
-    batches, last = _batches(found), _last_run(found)
+    batches, last, now = _batches(found), _last_run(found), running(found)
     sources: list[Standing] = []
     problem = ""
     try:
@@ -40,6 +41,7 @@ def status(file: Path, output: str) -> None:
         problem = str(error)
     if output == "json":
         said: dict[str, Any] = {"name": found.name, "sources": [s.as_json() for s in sources], "last_run": last}
+        said["running"] = now._asdict() if now else None
         click.echo(json.dumps(said | {"batches": batches} | ({"problem": problem} if problem else {}), indent=1))
         return
     click.echo(f"pipeline {found.name}, checkpoint {found.state}")
@@ -50,7 +52,10 @@ def status(file: Path, output: str) -> None:
         for tp, p in sorted(source.partitions.items()):
             at = "nothing committed" if p.committed is None else f"at {p.committed:,}"
             click.echo(f"    {tp}: {at} of {p.latest:,}, lag {p.lag:,}")
-    for line in _batch_lines(batches, last):
+    if now:
+        since = datetime.fromtimestamp(now.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        click.echo(f"  running since {since}, process {now.pid} on {now.host}")
+    for line in _batch_lines(batches, last, runs=now is not None):
         click.echo(line)
 
 
@@ -64,7 +69,7 @@ def _batches(pipeline: Pipeline) -> list[dict[str, Any]]:
         entry = Entry.from_json(json.loads(path.read_text()))
         done = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
         counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
-        shown.append({"batch": entry.batch, "done": done, **counts})
+        shown.append({"batch": entry.batch, "done": done, **counts, "late": entry.late, "sinks": entry.sinks})
     return shown
 
 
@@ -73,11 +78,12 @@ def _last_run(pipeline: Pipeline) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def _batch_lines(batches: list[dict[str, Any]], last: dict[str, Any] | None) -> list[str]:
+def _batch_lines(batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool) -> list[str]:
     if not batches:
-        return ["  it has not run yet"]
+        return ["  no micro-batch is done yet" if runs else "  it has not run yet"]
     lines = [
         f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
+        + (f", {b['late']:,} late" if b["late"] else "")
         for b in batches
     ]
     if last is not None:
@@ -107,8 +113,12 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those.
     """
     from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running import running
 
     found = load_pipeline(file)
+    now = running(found)
+    if now:
+        raise KohortError(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
     rows = _written(found) if outputs else []
     summaries = [summary.path for summary in found.summaries if summary.path.exists()] if outputs else []
     folders = [folder for folder in (found.state, *summaries) if folder.exists()]

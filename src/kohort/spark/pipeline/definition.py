@@ -62,7 +62,7 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class Window:
     """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``. ``late``: how late rows
-    may come; without ``slide``, windows do not overlap."""
+    may come, or nothing: the source's watermark says so; without ``slide``, windows do not overlap."""
 
     time: str
     size: str

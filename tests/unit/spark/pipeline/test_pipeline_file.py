@@ -219,6 +219,14 @@ def test_streams_are_joined_and_counted_by_windows() -> None:
         ("bytes: 64MiB", "bytes: much", "line 6: bytes='much': expected a size such as 64m, 1g or 1048576"),
         ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update writes a window anew with "
          "each change, which Parquet cannot replace: say append"),
+        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour, of at: Spark takes one "
+         "watermark for a row, and its source has one already (orders has at with 10 minutes, payments has timestamp "
+         "with 1 hour): leave it out here, or there"),
+        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes, of paid: Spark takes one watermark for a row, "
+         "and its source has one already (orders has at with 10 minutes, payments has timestamp with 1 hour): leave it "
+         "out here, or there"),
+        ("mode: update", "  - window: {time: window_start, size: 1 hour, watermark: 1 hour, agg: {n: count(*)}}\n"
+         "mode: update", "line 13: watermark: a window over windows has that of the first: leave it out here"),
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
@@ -240,6 +248,11 @@ source:
 sinks: [{noop: }]
 trigger: {every: 2 seconds}
 """
+
+
+@pytest.mark.parametrize("said", ["watermark: 600 seconds, by", "by"])
+def test_a_window_may_say_the_watermark_of_its_source_again_or_leave_it_out(said: str) -> None:
+    assert read(WINDOWS.replace("watermark: 10 minutes, by", said)).stateful
 
 
 def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None:
