@@ -55,10 +55,14 @@ def init(file: Path, topic: str) -> None:
 @click.argument("file", type=FILE)
 @click.option("--output", type=click.Choice(["text", "json"]), default="text")
 def validate(file: Path, output: str) -> None:
-    """Check FILE: keys, types, names, environment, Python functions. Nothing is connected to, nothing is run."""
+    """Check FILE: keys, types, names, environment, Python functions, schemas, SQL and the columns that it names.
+    Nothing is connected to, nothing is run, and Spark need not be installed. What Spark alone can judge, dry-run
+    tells."""
+    from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 
     found = load_pipeline(file)
+    check_sql(found)
     sources = {s.name: ("table" if s.table else "stream") for s in found.sources}
     sinks = {s.name: s.kind for s in found.sinks}
     if output == "json":

@@ -68,9 +68,7 @@ def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[
 def test(file: Path, only: str, watch: bool, output: str) -> None:
     """Give each test's records to the steps and rules of FILE and compare what comes of them. Exits with 1 if one
     fails. Spark takes its seconds to start; --watch does so once."""
-    from kohort.spark.pipeline.parse import load_pipeline
-
-    found = load_pipeline(file)
+    found = _checked(file)
     chosen = _chosen(found, only)
     if not chosen:
         click.echo(f"kohort pipeline: {file} has no tests{f' with {only!r} in their name' if only else ''}", err=True)
@@ -80,11 +78,21 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
         while watch:
             wait_for_change(file)
             try:
-                found = load_pipeline(file)
+                found = _checked(file)
                 _run_tests(found, _chosen(found, only), spark, output)
             except KohortError as error:
                 click.echo(f"kohort pipeline: {error}", err=True)
     sys.exit(0 if passed else 1)
+
+
+def _checked(file: Path) -> Pipeline:
+    """The pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
+    from kohort.spark.pipeline.check_sql import check_sql
+    from kohort.spark.pipeline.parse import load_pipeline
+
+    found = load_pipeline(file)
+    check_sql(found)
+    return found
 
 
 def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
@@ -130,10 +138,9 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
     sense to Spark. Nothing is read, created or written."""
-    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.standing import standing
 
-    found = load_pipeline(file)
+    found = _checked(file)
     sources = [standing(source) for source in found.sources]  # before Spark is started: this may fail at once
     from kohort.spark.pipeline.file_tests import analysed
     from kohort.spark.pipeline.stateful import check_dead_letters, check_streams, result_frame
@@ -165,11 +172,10 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     from kohort.cli.pipeline_progress import Progress, rows_waiting
     from kohort.spark.pipeline.check_whole import check_goes_on
     from kohort.spark.pipeline.definition import AVAILABLE_NOW
-    from kohort.spark.pipeline.parse import load_pipeline
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")
-    found = load_pipeline(file)
+    found = _checked(file)
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_goes_on(found)  # before Spark is started

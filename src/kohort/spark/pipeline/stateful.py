@@ -45,7 +45,7 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
         extra = [f"_{name}" for name in RECORD_COLUMNS if keeps] + [again]
         own = ", ".join(f"{name} {TYPES[name[1:]]}" for name in extra)
         schema = f"{source.decode.schema}, {ERROR} string, {own}"
-        frame = reader.options(**_bad_records(pipeline)).schema(schema).load()
+        frame = reader.options(**source.decode.options, **_bad_records(pipeline)).schema(schema).load()
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
         frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))
@@ -55,10 +55,9 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
 
 
 def _bad_records(pipeline: Pipeline) -> dict[str, str]:
-    options = {"value.format": "json"}
     if pipeline.dead_letters is None:
-        return options | {"badRecords": "fail"}
-    return options | {"badRecords": "dlq", "deadLetterTopic": pipeline.dead_letters.topic}
+        return {"badRecords": "fail"}
+    return {"badRecords": "dlq", "deadLetterTopic": pipeline.dead_letters.topic}
 
 
 def _metric(source: Source) -> str:
