@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from kohort.cli.pipeline_replay import replay
 from kohort.cli.pipeline_run import dry_run, run, test
 from kohort.cli.pipeline_state import compact, reset, status
 from kohort.errors import KohortError
@@ -19,7 +20,7 @@ class Pipelines(click.Group):
     """Its commands in the order in which one needs them."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return ["init", "validate", "test", "dry-run", "run", "status", "compact", "reset"]
+        return ["init", "validate", "test", "dry-run", "run", "status", "replay", "compact", "reset"]
 
 
 @click.group(cls=Pipelines, short_help="Make, check, test and run Spark pipelines over consumer groups.")
@@ -75,7 +76,7 @@ def validate(file: Path, output: str) -> None:
     )
 
 
-for command in (test, dry_run, run, status, compact, reset):
+for command in (test, dry_run, run, status, replay, compact, reset):
     pipeline.add_command(command)
 
 
