@@ -87,7 +87,10 @@ def _is_wanted(known: Transaction, message: ListTransactionsRequest, now_ms: int
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
-    """What an administrator sends who ends a transaction that hangs; the coordinator itself writes without asking."""
+    """What an administrator sends who ends a transaction that hangs; the coordinator itself writes without asking.
+
+    Into the broker's own topics a marker is taken only where it ends something: nobody else writes there.
+    """
     message: WriteTxnMarkersRequest = request.message
     results = []
     for asked in message.markers:
@@ -111,7 +114,10 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
 
 def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode:
     try:
-        led_log(state, place.topic, place.partition).producers.check_marker(marker)
+        producers = led_log(state, place.topic, place.partition).producers
+        if place.topic in state.own_topics and not producers.is_open(marker.producer_id):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{place.topic} is the broker's own")
+        producers.check_marker(marker)
         state.cluster.transactions.mark(place, marker, now_ms)
     except KohortError as error:
         return refusal_of(error).code
