@@ -57,10 +57,7 @@ def address_of_kernel(function: FunctionType) -> int:
 def linked(code: bytes, symbol: str) -> int | None:
     """Where ``symbol`` lies once ``code``, an object file, is in this process; None where it has no such symbol."""
     linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-    try:
-        linker.add_object_file(llvm.ObjectFileRef.from_data(code))
-    except RuntimeError:
-        return None  # no object file
+    linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
     address: int = linker.get_function_address(symbol)
     if not address:

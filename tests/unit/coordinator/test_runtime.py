@@ -168,6 +168,15 @@ class TestAfterARestart:
         assert (loaded.generation, [w.member_id for w in loaded.members]) == (generation, [a, b])
         assert loaded.partitions == {a: {"t": (0,)}, b: {"t": (1,)}}
 
+    def test_the_generation_after_the_last_that_can_be_said_is_the_first(self, stage):
+        last = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 1, protocol=None, leader=None)
+        stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last)))
+        stage.restart()
+
+        (_,), generation = stage.stable(1)
+
+        assert generation == 0
+
     def test_silent_members_expire(self, stage):
         stage.stable(2)
         stage.restart()
