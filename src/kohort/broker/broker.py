@@ -329,7 +329,7 @@ class Broker:
                 self._hang_up(connection, hang_up.note, now_ms, out)
                 return
             if isinstance(answer, Message):
-                self._send(connection, reply_to, answer, out)
+                self._send(connection, reply_to, answer, now_ms, out)
             elif answer is Unanswered.LATER:
                 connection.in_flight = reply_to
             if self._state.released and (connection.frames or connection.paused):
@@ -347,13 +347,20 @@ class Broker:
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
         connection.in_flight = None
         connection.active_ms = now_ms
-        self._send(connection, reply_to, message, out)
+        self._send(connection, reply_to, message, now_ms, out)
         if connection.can_serve:
             self._ready.append(connection)
         self._maybe_resume(connection, out)
 
-    def _send(self, connection: Connection, reply_to: ReplyTo, message: Message, out: list[Output]) -> None:
-        buffers = build_response(reply_to.correlation_id, message, reply_to.version)
+    def _send(
+        self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
+    ) -> None:
+        """Send an answer. What its version cannot say, such as odd words that a log holds, costs this connection."""
+        try:
+            buffers = build_response(reply_to.correlation_id, message, reply_to.version)
+        except ProtocolError as error:
+            self._hang_up(connection, warning(f"the answer cannot be written: {error}", "unwritten"), now_ms, out)
+            return
         if connection.frames:
             connection.burst_bytes += sum(map(len, buffers))
         out.append(Send(connection.connection_id, buffers))

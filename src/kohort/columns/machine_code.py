@@ -41,17 +41,27 @@ def address_of_kernel(function: FunctionType) -> int:
     symbol = f"{function.__module__}.{function.__qualname__}"
     name = f"{symbol}-{fingerprint(function)}.o"
     code = stored(name, folders())
-    if code is None:
+    address = None if code is None else linked(code, symbol)
+    if address is None:  # never compiled, or the file holds another kernel, whole
         from kohort.columns.compiler import compile_kernel
 
         tell_of_compilation()
         code = compile_kernel(function, symbol, target_machine())
         store(name, code, folders())
+        address = linked(code, symbol)
+    if address is None:
+        raise LookupError(f"{symbol} is not in what was made of it")
+    return address
+
+
+def linked(code: bytes, symbol: str) -> int | None:
+    """Where ``symbol`` lies once ``code``, an object file, is in this process; None where it has no such symbol."""
     linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
     address: int = linker.get_function_address(symbol)
-    assert address, f"{symbol} is not in its object file"
+    if not address:
+        return None
     _linked.append(linker)
     return address
 

@@ -30,7 +30,8 @@ from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.refusals import code_of, refusal, refused
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
 from kohort.coordinator.shard import Availability, Shard
-from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
+from kohort.coordinator.skipped import Skipped
+from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
 from kohort.wire.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -192,21 +193,16 @@ class Coordinator:
         return partition in self._shards
 
     def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
-        """Read a partition from its log and go on from there. Raises StorageError if it cannot be understood."""
+        """Read a partition from its log and go on from there."""
         shard = self._shards.get(partition)
         if shard is None or shard.availability is not Availability.LOADING:
             self.start_loading(partition)
-        self.load_some(partition, records, now_ms)
+        self.load_some(partition, records, now_ms, Skipped())
         return self.finish_loading(partition, now_ms)
 
-    def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int) -> None:
-        """Read the next records of a partition that is loading. Raises StorageError if they cannot be understood."""
-        shard = self._shards[partition]
-        try:
-            replay_log(shard.groups, records, now_ms)
-        except StorageError:
-            shard.availability = Availability.FAILED
-            raise
+    def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
+        """Read the next records of a partition that is loading; what cannot be read goes to ``skipped``."""
+        replay_log(self._shards[partition].groups, records, now_ms, skipped)
 
     def refuse_loading(self, partition: int) -> None:
         """The partition cannot be read: its groups are not coordinated."""
@@ -256,7 +252,7 @@ class Coordinator:
             try:
                 built = [build_record(r) for r in outcome.records]
                 self._append(shard.partition, built, ctx.now_ms, outcome.producer)
-            except (ApiError, StorageError) as error:
+            except (ApiError, StorageError, ProtocolError) as error:
                 outcome = self._refused(shard, group_id, outcome, error, ctx)
             else:
                 producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id

@@ -11,8 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.errors import StorageError
 from kohort.log.checkpoints import PARTITION_METADATA_FILE, parse_partition_metadata
+from kohort.log.json_files import read_json
 from kohort.log.names import parse_folder
 from kohort.log.storage import Storage
 from kohort.model import uuid_from_text, uuid_to_text
@@ -20,6 +20,9 @@ from kohort.notes import Note, warning
 
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
+PARTITIONS_MAX: Final = 10_000
+"""Of one topic; Kafka refuses more in one request."""
+LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 QUORUM_LOG: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -72,30 +75,39 @@ class Catalogue:
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
     """The catalogue as written, or made from the folders where there is none. Raises StorageError if it is damaged."""
-    data = storage.read(CATALOGUE_FILE)
-    if data is None:
-        return _from_folders(storage, notes)
-    try:
-        return _parse(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(
-            f"{CATALOGUE_FILE} cannot be read ({error!r}). Mend it, or remove it to have the topics found by their"
-            f" folders; their options are lost then"
-        ) from error
+    advice = "Mend it, or remove it to have the topics found by their folders; their options are lost then"
+    found = read_json(storage, CATALOGUE_FILE, _parse, advice)
+    return _from_folders(storage, notes) if found is None else found
 
 
 def _parse(content: Any) -> Catalogue:
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
     catalogue = Catalogue(
-        next_producer_id=int(content["next_producer_id"]), cluster_id=str(content.get("cluster_id", ""))
+        next_producer_id=_number(content, "next_producer_id", 0, LONG_MAX),
+        cluster_id=str(content.get("cluster_id", "")),
     )
     catalogue.deleted = [uuid_from_text(text) for text in content["deleted"]]
-    for topic in content["topics"]:
-        overrides = {str(name): str(value) for name, value in topic["overrides"].items()}
-        topic_id, partitions = uuid_from_text(topic["topic_id"]), int(topic["partitions"])
-        catalogue.topics.append(TopicEntry(topic["name"], topic_id, partitions, overrides, bool(topic["internal"])))
+    catalogue.topics = [_entry(topic) for topic in content["topics"]]
+    for what, values in (("name", [e.name for e in catalogue.topics]), ("id", [e.topic_id for e in catalogue.topics])):
+        if len(set(values)) < len(values):
+            raise ValueError(f"two topics of one {what}")
     return catalogue
+
+
+def _entry(topic: Any) -> TopicEntry:
+    name, partitions = topic["name"], _number(topic, "partitions", 1, PARTITIONS_MAX)
+    if parse_folder(f"{name}-0") != (name, 0):
+        raise ValueError(f"a topic cannot be called {name!r}")
+    overrides = {str(option): str(value) for option, value in topic["overrides"].items()}
+    return TopicEntry(name, uuid_from_text(topic["topic_id"]), partitions, overrides, bool(topic["internal"]))
+
+
+def _number(content: Any, name: str, least: int, most: int) -> int:
+    value = content[name]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{name} is {value!r}, not a number from {least} to {most}")
+    return value
 
 
 def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:

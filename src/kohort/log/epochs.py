@@ -85,6 +85,8 @@ class LeaderEpochs:
         for line in lines[2:-1]:
             epoch, start = line.split(" ")
             entries.append((int(epoch), int(start)))
+        if any(not 0 <= epoch <= EPOCH_MAX or start < 0 for epoch, start in entries):
+            raise ValueError("it has an epoch, or an offset, that no log has")
         if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
             raise ValueError("its entries do not grow")
         return cls(entries)

@@ -143,6 +143,8 @@ class TimeIndex:
             index._timestamps.append(timestamp)
             index._offsets.append(offset)
         index.saved = len(index)
+        if index and min(index._timestamps[0], index._offsets[0]) < 0:
+            raise ValueError("it begins with a negative entry")
         if not _grows(index._timestamps) or any(b < a for a, b in pairwise(index._offsets)):
             raise ValueError("its entries do not grow")
         return index

@@ -25,7 +25,7 @@ from kohort.log.sequence import check_place, true_base
 from kohort.log.storage import Storage
 from kohort.log.swap import NAME_DIGITS, finish_interrupted
 from kohort.notes import Note, info, warning
-from kohort.wire.control_records import parse_marker
+from kohort.wire.control_records import Marker, parse_marker
 from kohort.wire.record_batch import BatchHeader
 
 Replay = Callable[[Segment, int, BatchHeader], None]
@@ -113,7 +113,7 @@ def _recover(place: Place, now_ms: int) -> Recovered:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.last_offset >= replay_from:
             producers.record(header, header.base_offset, header.max_timestamp, now_ms)
-            if header.is_control and (marker := parse_marker(segment.batch(position, header), header)) is not None:
+            if header.is_control and (marker := _marker_of(segment, position, header, notes)) is not None:
                 taken_back = producers.taken_back(marker, header.base_offset)
                 if taken_back is not None:
                     aborted.add(taken_back, segment_name(segment.base_offset))
@@ -142,6 +142,15 @@ def _recover(place: Place, now_ms: int) -> Recovered:
         [offset for offset in files.snapshots if offset <= replay_from],
         notes,
     )
+
+
+def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list[Note]) -> Marker | None:
+    """The marker in a control batch. One that is whole and says nothing ends nothing; what follows it is good."""
+    try:
+        return parse_marker(segment.batch(position, header), header)
+    except CorruptRecord as error:
+        notes.append(warning(f"passed over the control batch at offset {header.base_offset}: {error.problem}"))
+        return None
 
 
 def _begin_epoch(place: Place, epochs: LeaderEpochs, next_offset: int) -> bool:

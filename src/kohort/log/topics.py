@@ -13,7 +13,7 @@ from kohort.clock import Rng
 from kohort.config import BrokerConfig, TopicConfig, topic_config
 from kohort.config.topic import check_lags
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
-from kohort.log.catalogue import Catalogue, TopicEntry, folder_topic_id, load_catalogue
+from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_topic_id, load_catalogue
 from kohort.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_FILE,
@@ -31,8 +31,6 @@ from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.notes import Note, info, warning
 
-PARTITIONS_MAX: Final = 10_000
-"""Of one topic; Kafka refuses more in one request."""
 PRODUCER_ID_BLOCK: Final = 1000
 
 

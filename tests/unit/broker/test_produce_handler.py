@@ -142,18 +142,6 @@ def test_with_acks_0_a_failure_closes_the_connection(peer):
     assert peer.closed == "127.0.0.1: Produce with acks=0 failed: nope-0: UNKNOWN_TOPIC_OR_PARTITION"
 
 
-def test_internal_topics_take_records_from_the_admin_client_alone(peer):
-    from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
-
-    peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
-    asked = produce_request("__consumer_offsets", build_batch([NewRecord(b"k", b"v")]))
-
-    stranger = peer.ask(asked, 9).responses[0].partition_responses[0]
-    admin = peer.ask(asked, 9, client_id="__admin_client").responses[0].partition_responses[0]
-
-    assert (stranger.error_code, admin.error_code) == (ErrorCode.INVALID_TOPIC_EXCEPTION, 0)
-
-
 # ---------------------------------------------------------------- idempotent producers
 
 

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("numba")
 from kohort.columns import machine_code, pack, scan
-from kohort.columns.machine_code import fingerprint, store, stored
+from kohort.columns.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WITHOUT_NUMBA = """
@@ -105,6 +105,21 @@ def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, m
     assert [record.message for record in caplog.records] == [
         "kernels are compiled for this processor, once on this machine: that takes some seconds"
     ]
+
+
+def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
+    assert address_of_kernel(scan.scan.function)
+    assert address_of_kernel(pack.choose_partitions.function)
+    first, second = sorted(tmp_path.glob("*.o"))
+
+    other = second.read_bytes()[DIGEST_BYTES:]
+
+    store(first.name, other, [tmp_path])
+    assert address_of_kernel(pack.choose_partitions.function)
+    assert address_of_kernel(scan.scan.function)
+
+    assert stored(first.name, [tmp_path]) != other
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):

@@ -55,7 +55,12 @@ class Cluster:
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
-        self._placements: dict[bytes, list[Placement]] = load_placements(storage, self.nodes) if nodes else {}
+        held = load_placements(storage, self.nodes) if nodes else {}
+        self._placements: dict[bytes, list[Placement]] = {
+            topic.topic_id: held[topic.topic_id][: len(topic.partitions)]
+            for topic in self.topics
+            if topic.topic_id in held
+        }
         self._unwritten = False
         """Whether the disk has refused what ``_placements`` says."""
         self.transactions = Transactions(config, self.topics, self.placements, self.tell, now_ms)

@@ -37,8 +37,6 @@ from kohort.wire.messages.produce import (
 )
 from kohort.wire.record_batch import CODEC_BITS, TRANSACTIONAL_BIT
 
-ADMIN_CLIENT: Final = "__admin_client"
-"""The one client id that may write to internal topics."""
 FIRST_VERSION_WITH_ZSTD: Final = 7
 FIRST_VERSION_WITH_LEADERS: Final = 10
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
@@ -131,8 +129,8 @@ def _append(
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if message.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
-    if topic.internal and request.client_id != ADMIN_CLIENT:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal")
+    if topic.internal:  # Kafka lets the client id __admin_client write there, which any client may take
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own")
     check_leader(state, topic, data.index)
     batch = data.records
     if batch is None:

@@ -71,12 +71,18 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> Answer:
 def _add_partitions(
     state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request
 ) -> list[AddPartitionsToTxnTopicResult]:
-    """All of them or none: where one is unknown, the others are not attempted."""
+    """All of them or none: where one is refused, the others are not attempted.
+
+    The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
+    To ask whether a partition is part of one changes nothing.
+    """
     places = [TopicPartition(topic.name, p) for topic in asked.topics for p in topic.partitions]
-    unknown = {place for place in places if state.topics.log(*place) is None}
-    if unknown:
-        codes = dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED)
-        codes |= dict.fromkeys(unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    refused = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in places if state.topics.log(*place) is None}
+    if not asked.verify_only:
+        own = (place for place in places if place.topic in state.own_topics)
+        refused |= dict.fromkeys(own, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if refused:
+        codes = dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
         return _by_topic(asked.topics, codes)
     producer = ProducerEpoch(asked.producer_id, asked.producer_epoch)
     codes = dict.fromkeys(places, ErrorCode.NONE)
