@@ -14,8 +14,10 @@ from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone, TransactionMarked
-from kohort.broker.connections import BURST_BYTES, Connection
+from kohort.broker.connection_quotas import ConnectionQuotas
+from kohort.broker.connections import Connection
 from kohort.broker.dispatch import SERVED, dispatch, serve
+from kohort.broker.frame_room import FrameRoom
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
@@ -40,15 +42,18 @@ from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswere
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
+from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng, Timers, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
 from kohort.coordinator.records import TransactionEnded
 from kohort.coordinator.runtime import Coordinator
-from kohort.errors import ProtocolError
+from kohort.errors import ProtocolError, StorageError
+from kohort.log.log_slice import LogSlice
 from kohort.log.storage import Storage
 from kohort.model import Node
 from kohort.notes import Note, debug, info, warning
+from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
@@ -104,12 +109,18 @@ class Broker:
             },
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
             purgatory=purgatory,
+            unread=UnreadAnswers(config.queued_max_request_bytes),
             intercept=intercept,
         )
         self._connections: dict[ConnectionId, Connection] = {}
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
-        self._burst: deque[Connection] = deque()
+        self._burst: dict[ConnectionId, Connection] = {}
+        """Who goes on with the next event."""
+        self._handed: list[Connection] = []
+        """Who was sent something within this event."""
+        self._quotas = ConnectionQuotas(config)
+        self._frame_room = FrameRoom(config.queued_max_request_bytes)
         offsets_topic.serve(coordinator, now_ms)
         found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
         self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
@@ -142,6 +153,7 @@ class Broker:
             state.topics.wake_at_ms,
             state.cluster.transactions.wake_at_ms,
             self._idle.wake_at_ms,
+            self._frame_room.wake_at_ms,
             state.flushes.wake_at_ms,
         )
 
@@ -175,13 +187,15 @@ class Broker:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
             case Connected(connection=number, host=host):
-                self._connect(number, host, now_ms)
+                self._connect(number, host, now_ms, out)
             case Disconnected(connection=number):
-                self._lose(number, now_ms)
+                self._lose(number, now_ms, out)
             case Congested(connection=number) | Drained(connection=number):
-                self._set_congested(number, congested=isinstance(given, Congested))
+                self._set_congested(number, now_ms, out, congested=isinstance(given, Congested))
             case Tick():
                 self._tick(now_ms, out)
+        if not isinstance(given, Congested):  # then others may still have to say so
+            self._go_on(now_ms, out)
         self._settle(now_ms, out)
         self._pause_the_full(given, out)
         return out
@@ -207,9 +221,12 @@ class Broker:
         self._settle(now_ms, out)
         return out
 
-    def _connect(self, number: ConnectionId, host: str, now_ms: int) -> None:
+    def _connect(self, number: ConnectionId, host: str, now_ms: int, out: list[Output]) -> None:
         assert number not in self._connections, "a connection's number is used once"
         config = self._state.config
+        if (refusal := self._quotas.open(host)) is not None:
+            out.append(Close(number, warning(f"refused, {refusal}", "refused").about(host)))
+            return
         self._connections[number] = Connection(number, host, config.socket_request_max_bytes, now_ms)
         if config.connections_max_idle_ms != NEVER:
             self._idle.set(number, now_ms + config.connections_max_idle_ms)
@@ -220,25 +237,62 @@ class Broker:
             return  # closed by us; the peer did not know yet
         connection.active_ms = now_ms
         try:
-            connection.receive(data)
+            completed = connection.receive(data)
         except ProtocolError as error:
             self._hang_up(connection, warning(str(error), "frame"), now_ms, out)
             return
+        if completed:
+            if number in self._frame_room:
+                self._free_room(number, now_ms, out)
+        elif not (connection.frames or connection.is_behind):
+            connection.awaits_room = not self._frame_room.ask(number, connection.reader.frame_bytes, now_ms)
         if connection.can_serve:
             self._ready.append(connection)
 
-    def _set_congested(self, number: ConnectionId, *, congested: bool) -> None:
+    def _free_room(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+        """A large request is whole or will never be: others that wait for its room are read on."""
+        for let_in in self._frame_room.free(number, now_ms):
+            connection = self._connections[let_in]
+            connection.awaits_room = False
+            self._maybe_resume(connection, out)
+
+    def _set_congested(self, number: ConnectionId, now_ms: int, out: list[Output], *, congested: bool) -> None:
         connection = self._connections.get(number)
-        if connection is not None:
-            connection.congested = congested
-            if connection.can_serve:
-                self._ready.append(connection)
+        if connection is None:
+            return
+        connection.congested = congested
+        if congested:
+            self._burst.pop(number, None)
+            self._count_unread(connection, now_ms, out)
+            return
+        connection.active_ms = now_ms
+        connection.burst_bytes = 0
+        self._go_on_with(connection, now_ms, out)
+
+    def _go_on(self, now_ms: int, out: list[Output]) -> None:
+        """A new event: who was sent as much as fits into one, and reads, is sent more."""
+        while self._handed:
+            connection = self._handed.pop()
+            if not connection.congested:
+                connection.burst_bytes = 0
+        if self._burst:
+            burst, self._burst = self._burst, {}
+            for connection in burst.values():
+                self._go_on_with(connection, now_ms, out)
+
+    def _go_on_with(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        if connection.closed:
+            return
+        self._send_on(connection, now_ms, out)
+        if connection.can_serve:
+            self._ready.append(connection)
+        self._maybe_resume(connection, out)
 
     def _pause_the_full(self, given: Input, out: list[Output]) -> None:
-        """Read no more from a peer that is far ahead of its answers."""
+        """Read no more from a peer that is far ahead of its answers, or for which there is no room."""
         if isinstance(given, Received):
             connection = self._connections.get(given.connection)
-            if connection is not None and connection.is_full and not connection.paused:
+            if connection is not None and connection.must_pause and not connection.paused:
                 connection.paused = True
                 out.append(Pause(given.connection))
 
@@ -254,11 +308,17 @@ class Broker:
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._connections[number]
             since_ms = now_ms - connection.active_ms
-            if connection.in_flight is not None or since_ms < idle_ms:
-                active_ms = now_ms if connection.in_flight is not None else connection.active_ms
+            waits_for_us = connection.in_flight is not None or connection.awaits_room
+            if waits_for_us or since_ms < idle_ms:
+                active_ms = now_ms if waits_for_us else connection.active_ms
                 self._idle.set(number, active_ms + idle_ms)
             else:
                 self._hang_up(connection, debug(f"idle for {since_ms} ms"), now_ms, out)  # Kafka says nothing
+        for number in self._frame_room.late(now_ms):
+            connection = self._connections[number]
+            size = connection.reader.frame_bytes
+            problem = f"a request of {size} bytes comes too slowly while others wait (queued.max.request.bytes)"
+            self._hang_up(connection, warning(problem, "slow"), now_ms, out)
 
     def _read_news(self, now_ms: int) -> bool:
         """Follow what other nodes did; whether there was something."""
@@ -288,10 +348,6 @@ class Broker:
     def _settle(self, now_ms: int, out: list[Output]) -> None:
         """Serve and answer until nothing more follows from the event."""
         state = self._state
-        while self._burst:
-            connection = self._burst.popleft()
-            connection.burst_bytes = 0
-            self._ready.append(connection)
         purgatory, flushes = state.purgatory, state.flushes
         purgatory.wake_due(now_ms)
         while True:
@@ -317,8 +373,8 @@ class Broker:
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         """Serve the frames of one connection until one of them has to wait."""
         while connection.can_serve:
-            if connection.burst_bytes > BURST_BYTES:
-                self._burst.append(connection)
+            if connection.burst_bytes >= self._state.unread.piece_bytes:
+                self._burst[connection.connection_id] = connection
                 return
             frame = connection.next_frame()
             try:
@@ -329,14 +385,12 @@ class Broker:
                 self._hang_up(connection, hang_up.note, now_ms, out)
                 return
             if isinstance(answer, Message):
-                self._send(connection, reply_to, answer, out)
+                self._send(connection, reply_to, answer, now_ms, out)
             elif answer is Unanswered.LATER:
                 connection.in_flight = reply_to
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
-        if not connection.frames:
-            connection.burst_bytes = 0
         self._maybe_resume(connection, out)
 
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
@@ -347,40 +401,79 @@ class Broker:
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
         connection.in_flight = None
         connection.active_ms = now_ms
-        self._send(connection, reply_to, message, out)
+        self._send(connection, reply_to, message, now_ms, out)
         if connection.can_serve:
             self._ready.append(connection)
         self._maybe_resume(connection, out)
 
-    def _send(self, connection: Connection, reply_to: ReplyTo, message: Message, out: list[Output]) -> None:
+    def _send(
+        self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
+    ) -> None:
         buffers = build_response(reply_to.correlation_id, message, reply_to.version)
-        if connection.frames:
-            connection.burst_bytes += sum(map(len, buffers))
+        if not connection.is_behind and LogSlice not in map(type, buffers):  # as it is most of the time
+            self._hand(connection, buffers, out)
+            return
+        connection.outbox.add(buffers)
+        self._send_on(connection, now_ms, out)
+
+    def _hand(self, connection: Connection, buffers: list[Buffer], out: list[Output]) -> None:
+        if not connection.burst_bytes:
+            self._handed.append(connection)
+        connection.burst_bytes += sum(map(len, buffers))
         out.append(Send(connection.connection_id, buffers))
 
+    def _send_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        """Hand over what waits for a connection, as much as fits into one event."""
+        unread = self._state.unread
+        while connection.outbox.parts and not connection.congested:
+            room = unread.piece_bytes - connection.burst_bytes
+            if room <= 0:
+                self._burst[connection.connection_id] = connection
+                break
+            try:
+                buffers = connection.outbox.take(room)
+            except StorageError as error:
+                problem = warning(f"the rest of an answer cannot be read: {error}", "unreadable")
+                self._hang_up(connection, problem, now_ms, out)
+                return
+            self._hand(connection, buffers, out)
+        self._count_unread(connection, now_ms, out)
+
+    def _count_unread(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        """Tell what waits for the peer to read. Where that is too much of all peers, end who reads nothing longest."""
+        unread = self._state.unread
+        handed = connection.burst_bytes if connection.congested else 0
+        unread.set(connection.connection_id, handed + connection.outbox.held_bytes)
+        while (number := unread.too_many()) is not None:
+            problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
+            self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)
+
     def _maybe_resume(self, connection: Connection, out: list[Output]) -> None:
-        if connection.paused and not connection.is_full:
+        if connection.paused and not (connection.closed or connection.must_pause):
             connection.paused = False
             out.append(Resume(connection.connection_id))
 
     def _hang_up(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
-        out.append(Close(connection.connection_id, note.about(connection.host)))
-        self._forget(connection.connection_id, now_ms)
+        out.append(Close(connection.connection_id, note.about(connection.host), at_once=connection.congested))
+        self._forget(connection.connection_id, now_ms, out)
 
-    def _lose(self, number: ConnectionId, now_ms: int) -> None:
+    def _lose(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
             self._notes.append(
                 info(f"gone in the middle of a request, after {size} bytes of it", "torn").about(connection.host)
             )
-        self._forget(number, now_ms)
+        self._forget(number, now_ms, out)
 
-    def _forget(self, number: ConnectionId, now_ms: int) -> None:
+    def _forget(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.pop(number, None)
         if connection is None:
             return
         connection.closed = True
+        self._quotas.close(connection.host)
         self._idle.cancel(number)
+        self._state.unread.set(number, 0)
+        self._free_room(number, now_ms, out)
         self._state.purgatory.forget(number)
         self._state.coordinator.connection_closed(number, now_ms)
 
