@@ -32,13 +32,13 @@ from kohort.broker.io import (
     Pause,
     Received,
     Resume,
-    Send,
     Tick,
 )
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.release import release
 from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswered
+from kohort.broker.sending import Sending
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
@@ -49,11 +49,9 @@ from kohort.config.listeners import parse_listener
 from kohort.coordinator.records import TransactionEnded
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError, StorageError
-from kohort.log.log_slice import LogSlice
 from kohort.log.storage import Storage
 from kohort.model import Node
 from kohort.notes import Note, debug, info, warning
-from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
@@ -115,10 +113,7 @@ class Broker:
         self._connections: dict[ConnectionId, Connection] = {}
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
-        self._burst: dict[ConnectionId, Connection] = {}
-        """Who goes on with the next event."""
-        self._handed: list[Connection] = []
-        """Who was sent something within this event."""
+        self._sending = Sending(self._state.unread)
         self._quotas = ConnectionQuotas(config)
         self._frame_room = FrameRoom(config.queued_max_request_bytes)
         offsets_topic.serve(coordinator, now_ms)
@@ -145,7 +140,7 @@ class Broker:
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
         state = self._state
-        if self._burst or self._inbox or state.offsets_topic.is_loading:
+        if self._sending.later or self._inbox or state.offsets_topic.is_loading:
             return 0
         return earliest(
             state.purgatory.wake_at_ms,
@@ -195,7 +190,8 @@ class Broker:
             case Tick():
                 self._tick(now_ms, out)
         if not isinstance(given, Congested):  # then others may still have to say so
-            self._go_on(now_ms, out)
+            for connection in self._sending.next_event():
+                self._go_on(connection, now_ms, out)
         self._settle(now_ms, out)
         self._pause_the_full(given, out)
         return out
@@ -262,28 +258,22 @@ class Broker:
             return
         connection.congested = congested
         if congested:
-            self._burst.pop(number, None)
-            self._count_unread(connection, now_ms, out)
+            self._sending.count(connection)
+            self._end_who_reads_nothing(now_ms, out)
             return
         connection.active_ms = now_ms
         connection.burst_bytes = 0
-        self._go_on_with(connection, now_ms, out)
+        self._go_on(connection, now_ms, out)
 
-    def _go_on(self, now_ms: int, out: list[Output]) -> None:
-        """A new event: who was sent as much as fits into one, and reads, is sent more."""
-        while self._handed:
-            connection = self._handed.pop()
-            if not connection.congested:
-                connection.burst_bytes = 0
-        if self._burst:
-            burst, self._burst = self._burst, {}
-            for connection in burst.values():
-                self._go_on_with(connection, now_ms, out)
-
-    def _go_on_with(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+    def _go_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        """Send more to a connection that has read, and serve it."""
         if connection.closed:
             return
-        self._send_on(connection, now_ms, out)
+        try:
+            self._sending.send_on(connection, out)
+        except StorageError as error:
+            self._break_off(connection, error, now_ms, out)
+            return
         if connection.can_serve:
             self._ready.append(connection)
         self._maybe_resume(connection, out)
@@ -373,8 +363,7 @@ class Broker:
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         """Serve the frames of one connection until one of them has to wait."""
         while connection.can_serve:
-            if connection.burst_bytes >= self._state.unread.piece_bytes:
-                self._burst[connection.connection_id] = connection
+            if self._sending.must_wait(connection):
                 return
             frame = connection.next_frame()
             try:
@@ -409,42 +398,22 @@ class Broker:
     def _send(
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
     ) -> None:
-        buffers = build_response(reply_to.correlation_id, message, reply_to.version)
-        if not connection.is_behind and LogSlice not in map(type, buffers):  # as it is most of the time
-            self._hand(connection, buffers, out)
-            return
-        connection.outbox.add(buffers)
-        self._send_on(connection, now_ms, out)
+        try:
+            self._sending.send(connection, build_response(reply_to.correlation_id, message, reply_to.version), out)
+        except StorageError as error:
+            self._break_off(connection, error, now_ms, out)
+        else:
+            if connection.congested:
+                self._end_who_reads_nothing(now_ms, out)
 
-    def _hand(self, connection: Connection, buffers: list[Buffer], out: list[Output]) -> None:
-        if not connection.burst_bytes:
-            self._handed.append(connection)
-        connection.burst_bytes += sum(map(len, buffers))
-        out.append(Send(connection.connection_id, buffers))
+    def _break_off(self, connection: Connection, error: StorageError, now_ms: int, out: list[Output]) -> None:
+        """The rest of a frame that has begun cannot be read: nothing can be said any more."""
+        problem = warning(f"the rest of an answer cannot be read: {error}", "unreadable")
+        self._hang_up(connection, problem, now_ms, out)
 
-    def _send_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
-        """Hand over what waits for a connection, as much as fits into one event."""
-        unread = self._state.unread
-        while connection.outbox.parts and not connection.congested:
-            room = unread.piece_bytes - connection.burst_bytes
-            if room <= 0:
-                self._burst[connection.connection_id] = connection
-                break
-            try:
-                buffers = connection.outbox.take(room)
-            except StorageError as error:
-                problem = warning(f"the rest of an answer cannot be read: {error}", "unreadable")
-                self._hang_up(connection, problem, now_ms, out)
-                return
-            self._hand(connection, buffers, out)
-        self._count_unread(connection, now_ms, out)
-
-    def _count_unread(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
-        """Tell what waits for the peer to read. Where that is too much of all peers, end who reads nothing longest."""
-        unread = self._state.unread
-        handed = connection.burst_bytes if connection.congested else 0
-        unread.set(connection.connection_id, handed + connection.outbox.held_bytes)
-        while (number := unread.too_many()) is not None:
+    def _end_who_reads_nothing(self, now_ms: int, out: list[Output]) -> None:
+        """Where too much waits to be read, end the connections that have read nothing for the longest."""
+        while (number := self._state.unread.too_many()) is not None:
             problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
             self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)
 

@@ -19,5 +19,7 @@ def parse_overrides(given: list[str]) -> dict[str, int]:
             host = str(ip_address(address.removeprefix("[").removesuffix("]")))
         except ValueError:
             raise ConfigError(f"{OPTION}={text!r}: expected ADDRESS:COUNT, such as 10.0.0.7:100") from None
+        if most < 0:
+            raise ConfigError(f"{OPTION}={text!r}: expected ADDRESS:COUNT, with a count of at least 0")
         overrides[host] = most
     return overrides
