@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from kohort.aio.broker_log import BrokerLog
 from kohort.aio.file_storage import FileStorage
+from kohort.aio.handles import is_reserved
 from kohort.aio.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
@@ -47,6 +48,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
+from kohort.notes import warning
 
 LOGGER: Final = logging.getLogger("kohort.server")
 
@@ -169,6 +171,11 @@ class Server:
     def opened(self, peer: Peer, host: str) -> None:
         if self._stopped:
             peer.transport.abort()
+            return
+        if is_reserved(peer.transport.get_extra_info("socket").fileno()):
+            problem = "refused a connection, as the last file handles are for the logs: raise the limit (ulimit -n)"
+            self._log.tell([warning(problem, "handles").about(host)], self._clock.now_ms())
+            peer.transport.close()
             return
         self._peers[peer.connection] = peer
         self.give(Connected(peer.connection, host))

@@ -45,7 +45,9 @@ def collector_off() -> Iterator[None]:
         gc.enable()
 
 
-@pytest.mark.parametrize(("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else "")
+@pytest.mark.parametrize(
+    ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
+)
 def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
     peer = House(auto_create_topics_enable="false").connect()
     peer.ask(asked, version)
