@@ -193,6 +193,7 @@ class Broker:
             for connection in self._sending.next_event():
                 self._go_on(connection, now_ms, out)
         self._settle(now_ms, out)
+        self._notes += self._state.coordinator.take_notes()
         self._pause_the_full(given, out)
         return out
 

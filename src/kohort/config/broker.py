@@ -195,6 +195,12 @@ class BrokerConfig:
         bits=32,
     )
     group_max_size: int = option("group.max.size", INT_MAX, "Most members of one group.", low=1)
+    group_coordinator_max_bytes: int = option(
+        "group.coordinator.max.bytes",
+        134217728,
+        "Memory, about, that groups may hold: above it new groups and members are refused; -1: no limit.",
+        low=-1,
+    )
     offset_metadata_max_bytes: int = option(
         "offset.metadata.max.bytes", 4096, "Longest metadata of a commit, in UTF-16 units.", low=0
     )
