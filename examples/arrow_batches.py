@@ -5,7 +5,7 @@ from kohort import Broker, Consumer, Producer, TopicPartition
 with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap, compression_type="zstd") as producer:
     for n in range(10_000):
         producer.send("readings", f"{n}", partition=0)
-    producer.flush(30)
+    producer.flush(30_000)
 
     with Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition("readings", 0)])

@@ -5,7 +5,7 @@ from kohort import Broker, Consumer, Producer
 with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as producer:
     for n in range(10):
         producer.send("orders", f"order {n}", key=f"customer {n % 3}")
-    producer.flush(10)
+    producer.flush(10_000)
 
     with Consumer(bootstrap_servers=broker.bootstrap, group_id="billing", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])

@@ -13,6 +13,7 @@ KohortError
 ├── UsageError               a call that the state of the object forbids (mixed subscriptions, two threads)
 ├── MissingExtra             a package is not installed; ``kohort[...]`` brings it (an ImportError too)
 ├── ConnectionFailed         nobody answers, or the connection ended with requests under way  (retriable)
+│   └── NotKafka             what answers there speaks another protocol: HTTP, TLS, ...       (not retriable)
 ├── ApiTimeout               an operation outlived ``default.api.timeout.ms``                 (retriable)
 ├── CommitFailed             the member was fenced out of its group before its commit
 ├── TransactionFailed        the transaction cannot be committed any more; abort it
@@ -299,6 +300,12 @@ class ConnectionFailed(KohortError):
     """Nobody answers at the address, or the connection ended while requests were under way."""
 
     retriable = True
+
+
+class NotKafka(ConnectionFailed):
+    """What answers at every address that there is speaks another protocol; no further try mends that."""
+
+    retriable = False
 
 
 class ApiTimeout(KohortError):

@@ -67,7 +67,7 @@ class Member:
 def test_who_has_to_rejoin_commits_and_joins_before_its_next_heartbeat():
     with StagedBroker({"group.initial.rebalance.delay.ms": 0, "num.partitions": 4}) as broker:
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
-            producer.send("t", b"one").result(30)
+            producer.send("t", b"one").result(30_000)
         first = Member(broker, "first")
         try:
             first.told.wait_for(4)

@@ -13,6 +13,7 @@ from kohort import OffsetAndMetadata, TopicPartition, UsageError
 
 PARTITIONS = 1
 WAIT_S = 60.0
+WAIT_MS = 60_000
 LONE = "\ud800"
 """Half a character: text for Python, nothing that UTF-8 knows."""
 
@@ -32,6 +33,10 @@ TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
         lambda p, t: p.send_batch(t, 0, [b"x", (None, b"y", (), 1.5)]),
         "is a whole number, not 1.5",
     ),
+    "a name that no cluster takes": (
+        lambda p, t: p.send("bad topic!", b"x"),
+        "INVALID_TOPIC_EXCEPTION: topic 'bad topic!': a name has up to 249 letters",
+    ),
     "no table": (lambda p, t: p.send_arrow(t, None), "a pyarrow Table or RecordBatch, not NoneType"),
 }
 
@@ -39,17 +44,17 @@ TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 @pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
 def test_a_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, told):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises((UsageError, kohort.ApiError), match=told):
             mistake(producer, topic)
 
-        assert producer.send(topic, b"right", partition=0).result(WAIT_S).offset == 0
+        assert producer.send(topic, b"right", partition=0).result(WAIT_MS).offset == 0
 
 
 @pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
 def test_an_asyncio_producer_refuses_it_and_sends_the_next(bootstrap, topic, mistake, told):
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
-            with pytest.raises(UsageError, match=told):
+            with pytest.raises((UsageError, kohort.ApiError), match=told):
                 await mistake(producer, topic)
 
             assert (await (await producer.send(topic, b"right", partition=0))).offset == 0
@@ -74,6 +79,14 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
     "ends of no topic": (lambda c, t: c.end_offsets([(None, 0)]), "is no partition"),
     "a time in fractions": (lambda c, t: c.offsets_for_times({(t, 0): 1.5}), "is a whole number, not 1.5"),
     "a schema of text": (lambda c, t: c.poll_arrow(0, schema="x"), r"schema= takes a pyarrow\.Schema, not str"),
+    "seconds": (lambda c, t: c.poll(1.5), r"whole number of milliseconds, not 1\.5; 1\.5 s are 1500"),
+    "a wait of text": (lambda c, t: c.poll("1"), "timeout_ms is a whole number of milliseconds, not '1'"),
+    "no wait": (lambda c, t: c.poll(None), "timeout_ms is a whole number of milliseconds, not None"),
+    "less than no wait": (lambda c, t: c.poll(-1), "a number of milliseconds from 0 to 2147483647, not -1"),
+    "seconds for Arrow": (lambda c, t: c.poll_arrow(1.0), r"milliseconds, not 1\.0; 1 s are 1000"),
+    "seconds for a position": (lambda c, t: c.committed([(t, 0)], timeout_ms=1.0), "1 s are 1000"),
+    "seconds for the end": (lambda c, t: c.close(timeout_ms=1.0), "1 s are 1000"),
+    "records of text": (lambda c, t: c.poll(1, max_records="5"), "max_records is a whole number, not '5'"),
     "partitions of no topic": (lambda c, t: c.partitions_for(None), "is text that is not blank, not None"),
 }
 
@@ -81,7 +94,7 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 @pytest.mark.parametrize(("mistake", "told"), TO_A_CONSUMER.values(), ids=TO_A_CONSUMER)
 def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"right", partition=0).result(WAIT_S)
+        producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         with pytest.raises(UsageError, match=told):
             mistake(consumer, topic)
@@ -92,7 +105,7 @@ def test_a_consumer_refuses_it_and_reads_on(bootstrap, topic, mistake, told):
 
 def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"right", partition=0).result(WAIT_S)
+        producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
         consumer.subscribe(topic)
         assert len(consumer.poll(60_000)) == 1
@@ -105,7 +118,7 @@ def test_a_reason_that_cannot_be_sent_is_sent_as_well_as_it_can_be(bootstrap, to
 
 def test_a_mark_in_fractions_is_refused_and_the_session_goes_on(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"right", partition=0).result(WAIT_S)
+        producer.send(topic, b"right", partition=0).result(WAIT_MS)
     told: list[str] = []
 
     class Handler(kohort.GroupHandler):
@@ -130,3 +143,47 @@ def test_a_mark_in_fractions_is_refused_and_the_session_goes_on(bootstrap, topic
 
     assert [text.split(":")[0] for text in told] == ["mark_offset", "reset_offset", "mark_message"]
     assert committed == OffsetAndMetadata(1, "", committed.leader_epoch)
+
+
+TIMES: dict[str, Callable[[Any], object]] = {
+    "flush": lambda p: p.flush(10.0),
+    "init_transactions": lambda p: p.init_transactions(10.0),
+    "commit_transaction": lambda p: p.commit_transaction(10.0),
+    "close": lambda p: p.close(10.0),
+}
+
+
+@pytest.mark.parametrize("mistake", TIMES.values(), ids=TIMES)
+def test_seconds_are_refused_by_a_producer_which_goes_on(bootstrap, topic, mistake):
+    with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
+        with pytest.raises(
+            UsageError, match=r"timeout_ms is a whole number of milliseconds, not 10\.0; 10 s are 10000"
+        ):
+            mistake(producer)
+
+        producer.init_transactions()
+        with producer.transaction():
+            delivery = producer.send(topic, b"right")
+            with pytest.raises(UsageError, match="10 s are 10000"):
+                delivery.result(10.0)
+
+
+@pytest.mark.parametrize("mistake", TIMES.values(), ids=TIMES)
+def test_seconds_are_refused_by_an_asyncio_producer_which_goes_on(bootstrap, topic, mistake):
+    async def story() -> None:
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
+            with pytest.raises(UsageError, match="10 s are 10000"):
+                await mistake(producer)
+
+            await producer.init_transactions()
+            async with producer.transaction():
+                assert (await producer.send_and_wait(topic, b"right", partition=0)).offset == 0
+
+    asyncio.run(asyncio.wait_for(story(), WAIT_S))
+
+
+def test_seconds_are_refused_by_an_admin(bootstrap):
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        with pytest.raises(UsageError, match="5 s are 5000"):
+            admin.list_topics(timeout_ms=5.0)
+        admin.list_topics(timeout_ms=50_000)

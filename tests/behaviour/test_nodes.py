@@ -32,7 +32,7 @@ def test_a_process_of_three_keeps_its_records_and_leaders(tmp_path):
             before = admin.describe_topics(["orders"])["orders"]
         with kohort.Producer(bootstrap_servers=served.bootstrap) as producer:
             for partition in range(3):
-                producer.send("orders", b"v", partition=partition).result(30)
+                producer.send("orders", b"v", partition=partition).result(30_000)
         served.kill()
 
     with Served("--nodes", "3", data=tmp_path) as served:

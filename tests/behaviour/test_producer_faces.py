@@ -19,6 +19,7 @@ from kohort.aio.io_thread import io_thread
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WAIT_S = 60.0
+WAIT_MS = 60_000
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def know(producer, topic):
 def test_a_record_is_delivered_and_its_place_is_told(admin, producer, name):
     admin.create_topics({name: 3})
 
-    where = producer.send(name, "value", "key", headers={"trace": "1"}, timestamp_ms=1234).result(WAIT_S)
+    where = producer.send(name, "value", "key", headers={"trace": "1"}, timestamp_ms=1234).result(WAIT_MS)
 
     assert (where.topic, where.offset, where.timestamp_ms) == (name, 0, 1234)
     assert end_of(admin, name, where.partition) == 1
@@ -71,7 +72,7 @@ def test_flush_waits_for_everything(admin, producer, name):
     admin.create_topics({name: 1})
     deliveries = [producer.send(name, b"%d" % n) for n in range(5000)]
 
-    producer.flush(WAIT_S)
+    producer.flush(WAIT_MS)
 
     assert all(delivery.done() for delivery in deliveries)
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(5000))
@@ -101,7 +102,7 @@ def test_many_threads_may_share_a_producer(admin, producer, name):
         thread.start()
     for thread in threads:
         thread.join(WAIT_S)
-    producer.flush(WAIT_S)
+    producer.flush(WAIT_MS)
 
     assert sum(end_of(admin, name, n) for n in range(4)) == 2000
 
@@ -110,7 +111,7 @@ def test_records_are_taken_although_an_interrupted_thread_left_the_gate_shut(adm
     admin.create_topics({name: 1})
     assert producer._gate.acquire(blocking=False)
 
-    assert producer.send(name, b"value", partition=0).result(WAIT_S).offset == 0
+    assert producer.send(name, b"value", partition=0).result(WAIT_MS).offset == 0
     assert producer._gate.locked()
 
 
@@ -120,7 +121,7 @@ def test_records_for_one_partition_can_be_handed_over_together(admin, producer, 
 
     deliveries = producer.send_batch(name, 0, records * 1000)
 
-    assert max(delivery.result(WAIT_S).offset for delivery in deliveries) == 3999
+    assert max(delivery.result(WAIT_MS).offset for delivery in deliveries) == 3999
     assert end_of(admin, name) == 4000
 
 
@@ -128,13 +129,13 @@ def test_records_for_one_partition_can_be_handed_over_together(admin, producer, 
 def test_records_are_sent_after_the_clock_was_set(monkeypatch, admin, producer, name, hours):
     """As after a sleep of the machine, which the monotonic clock leaves out; lingering goes by the engine's clock."""
     admin.create_topics({name: 1})
-    producer.send(name, b"before").result(WAIT_S)
+    producer.send(name, b"before").result(WAIT_MS)
     real_ns, at_ms = time.time_ns, time.time_ns() // 1_000_000
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + hours * 3600 * 10**9)
 
-    assert producer.send(name, b"after", timestamp_ms=at_ms).result(WAIT_S).offset == 1
+    assert producer.send(name, b"after", timestamp_ms=at_ms).result(WAIT_MS).offset == 1
     (delivery,) = producer.send_batch(name, 0, [(None, b"after", (), at_ms)])
-    assert delivery.result(WAIT_S).offset == 2
+    assert delivery.result(WAIT_MS).offset == 2
 
 
 def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer, name):
@@ -142,7 +143,7 @@ def test_a_batch_that_is_already_bytes_is_passed_on(admin, producer, name):
 
     delivery = producer.send_prebuilt(name, 0, build_batch([NewRecord(b"k", b"v"), NewRecord(None, b"w")]))
 
-    assert delivery.result(WAIT_S).offset == 1
+    assert delivery.result(WAIT_MS).offset == 1
     with pytest.raises(kohort.CorruptRecord):
         producer.send_prebuilt(name, 0, b"not a batch")
 
@@ -154,10 +155,10 @@ def test_an_arrow_table_is_sent_column_by_column(admin, producer, name):
 
     deliveries = producer.send_arrow(name, table, key="id", value="payload")
     for delivery in deliveries:
-        delivery.result(WAIT_S)
+        delivery.result(WAIT_MS)
 
     assert sum(end_of(admin, name, n) for n in range(3)) == 1000
-    assert producer.send(name, b"x", "k7").result(WAIT_S).partition in {d.partition for d in deliveries}
+    assert producer.send(name, b"x", "k7").result(WAIT_MS).partition in {d.partition for d in deliveries}
     with pytest.raises(UsageError, match="no column 'value'"):
         producer.send_arrow(name, table)
 
@@ -233,7 +234,7 @@ def test_a_full_buffer_makes_the_sender_wait_and_then_say_so(bootstrap, admin, n
         deliveries = [producer.send(name, bytes(1000)) for _ in range(2)]
         with pytest.raises(ApiTimeout, match=r"buffer\.memory=2000"):
             producer.send(name, bytes(1000))
-        producer.flush(WAIT_S)
+        producer.flush(WAIT_MS)
         deliveries.append(producer.send(name, b"x"))
     assert [d.result(0).offset for d in deliveries] == [0, 1, 2]
 
@@ -341,10 +342,10 @@ def test_clients_survive_a_broker_that_restarts(tmp_path):
     with kohort.Broker(data_dir=tmp_path) as first:
         port = first.port
         producer = kohort.Producer(bootstrap_servers=first.bootstrap)
-        assert producer.send("kept", b"a").result(WAIT_S).offset == 0
+        assert producer.send("kept", b"a").result(WAIT_MS).offset == 0
     delivery = producer.send("kept", b"b")
     with kohort.Broker(data_dir=tmp_path, listen=f"127.0.0.1:{port}"):
-        assert delivery.result(WAIT_S).offset == 1
+        assert delivery.result(WAIT_MS).offset == 1
         producer.close()
 
 
@@ -353,8 +354,8 @@ def test_a_callback_that_fails_harms_nobody_else(admin, producer, caplog, name):
     delivery = producer.send(name, b"x")
     delivery.add_done_callback(lambda _delivery: 1 / 0)
 
-    assert delivery.result(WAIT_S).offset == 0
-    assert producer.send(name, b"y").result(WAIT_S).offset == 1
+    assert delivery.result(WAIT_MS).offset == 0
+    assert producer.send(name, b"y").result(WAIT_MS).offset == 1
     assert "a delivery callback failed" in caplog.text
 
 
@@ -377,7 +378,7 @@ def test_what_a_dropped_producer_was_given_is_delivered_with_a_warning(bootstrap
     delivery = left[0].send(name, b"x", partition=0)
     with pytest.warns(ResourceWarning, match="a Producer was dropped without close"):
         left.clear()
-    assert delivery.result(WAIT_S).offset == 0
+    assert delivery.result(WAIT_MS).offset == 0
 
 
 def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(bootstrap, admin, name):
@@ -397,15 +398,15 @@ def test_what_was_dropped_just_before_the_end_of_the_process_is_delivered_too(bo
 
 def _in_child(bootstrap, topic, inherited, results):
     try:
-        inherited.flush(1)
+        inherited.flush(1000)
     except UsageError as error:
         results.put(str(error))
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        results.put(producer.send(topic, b"child").result(WAIT_S).topic)
+        results.put(producer.send(topic, b"child").result(WAIT_MS).topic)
 
 
 def test_a_child_process_gets_an_io_thread_of_its_own(bootstrap, producer, name):
-    producer.send(name, b"parent").result(WAIT_S)
+    producer.send(name, b"parent").result(WAIT_MS)
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     child = context.Process(target=_in_child, args=(bootstrap, name, producer, results))
@@ -422,8 +423,8 @@ def _refusals(inherited, delivery, results):
     uses = {
         "send": lambda: inherited[0].send("t", b"x"),
         "send_batch": lambda: inherited[0].send_batch("t", 0, [b"x"]),
-        "flush": lambda: inherited[0].flush(1),
-        "result": lambda: delivery.result(1),
+        "flush": lambda: inherited[0].flush(1000),
+        "result": lambda: delivery.result(1000),
         "poll": lambda: inherited[1].poll(0),
         "list_topics": inherited[2].list_topics,
     }
@@ -465,5 +466,5 @@ def test_what_a_child_process_inherits_is_refused_there_and_goes_on_in_the_paren
         assert results.get(timeout=WAIT_S) == "closed"
         child.join(WAIT_S)
         assert all("made before a fork" in text for text in found.values()), found
-        assert delivery.result(WAIT_S).offset == 0
+        assert delivery.result(WAIT_MS).offset == 0
         assert [record.value for record in consumer.poll(10_000)] == [b"the parent's"]

@@ -11,6 +11,7 @@ import kohort
 from kohort import ConfigError, ProducerFenced, TopicPartition, TransactionFailed, UsageError
 
 WAIT_S = 60.0
+WAIT_MS = 60_000
 COMMITTED = {"auto_offset_reset": "earliest", "isolation_level": "read_committed"}
 
 
@@ -26,7 +27,7 @@ def name(bootstrap, request):
 @pytest.fixture
 def producer(bootstrap, name):
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as client:
-        client.init_transactions(WAIT_S)
+        client.init_transactions(WAIT_MS)
         yield client
 
 
@@ -81,7 +82,7 @@ def test_the_next_producer_of_a_name_fences_the_one_before_and_aborts_what_it_le
     producer.send(name, b"left open")
     producer.flush()
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as following:
-        following.init_transactions(WAIT_S)
+        following.init_transactions(WAIT_MS)
         with pytest.raises((ProducerFenced, TransactionFailed)):
             producer.commit_transaction()
         with following.transaction():
@@ -94,7 +95,7 @@ def test_the_next_producer_of_a_name_fences_the_one_before_and_aborts_what_it_le
 
 def test_closing_aborts_what_is_open(bootstrap, name):
     with kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
-        producer.init_transactions(WAIT_S)
+        producer.init_transactions(WAIT_MS)
         with producer.transaction():
             producer.send(name, b"kept")
         producer.begin_transaction()
@@ -155,7 +156,7 @@ def test_the_asynchronous_producer_does_the_same(bootstrap, name):
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
             with pytest.raises(UsageError, match="init_transactions"):
                 await producer.send(name, b"too early")
-            await producer.init_transactions(WAIT_S)
+            await producer.init_transactions(WAIT_MS)
             async with producer.transaction():
                 delivery = await producer.send(name, b"a")
                 await producer.send_batch(name, 0, [b"b", b"c"])
@@ -177,7 +178,7 @@ def test_the_asynchronous_producer_does_the_same(bootstrap, name):
 def test_a_record_that_waited_for_its_topic_is_refused_when_its_transaction_has_ended_meanwhile(bootstrap, name):
     async def run():
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
-            await producer.init_transactions(WAIT_S)
+            await producer.init_transactions(WAIT_MS)
             producer.begin_transaction()
             late = asyncio.ensure_future(producer.send(name, b"late"))
             await asyncio.sleep(0)
@@ -210,4 +211,69 @@ def test_a_coordinator_that_does_not_answer_is_named_in_time():
         kohort.Producer(bootstrap_servers="127.0.0.1:1", transactional_id="t") as producer,
         pytest.raises(kohort.ApiTimeout, match=late),
     ):
-        producer.init_transactions(0.2)
+        producer.init_transactions(200)
+
+
+def zombie_and_heir(bootstrap: str, name: str) -> tuple[kohort.Producer, kohort.Producer]:
+    """Two producers of one transactional id, of which the second has taken it over."""
+    zombie, heir = (kohort.Producer(bootstrap_servers=bootstrap, transactional_id=name) for _ in range(2))
+    zombie.init_transactions()
+    with zombie.transaction():
+        zombie.send(name, b"first")
+    heir.init_transactions()
+    return zombie, heir
+
+
+def by_produce(zombie: kohort.Producer, name: str) -> None:
+    """The broker of the partition refuses its epoch."""
+    with zombie.transaction():
+        zombie.send(name, b"late").result(WAIT_MS)
+
+
+def by_commit(zombie: kohort.Producer, name: str) -> None:
+    """As before, but it hears of it when it commits."""
+    with zombie.transaction():
+        zombie.send(name, b"late")
+
+
+def by_offsets(zombie: kohort.Producer, name: str) -> None:
+    """The coordinator refuses its epoch."""
+    with zombie.transaction():
+        zombie.send_offsets_to_transaction({TopicPartition(name, 0): 1}, kohort.GroupMetadata("g", -1, "", None))
+
+
+@pytest.mark.parametrize("learns", [by_produce, by_commit, by_offsets])
+def test_a_producer_whose_id_was_taken_over_is_fenced_however_it_learns_of_it(bootstrap, name, learns):
+    zombie, heir = zombie_and_heir(bootstrap, name)
+    with heir:
+        with pytest.raises(ProducerFenced, match="another producer has taken over"):
+            learns(zombie, name)
+        zombie.close()
+        with heir.transaction():
+            heir.send(name, b"second")
+
+
+def test_an_asyncio_producer_whose_id_was_taken_over_is_fenced(bootstrap, name):
+    async def story() -> None:
+        async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as zombie:
+            await zombie.init_transactions()
+            async with kohort.AsyncProducer(bootstrap_servers=bootstrap, transactional_id=name) as heir:
+                await heir.init_transactions()
+                with pytest.raises(ProducerFenced):
+                    async with zombie.transaction():
+                        await zombie.send(name, b"late")
+
+    asyncio.run(story())
+
+
+def test_what_was_raised_within_says_more_than_that_the_id_was_taken_over(bootstrap, name):
+    zombie, heir = zombie_and_heir(bootstrap, name)
+
+    def late() -> None:
+        with zombie.transaction():
+            zombie.send(name, b"late")
+            zombie.flush()
+            raise ZeroDivisionError
+
+    with heir, zombie, pytest.raises(ZeroDivisionError):
+        late()

@@ -41,6 +41,7 @@ def test_keys_headers_and_nulls_survive(run, topic):
     assert found == {"k1": ("v1", origin), "k2": (None, origin), None: ("a|b", origin)}
     assert b"k1=v1\n" in read(run, topic, "--key-separator", "=")
     assert b"k2=-\n" in read(run, topic, "--key-separator", "=", "--null-value", "-")
+    assert b"origin:import\tk1=v1\n" in read(run, topic, "--key-separator", "=", "--headers")
 
 
 def test_bytes_that_are_no_text_are_kept(run, topic):
@@ -152,6 +153,7 @@ def test_a_topic_or_a_partition_that_is_not_there_fails_in_a_line(run, broker, t
         (("produce", "t", "--set", "nothing"), "expected KEY=VALUE"),
         (("consume", "t", "--group", "g", "--offset", "3"), "without a group"),
         (("consume", "t", "--max", "0"), "--max"),
+        (("consume", "t", "--headers", "--format", "csv"), "--headers is for raw lines"),
         (("consume",), "Missing argument"),
     ],
 )

@@ -1,11 +1,14 @@
 """The guides: each page's examples run in order as one program, and their links lead somewhere."""
 
+import ast
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import kohort
 
 pytest_plugins = ["pytester"]
 
@@ -42,6 +45,16 @@ def test_the_examples_of_a_page_run_as_they_stand(name, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "an example shows something"
     assert "ResourceWarning" not in done.stderr
+
+
+def test_what_cannot_be_run_here_is_python_at_least_and_names_what_there_is():
+    (guide,) = [g for g in GUIDES if g.stem == "frameworks"]
+    blocks = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    for block in blocks:
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module == "kohort":
+                assert {alias.name for alias in node.names} <= set(kohort.__all__)
+    assert len(blocks) == 3
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda g: g.stem)

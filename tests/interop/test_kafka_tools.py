@@ -8,8 +8,8 @@ import uuid
 import pytest
 from kafka_tools import kafka
 
-from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from kohort.client.admin_model import ConfigResource
+from kohort import Admin, Broker, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from kohort.client.admin_model import ConfigResource, NewTopic
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -63,6 +63,93 @@ def test_topics_and_configs(to, admin, topic):
 
     kafka("topics", *to, "--delete", "--topic", topic)
     assert topic not in kafka("topics", *to, "--list").splitlines()
+
+
+EVERY_OTHER_OPTION = {
+    "unclean.leader.election.enable": "true",
+    "preallocate": "true",
+    "file.delete.delay.ms": "1",
+    "segment.jitter.ms": "100",
+    "compression.gzip.level": "1",
+    "compression.lz4.level": "1",
+    "compression.zstd.level": "1",
+    "leader.replication.throttled.replicas": "0:1",
+    "follower.replication.throttled.replicas": "*",
+    "local.retention.ms": "1",
+    "local.retention.bytes": "1",
+    "remote.storage.enable": "false",
+    "remote.log.copy.disable": "true",
+    "remote.log.delete.on.disable": "true",
+}
+"""What Kafka's topics have and ours do nothing with."""
+
+
+def test_options_without_effect_are_kept(to, topic):
+    given = [word for name, value in EVERY_OTHER_OPTION.items() for word in ("--config", f"{name}={value}")]
+    kafka("topics", *to, "--create", "--topic", topic, *given)
+
+    shown = kafka("configs", *to, "--entity-type", "topics", "--entity-name", topic, "--describe")
+
+    for name, value in EVERY_OTHER_OPTION.items():
+        assert f"  {name}={value} " in shown
+    changed = ("--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config")
+    said = kafka("configs", *to, *changed, "remote.storage.enable=true", fails=True)
+    assert "there is no tiered storage" in said
+
+
+@pytest.mark.parametrize("kind", ["groups", "client-metrics", "broker-loggers"])
+def test_what_has_no_options_is_described_without_them(to, kind):
+    everyone = ("configs", *to, "--describe", "--entity-type", kind)
+    if kind != "broker-loggers":  # the tool wants a name there
+        kafka(*everyone)
+    kafka(*everyone, "--entity-name", "1")
+
+
+def test_without_an_authorizer_acls_are_refused_in_kafkas_words(to):
+    assert "No Authorizer is configured on the broker" in kafka("acls", *to, "--list", fails=True)
+
+
+def test_client_metrics_are_listed_though_there_are_none(to):
+    kafka("client-metrics", *to, "--list")
+
+
+def test_a_reassignment_with_throttles_is_carried_out_verified_and_cancelled(topic, tmp_path):
+    wanted = tmp_path / "wanted.json"
+    wanted.write_text(f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "replicas": [3, 1]}}]}}')
+    with Broker(nodes=3) as brokers:
+        to = ("--bootstrap-server", brokers.bootstrap)
+        what = (*to, "--reassignment-json-file", str(wanted))
+        kafka("topics", *to, "--create", "--topic", topic, "--replica-assignment", "1:2")
+        throttled = ("--throttle", "1000", "--replica-alter-log-dirs-throttle", "5000")
+        assert "throttle limit was set to 1000 B/s" in kafka("reassign-partitions", *what, "--execute", *throttled)
+        entity = ("--entity-type", "brokers", "--entity-name", "3")
+        assert "leader.replication.throttled.rate=1000" in kafka("configs", *to, *entity, "--describe")
+
+        said = kafka("reassign-partitions", *what, "--verify")
+
+        assert f"Reassignment of partition {topic}-0 is completed." in said
+        assert "throttled" not in kafka("configs", *to, *entity, "--describe")
+        assert "throttled" not in kafka("configs", *to, "--entity-type", "topics", "--entity-name", topic, "--describe")
+        assert "Clearing topic-level throttles" in kafka("reassign-partitions", *what, "--cancel")
+
+
+def test_hanging_transactions_are_looked_for_on_every_broker(topic):
+    with (
+        Broker(nodes=3) as brokers,
+        Producer(bootstrap_servers=brokers.bootstrap, transactional_id=topic) as producer,
+        Admin(bootstrap_servers=brokers.bootstrap) as admin,
+    ):
+        admin.create_topics([NewTopic(topic, 3, 2)])
+        producer.init_transactions()
+        producer.begin_transaction()
+        for partition in range(3):
+            producer.send(topic, b"v", partition=partition)
+        producer.flush()
+        to = ("--bootstrap-server", brokers.bootstrap)
+        for node in ("1", "2", "3"):
+            said = kafka("transactions", *to, "find-hanging", "--broker-id", node)
+            assert said.split()[:3] == ["Topic", "Partition", "ProducerId"]
+        producer.abort_transaction()
 
 
 def test_console_clients_and_offsets(to, ours, admin, topic):

@@ -93,5 +93,7 @@ def test_it_is_told_of_topics_and_finds_offsets_by_time(either, topic):
     (told,) = kcat(either, "-L", "-J", "-t", topic)
     (described,) = json.loads(told)["topics"]
     assert (described["topic"], [p["partition"] for p in described["partitions"]]) == (topic, [0, 1])
+    (every,) = kcat(either, "-L", "-J")
+    assert described in json.loads(every)["topics"]
     assert kcat(either, "-Q", "-t", f"{topic}:0:{RECENT_MS + 4500}") == [f"{topic} [0] offset 5"]
     assert kcat(either, "-Q", "-t", f"{topic}:0:-1") == [f"{topic} [0] offset 10"]

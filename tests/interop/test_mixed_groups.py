@@ -7,14 +7,14 @@ import uuid
 
 import pytest
 from client_programs import program
-from member_process import PYTHON_CLIENTS, Member, end_all, eventually, share_everything, twice_owned
+from member_process import Member, end_all, eventually, share_everything, twice_owned
 
 from kohort import Admin, Producer, TopicPartition
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.slow, pytest.mark.timeout(600)]
 PARTITIONS = 12
-EAGER = ["kohort", "confluent", "kafka-python", "java-newest", "aiokafka", "kohort"]
-COOPERATIVE = ["kohort", "java-newest", "confluent", "kafka-python", "go-franz", "kohort"]
+EAGER = ["kohort", "confluent-oldest", "kafka-python", "java-newest", "aiokafka", "confluent-newest", "kohort"]
+COOPERATIVE = ["kohort", "java-newest", "confluent-oldest", "kafka-python", "go-franz", "confluent-newest", "kohort"]
 
 
 class Stream:
@@ -37,10 +37,6 @@ class Stream:
         self._thread.join()
 
 
-def command(client: str) -> tuple[str, ...]:
-    return PYTHON_CLIENTS.get(client) or program(client)
-
-
 @pytest.mark.parametrize(("strategy", "clients"), [("range", EAGER), ("cooperative-sticky", COOPERATIVE)])
 def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(ours, strategy, clients):
     topic = f"mixed-{uuid.uuid4().hex[:8]}"
@@ -54,7 +50,7 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(o
         stream = Stream(ours, topic)
         try:
             for client in clients:
-                members.append(Member(command(client), ours, topic, topic, strategy=strategy))
+                members.append(Member(program(client), ours, topic, topic, strategy=strategy))
                 eventually("the new member has something", lambda: members[-1].owns)
                 settled()
             described = admin.describe_groups([topic])[topic]
@@ -67,7 +63,7 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(o
             gone.append(members.pop(1))
             gone[-1].kill()
             settled()
-            members.append(Member(command("kohort"), ours, topic, topic, strategy=strategy))
+            members.append(Member(program("kohort"), ours, topic, topic, strategy=strategy))
             eventually("the new member has something", lambda: members[-1].owns)
             settled()
             gone.append(members.pop(0))

@@ -8,7 +8,8 @@ import threading
 from contextlib import suppress
 
 import pytest
-from member_process import PYTHON_CLIENTS, Member, end_all, eventually, share_everything
+from client_programs import BOTH_CONFLUENTS, program
+from member_process import Member, end_all, eventually, share_everything
 
 import kohort
 from kohort.client.admin_model import NewTopic
@@ -36,7 +37,7 @@ class Writer(threading.Thread):
             if self._over.is_set():
                 return
             try:
-                made = self._producer.send(TOPIC, b"%d" % n, partition=n % PARTITIONS).result(60)
+                made = self._producer.send(TOPIC, b"%d" % n, partition=n % PARTITIONS).result(60_000)
             except kohort.KohortError as error:
                 self.failures.append(str(error))
                 continue
@@ -62,7 +63,7 @@ def broker(tmp_path):
 def crew(broker, request):
     """A writer and two members that own everything."""
     writer = Writer(broker.bootstrap)
-    members = [Member(PYTHON_CLIENTS[request.param], broker.bootstrap, GROUP, TOPIC) for _ in range(2)]
+    members = [Member(program(request.param), broker.bootstrap, GROUP, TOPIC) for _ in range(2)]
     writer.start()
     try:
         eventually("two members own everything", lambda: both_own(members))
@@ -115,7 +116,7 @@ def end_well(broker, writer, members):
         assert committed() == ends
 
 
-@pytest.mark.parametrize("crew", ["confluent", "aiokafka", "kohort"], indirect=True)
+@pytest.mark.parametrize("crew", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
 @pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_a_coordinator_that_moves_rebalances_nobody(broker, crew, moves):
     writer, members = crew
@@ -132,7 +133,7 @@ def test_a_coordinator_that_moves_rebalances_nobody(broker, crew, moves):
     end_well(broker, writer, members)
 
 
-@pytest.mark.parametrize("crew", ["confluent", "aiokafka", "kohort"], indirect=True)
+@pytest.mark.parametrize("crew", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
 @pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
 def test_nodes_that_stop_and_leaders_that_move_lose_nothing(broker, crew, rounds):
     writer, members = crew

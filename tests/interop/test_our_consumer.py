@@ -7,7 +7,8 @@ import time
 import uuid
 
 import pytest
-from member_process import PYTHON_CLIENTS, Member, end_all, eventually, share_everything, twice_owned
+from client_programs import BOTH_CONFLUENTS, program, talk
+from member_process import Member, end_all, eventually, share_everything, twice_owned
 from recent import RECENT_MS
 
 import kohort
@@ -110,7 +111,7 @@ def test_what_was_written_is_read_as_records_and_as_arrow(either, admin, name, c
 def test_a_group_of_three_survives_a_join_a_kill_and_a_leave(either, admin, name, strategy):
     admin.create_topics({name: PARTITIONS})
     fill(either, name, 120, partitions=PARTITIONS)
-    command = PYTHON_CLIENTS["kohort"]
+    command = program("kohort")
     members = [Member(command, either, name, name, strategy=strategy) for _ in range(2)]
     gone = []
     try:
@@ -315,22 +316,17 @@ def test_a_topic_that_does_not_exist_is_waited_for(either, admin, name):
         assert len(read(consumer, 3)) == 3
 
 
-def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(either, name):
-    import confluent_kafka
-
+@pytest.mark.parametrize("client", BOTH_CONFLUENTS)
+def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(either, name, client):
     with kohort.Admin(bootstrap_servers=either) as admin:
         admin.create_topics({name: 1})
-    producer = confluent_kafka.Producer({"bootstrap.servers": either, "transactional.id": name})
-    producer.init_transactions(60)
-    for number, commits in enumerate([True, False, True, False, False, True]):
-        producer.begin_transaction()
-        for n in range(10):
-            producer.produce(name, f"{number}/{n}")
-        assert producer.flush(60) == 0
-        if commits:
-            producer.commit_transaction(60)
-        else:
-            producer.abort_transaction(60)
+    with talk([*program(client), "transact", either, name]) as producer:
+        for number, commits in enumerate([True, False, True, False, False, True]):
+            producer.say("begin")
+            for n in range(10):
+                producer.say(f"send {name} {number}/{n}")
+            producer.say("flush")
+            producer.say("commit" if commits else "abort")
     kept = [f"{number}/{n}" for number in (0, 2, 5) for n in range(10)]
 
     with consumer_of(either, isolation_level="read_committed") as consumer:
@@ -350,7 +346,7 @@ def test_aborted_transactions_are_not_read_by_who_reads_only_what_is_committed(e
 
 def test_records_deleted_below_the_position_are_skipped(either, admin, name):
     import confluent_kafka
-    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin import AdminClient  # the newest: the oldest cannot delete records
 
     admin.create_topics({name: 1})
     fill(either, name, 50)

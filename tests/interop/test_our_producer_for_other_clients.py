@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
-
-import confluent_kafka
-import kafka
 import pytest
+from client_programs import BOTH_CONFLUENTS, as_line, as_record, program, run
 from recent import RECENT_MS
 
 import kohort
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
-WAIT_S = 120.0
+WAIT_MS = 120_000
 RECORDS = 200
 
 
@@ -46,50 +43,37 @@ def expected():
     ]
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_librdkafka_reads_what_we_produce(broker, codec):
-    topic = f"librdkafka-{codec}"
+@pytest.mark.parametrize(
+    ("client", "codec"),
+    [
+        *((client, codec) for client in BOTH_CONFLUENTS for codec in ("none", "gzip", "snappy", "lz4", "zstd")),
+        ("kafka-python", "none"),
+        ("kafka-python", "gzip"),
+    ],
+)
+def test_others_read_what_we_produce(broker, client, codec):
+    topic = f"{client}-{codec}"
     produce(broker, topic, codec)
-    consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
-    )
-    consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found, deadline = [], time.monotonic() + WAIT_S
-    while len(found) < RECORDS and time.monotonic() < deadline:
-        for message in consumer.consume(RECORDS, 1.0):
-            assert message.error() is None
-            found.append((message.offset(), message.timestamp()[1], message.key(), message.value(), message.headers()))
-    consumer.close()
 
-    assert found == expected()
+    read = run([*program(client), "read", broker.bootstrap, topic, "0", str(RECORDS)])
+
+    assert [as_record(line) for line in read] == expected()
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip"])
-def test_kafka_python_reads_what_we_produce(broker, codec):
-    topic = f"kafka-python-{codec}"
-    produce(broker, topic, codec)
-    consumer = kafka.KafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest")
-    partition = kafka.TopicPartition(topic, 0)
-    consumer.assign([partition])
-    consumer.seek_to_beginning(partition)
-    found, deadline = [], time.monotonic() + WAIT_S
-    while len(found) < RECORDS and time.monotonic() < deadline:
-        records = consumer.poll(1000).get(partition, [])
-        found += [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in records]
-    consumer.close()
-
-    assert found == expected()
-
-
-def test_our_keys_meet_librdkafka_s_in_one_partition(broker):
+@pytest.mark.parametrize("client", [*BOTH_CONFLUENTS, "kafka-python", "aiokafka"])
+def test_our_keys_meet_theirs_in_one_partition(broker, client):
+    topic = f"met-{client}"
+    keys = [b"k%d" % n for n in range(50)]
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
-        admin.create_topics({"met": 7})
+        admin.create_topics({topic: 7})
+    lines = [as_line("-", key, b"") for key in keys]
+    run([*program(client), "produce", broker.bootstrap, topic, "none"], "\n".join(lines))
     theirs = {}
-    other = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2_random"})
-    for n in range(50):
-        other.produce("met", b"", f"k{n}", on_delivery=lambda _e, m: theirs.update({m.key(): m.partition()}))
-    assert other.flush(WAIT_S) == 0
+    with kohort.Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([kohort.TopicPartition(topic, partition) for partition in range(7)])
+        while len(theirs) < len(keys):
+            theirs |= {record.key: record.partition for record in consumer.poll(WAIT_MS)}
     with kohort.Producer(bootstrap_servers=broker.bootstrap) as ours:
-        deliveries = {f"k{n}".encode(): ours.send("met", b"", f"k{n}") for n in range(50)}
+        deliveries = {key: ours.send(topic, b"", key) for key in keys}
 
     assert {key: delivery.partition for key, delivery in deliveries.items()} == theirs

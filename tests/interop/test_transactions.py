@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from contextlib import ExitStack
 
 import pytest
+from client_programs import BOTH_CONFLUENTS, Talk, program, talk
 
 import kohort
 from kohort import TopicPartition
@@ -16,33 +18,26 @@ OUTCOMES = [True, False, True, True, False, True]
 EACH = 5
 
 
-class Librdkafka:
-    def __init__(self, bootstrap: str, transactional_id: str) -> None:
-        from confluent_kafka import Producer
+class Confluent:
+    """confluent-kafka, in a process of its own that ``talk`` has started."""
 
-        self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
-        self._producer.init_transactions(60)
+    def __init__(self, producer: Talk) -> None:
+        self._producer = producer
 
     def begin(self) -> None:
-        self._producer.begin_transaction()
+        self._producer.say("begin")
 
     def send(self, topic: str, value: bytes) -> None:
-        self._producer.produce(topic, value, partition=0)
+        self._producer.say(f"send {topic} {value.decode()}")
+
+    def flush(self) -> None:
+        self._producer.say("flush")
 
     def commit_offset(self, group: str, topic: str, offset: int) -> None:
-        from confluent_kafka import Consumer
-        from confluent_kafka import TopicPartition as Place
-
-        settings = {"bootstrap.servers": "unused", "group.id": group}
-        consumer = Consumer(settings)
-        self._producer.send_offsets_to_transaction([Place(topic, 0, offset)], consumer.consumer_group_metadata(), 60)
-        consumer.close()
+        self._producer.say(f"offset {group} {topic} {offset}")
 
     def end(self, *, commit: bool) -> None:
-        if commit:
-            self._producer.commit_transaction(60)
-        else:
-            self._producer.abort_transaction(60)
+        self._producer.say("commit" if commit else "abort")
 
 
 class KafkaPython:
@@ -57,6 +52,9 @@ class KafkaPython:
 
     def send(self, topic: str, value: bytes) -> None:
         self._producer.send(topic, value, partition=0)
+
+    def flush(self) -> None:
+        self._producer.flush()
 
     def commit_offset(self, group: str, topic: str, offset: int) -> None:
         from kafka import OffsetAndMetadata
@@ -82,6 +80,9 @@ class Kohort:
     def send(self, topic: str, value: bytes) -> None:
         self._producer.send(topic, value, partition=0)
 
+    def flush(self) -> None:
+        self._producer.flush()
+
     def commit_offset(self, group: str, topic: str, offset: int) -> None:
         self._producer.send_offsets_to_transaction({TopicPartition(topic, 0): offset}, kohort.GroupMetadata(group))
 
@@ -92,9 +93,17 @@ class Kohort:
             self._producer.abort_transaction()
 
 
-@pytest.fixture(params=[Librdkafka, KafkaPython, Kohort], ids=lambda client: client.__name__)
-def client(request):
-    return request.param
+@pytest.fixture(params=[*BOTH_CONFLUENTS, "kafka-python", "kohort"])
+def client(request, either):
+    """Starts a producer of the client, of the transactional id that it is given."""
+    with ExitStack() as running:
+
+        def start(name):
+            if request.param in BOTH_CONFLUENTS:
+                return Confluent(running.enter_context(talk([*program(request.param), "transact", either, name])))
+            return {"kafka-python": KafkaPython, "kohort": Kohort}[request.param](either, name)
+
+        yield start
 
 
 @pytest.fixture
@@ -118,7 +127,7 @@ def read_committed(bootstrap: str, topic: str, count: int) -> list[bytes | None]
 
 
 def test_what_is_committed_is_read_once_and_offsets_go_with_it(either, name, client):
-    producer = client(either, name)
+    producer = client(name)
     for number, commit in enumerate(OUTCOMES):
         producer.begin()
         for n in range(EACH):
@@ -136,12 +145,12 @@ def test_what_is_committed_is_read_once_and_offsets_go_with_it(either, name, cli
 
 
 def test_the_next_process_of_a_name_aborts_what_the_last_one_left_open(either, name, client):
-    left = client(either, name)
+    left = client(name)
     left.begin()
     left.send(name, b"left open")
-    left._producer.flush()
+    left.flush()
 
-    following = client(either, name)
+    following = client(name)
     following.begin()
     following.send(name, b"done")
     following.end(commit=True)

@@ -123,6 +123,19 @@ class LogAgainstList(RuleBasedStateMachine):
         notes = self.room.crash()
         assert any(f"cut {kept} bytes at offset {self.next_offset}" in note for note in notes)
 
+    @precondition(lambda self: self.next_offset > self.log.recovery_point)
+    @rule(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 63), torn=st.integers(0, 60))
+    def crash_and_a_base_offset_loses_a_bit(self, at, bit, torn):
+        unflushed = self.log._unflushed_segments()
+        batches = [(segment, position) for segment in unflushed for position, _ in segment.headers()]
+        segment, position = batches[int(at * len(batches))]
+        data = self.room.storage._folders["orders-0"][segment.log_name]
+        data[position + bit // 8] ^= 1 << bit % 8
+        self.room.storage.open(f"orders-0/{self.log.segments[-1].log_name}").append([batch(["torn"])[:torn]])
+        notes = self.room.crash()
+        assert any("said base offset" in note for note in notes)
+        assert any("cut" in note for note in notes) == bool(torn)
+
     @invariant()
     def the_log_is_the_list(self):
         self.room.check()

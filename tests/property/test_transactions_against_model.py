@@ -9,6 +9,7 @@ from broker_house import House
 from transactional import Transactional, committed_offset, committed_values, latest
 
 from kohort.broker.log_items import slices_of
+from kohort.coordinator.skipped import Skipped
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -177,7 +178,7 @@ class Play:
         state = self.house.broker.state
         topic = state.topics.get("__consumer_offsets")
         for partition, log in enumerate(topic.partitions if topic is not None else ()):
-            state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log)))
+            state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log, Skipped())))
         for topic in TOPICS:
             assert [v.strip() for v in committed_values(self.peer, topic)] == [
                 v.strip() for v in self.model.committed(topic)

@@ -83,7 +83,7 @@ def check(folder: Path, *, rows: int, in_all: int) -> None:
     assert (ledger.problems, ledger.rows_in, ledger.dead_letters) == ([], in_all, bad)
     assert ledger.sinks == {"table": in_all - bad}
     assert report["summaries"] == {"totals": 2}
-    found = ds.dataset(sorted(map(str, (folder / "out").glob("batch=*/*.parquet")))).to_table(["n", "twice"])
+    found = ds.dataset(sorted(map(str, (folder / "out").glob("*.parquet")))).to_table(["n", "twice"])
     assert found.num_rows == in_all - bad
     assert pc.count_distinct(found["n"]).as_py() == in_all - bad
     assert pc.sum(found["twice"]).as_py() == 2 * (sum(range(in_all)) - sum(range(0, in_all, BAD_EVERY)))

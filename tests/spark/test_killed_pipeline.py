@@ -31,7 +31,7 @@ MOMENTS = ("it starts", "it goes on", "rows are written")
 micro-batch is complete whose rows are there."""
 LONGEST_S = 4.0
 """The longest such time."""
-LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch=*/_SUCCESS"
+LEDGER, WRITTEN = "state/orders/ledger/*.json", "out/batch-*.parquet"
 ENDS_MOST = 4
 """Runs to the end: Spark may give up on a worker that a busy machine starts too slowly."""
 ORDERS = """\

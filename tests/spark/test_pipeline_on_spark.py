@@ -91,6 +91,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_adds_what_i
     assert report.lag == {"orders": 0, "rates": 0}
     assert (report.tables["rates"].rows, report.summaries) == (2, {"totals": 2})
     table = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert table[0].asDict().keys() == {"id", "country", "amount", "euros"}, "no column more than the pipeline's"
     assert sorted((r["id"], round(r["euros"], 3)) for r in table) == [
         (n, round(n * (1.0 if n % 2 else 0.9), 3)) for n in range(8)
     ]
@@ -138,9 +139,15 @@ def test_a_rule_that_fails_the_run_names_rows_and_nothing_is_committed(
 @pytest.mark.whole
 def test_sinks_and_checkpoints_of_another_run_are_not_mixed_up(spark: Any, cluster: Any, tmp_path: Path) -> None:
     orders, rates = cluster.new_topic(), cluster.new_topic()
-    (tmp_path / "out" / "batch=0").mkdir(parents=True)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "batch-0000000000-0000.parquet").touch()
 
     with pytest.raises(SinkRefused, match="holds rows"):
+        run(spark, cluster, tmp_path, orders, rates)
+    (out / "batch=0").mkdir()
+    (out / "batch=0" / "_SUCCESS").touch()
+    with pytest.raises(SinkRefused, match="a folder for each micro-batch"):
         run(spark, cluster, tmp_path, orders, rates)
     with pytest.raises(KohortError, match="is the checkpoint of"):
         run(spark, cluster, tmp_path, rates, orders)
@@ -215,3 +222,78 @@ def test_a_pipeline_with_windows_counts_re_delivered_rows_too(spark: Any, cluste
 
     assert report.balanced, report.as_json()
     assert (report.ledger.rows_in, report.ledger.redelivered) == (11, 10)
+
+
+CSV = """\
+name: lines
+brokers: "${BROKERS}"
+source: {topics: ["${ORDERS}"], group: "${ORDERS}"}
+decode: {format: csv, schema: "id long, price decimal(8,2), at timestamp, name string", separator: ";"}
+steps:
+  - sql: select *, price * 2 as twice from input
+sinks: [{parquet: {path: out, compact_every: 2}}]
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+tests:
+  - name: a line is a row
+    given: [{raw: "1;2.50;2026-01-01T00:00:00Z;ann"}, {raw: "one;2;;"}]
+    expect: {rows: [{id: 1, twice: 5.0, at: 2026-01-01T00:00:00Z, name: ann}], dlq: [{stage: decode}]}
+"""
+AVRO = """\
+name: totals
+brokers: "${BROKERS}"
+source: {topics: ["${ORDERS}"], group: "${ORDERS}"}
+decode:
+  format: avro
+  schema: id long
+  avro_schema: '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
+steps:
+  - sql: select *, timestamp'2026-01-01 00:00:00' as at from input
+  - window: {time: at, size: 1 minute, agg: {n: count(*), last: max(id)}}
+mode: update
+sinks: [{topic: {topic: "${ORDERS}-out"}}]
+dlq: {topic: "${ORDERS}-dead"}
+checkpoint: state
+"""
+
+
+@pytest.mark.whole
+def test_values_of_csv_are_decoded_tested_set_aside_and_merged(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    orders = cluster.new_topic(partitions=1)
+    environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
+    pipeline = parse_pipeline(CSV, tmp_path / "lines.yaml", environ)
+    outcome = run_test(pipeline, pipeline.tests[0], spark)
+    assert outcome.passed, outcome.problems
+
+    for n in range(3):
+        cluster.produce(orders, [(None, b"%d;1.25;2026-01-01T00:00:00Z;ann" % n), (None, b"no")])
+        report = run_pipeline(pipeline, spark, once=True)
+        assert report.balanced, report.as_json()
+
+    assert (report.ledger.rows_in, report.ledger.undecoded) == (2, 1)
+    files = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert [name[:8] for name in files] == ["batch-00", "compact-"], "micro-batches 0 and 1 are one file"
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((r["id"], float(r["twice"]), r["name"]) for r in rows) == [(n, 2.5, "ann") for n in range(3)]
+    letters = read_topic(spark, cluster, f"{orders}-dead")
+    assert [bytes(letter["value"]) for letter in letters] == [b"no"] * 3
+
+
+@pytest.mark.whole
+def test_values_of_avro_are_decoded_for_windows(spark: Any, cluster: Any, tmp_path: Path) -> None:
+    orders = cluster.new_topic(partitions=1)
+    cluster.produce(orders, [(None, b"\x02"), (None, b"\x04"), (None, b"\x04\x00")])
+    environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders}
+
+    report = run_pipeline(parse_pipeline(AVRO, tmp_path / "totals.yaml", environ), spark, once=True)
+
+    assert report.balanced, report.as_json()
+    assert (report.ledger.rows_in, report.ledger.undecoded, report.ledger.dead_letters) == (3, 1, 1)
+    (row,) = read_topic(spark, cluster, f"{orders}-out")
+    assert (json.loads(bytes(row["value"]))["n"], json.loads(bytes(row["value"]))["last"]) == (2, 2)
+
+
+@pytest.mark.whole
+def test_a_misspelt_option_is_refused_at_load(spark: Any) -> None:
+    with pytest.raises(Exception, match="unknown option 'subscrib'; did you mean subscribe"):
+        spark.readStream.format("kohort").option("subscrib", "orders").load()

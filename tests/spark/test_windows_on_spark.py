@@ -11,6 +11,8 @@ import pytest
 from kohort.spark.pipeline.file_tests import analysed, run_test
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.pipeline.run import run_pipeline
+from kohort.spark.pipeline.stateful import check_streams, result_frame
+from kohort.spark.pipeline.steps import StepFailed
 
 pytestmark = [
     pytest.mark.spark,
@@ -28,8 +30,10 @@ sources:
     group: "${ORDERS}"
     limit: {rows: 4}
     decode: {format: json, schema: "id long, country string, at timestamp"}
+    watermark: {column: at, delay: 1 minute}
 steps:
-  - window: {time: at, size: 1 minute, watermark: 1 minute, by: [country], agg: {n: count(*), last: max(id)}}
+  - sql: select country, id, at as moment from input
+  - window: {time: moment, size: 1 minute, by: [country], agg: {n: count(*), last: max(id)}}
 expect:
   - {check: n > 0, else: fail}
 sinks:
@@ -68,9 +72,10 @@ sources:
     watermark: {column: paid, delay: 1 minute}
 steps:
   - sql: >-
-      select o.id, p.paid from orders o join payments p
+      select o.id, o.at, p.paid from orders o join payments p
       on o.id = p.order_id and p.paid between o.at and o.at + interval 5 minutes
-sinks: [{topic: {topic: "${ORDERS}-paid", key: id}}]
+  - window: {time: at, size: 1 minute, agg: {n: count(*)}}
+sinks: [{topic: {topic: "${ORDERS}-paid", key: n}}]
 dlq: {topic: "${ORDERS}-dead"}
 checkpoint: state
 """
@@ -113,14 +118,48 @@ def test_windows_are_written_once_they_are_closed_and_the_rest_waits_in_state(
 
 
 @pytest.mark.whole
-def test_two_streams_are_joined_within_their_watermarks(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_two_streams_are_joined_within_their_watermarks_and_counted_by_windows(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     orders, payments = cluster.new_topic(partitions=1), cluster.new_topic(partitions=1)
-    cluster.produce(orders, [at(0, id=1), at(1, id=2), at(1, id=3)])
+    cluster.produce(orders, [at(0, id=1), at(1, id=2), at(1, id=3), at(31, id=4)])
     cluster.produce(payments, [at(1, order_id=1), at(30, order_id=2), at(2, order_id=3)])
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": orders, "PAYMENTS": payments}
 
-    report = run_pipeline(parse_pipeline(PAID, tmp_path / "paid.yaml", environ), spark, once=True)
+    pipeline = parse_pipeline(PAID, tmp_path / "paid.yaml", environ)
+
+    assert analysed(pipeline, spark).columns == ["window_start", "window_end", "n"]
+    report = run_pipeline(pipeline, spark, once=True)
 
     assert report.balanced, report.as_json()
-    assert (report.ledger.sources, report.ledger.sinks) == ({"orders": 3, "payments": 3}, {"topic": 2})
+    assert (report.ledger.sources, report.ledger.sinks) == ({"orders": 4, "payments": 3}, {"topic": 2})
     assert report.lag == {"orders": 0, "payments": 0}
+
+
+TWO_WINDOWS = SALES.replace("expect:", "  - window: {time: window_start, size: 1 hour, agg: {n: sum(n)}}\nexpect:", 1)
+OUTER = PAID.replace("o join payments p", "o left join payments p").replace(
+    " and p.paid between o.at and o.at + interval 5 minutes", ""
+)
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(TWO_WINDOWS, "the column window_start has no watermark", id="a window over windows"),
+        pytest.param(
+            OUTER, "Spark cannot run these steps on streams: .*LeftOuter join", id="an outer join without bounds"
+        ),
+    ],
+)
+def test_what_spark_cannot_stream_is_told_before_anything_is_run(
+    text: str, said: str, spark: Any, cluster: Any, tmp_path: Path
+) -> None:
+    environ = {"BROKERS": cluster.bootstrap, "ORDERS": cluster.new_topic(), "PAYMENTS": cluster.new_topic()}
+    pipeline = parse_pipeline(text, tmp_path / "some.yaml", environ)
+
+    analysed(pipeline, spark)
+    with pytest.raises(StepFailed, match=said):
+        check_streams(result_frame(spark, pipeline), pipeline)
+    with pytest.raises(StepFailed, match=said):
+        run_pipeline(pipeline, spark, once=True)

@@ -5,28 +5,42 @@ What is brought and built is kept in ``.kohort/clients`` beside a mark of what i
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NoReturn
 
 import pytest
+from _pytest.mark import ParameterSet
 from apache_kafka import kafka_tool
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ROOT / "tests" / "interop" / "clients"
+PYTHON = SOURCES / "python"
 BUILT = ROOT / ".kohort" / "clients"
-BUILD_S = 900
+BUILD_S = 1800
 RUN_S = 120
 OLDEST_JAVA = "2.1.1"
 NEWEST_JAVA = "4.4.0"
-PROGRAMS = ("java-oldest", "java-newest", "go-sarama", "go-franz", "node-kafkajs", "kcat")
+LIBRDKAFKA = {"confluent-oldest": "2.0.2", "confluent-newest": "2.16.0"}
+"""The librdkafka of each: its program refuses to run on another. The newest stands in the project's own lock."""
+BOTH_CONFLUENTS = tuple(LIBRDKAFKA)
+PYTHON_CLIENTS = (*BOTH_CONFLUENTS, "kafka-python", "aiokafka", "kohort")
+TOOLCHAIN_CLIENTS = ("java-oldest", "java-newest", "go-sarama", "go-franz", "node-kafkajs", "node-rdkafka")
+COMPILED = ("node-rdkafka",)
+"""Whose building takes minutes."""
 
 Command = tuple[str, ...]
+Header = tuple[str, bytes | None]
 
 
 def program(name: str) -> Command:
@@ -38,7 +52,22 @@ def program(name: str) -> Command:
         "go-sarama": lambda: _go("go-sarama"),
         "go-franz": lambda: _go("go-franz"),
         "node-kafkajs": lambda: _node("node-kafkajs"),
+        "node-rdkafka": lambda: _node("node-rdkafka", "g++", "make"),
+        "confluent-oldest": lambda: _confluent("confluent-oldest", python("python-confluent-oldest")),
+        "confluent-newest": lambda: _confluent("confluent-newest", sys.executable),
+        "kafka-python": lambda: (sys.executable, str(PYTHON / "with_kafka_python.py")),
+        "aiokafka": lambda: (sys.executable, str(PYTHON / "with_aiokafka.py")),
+        "kohort": lambda: (sys.executable, str(PYTHON / "with_kohort.py")),
     }[name]()
+
+
+def as_parameters(clients: Iterable[str]) -> list[ParameterSet]:
+    """Clients as the parameters of a story, marked by what they need."""
+    marks = {
+        **{client: [pytest.mark.toolchain] for client in TOOLCHAIN_CLIENTS},
+        **{client: [pytest.mark.toolchain, pytest.mark.whole, pytest.mark.timeout(2400)] for client in COMPILED},
+    }
+    return [pytest.param(client, marks=marks.get(client, [])) for client in clients]
 
 
 def run(command: Sequence[str], given: str = "") -> list[dict[str, Any]]:
@@ -48,13 +77,72 @@ def run(command: Sequence[str], given: str = "") -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
+def as_line(partition: int | str, key: bytes | None, value: bytes | None, headers: Iterable[Header] = ()) -> str:
+    """A record as the programs read it."""
+    named = [f"{name}={_as_field(header)}" for name, header in headers]
+    return "\t".join([str(partition), _as_field(key), _as_field(value), *named])
+
+
+def as_bytes(text: str | None) -> bytes | None:
+    """A key, value or header as the programs print it."""
+    return None if text is None else base64.b64decode(text)
+
+
+def as_record(line: dict[str, Any]) -> tuple[int, int, bytes | None, bytes | None, list[Header]]:
+    """A record that a program printed: offset, time, key, value, headers."""
+    offset, at, key, value, headers = line["record"]
+    return offset, at, as_bytes(key), as_bytes(value), [(name, as_bytes(of)) for name, of in headers]
+
+
+@contextmanager
+def talk(command: Sequence[str]) -> Iterator[Talk]:
+    """A running program, to talk with line by line; it is killed if it has not ended by itself."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+    )
+    late = threading.Timer(RUN_S, process.kill)
+    late.start()
+    try:
+        yield Talk(process)
+    finally:
+        late.cancel()
+        process.kill()
+        process.communicate()
+
+
+class Talk:
+    """What is said to a running program, and what it answers."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def hear(self) -> dict[str, Any]:
+        """The next line; fails if the program ends instead, or is silent for two minutes."""
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        line = self._process.stdout.readline()
+        assert line, f"{self._process.args}: {self._process.wait()}: {self._process.stderr.read()[-4000:]}"
+        heard: dict[str, Any] = json.loads(line)
+        return heard
+
+    def say(self, line: str) -> dict[str, Any]:
+        """Send a line; what is answered."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        return self.hear()
+
+
 def require(*tools: str) -> None:
     """Skip, or fail where peers are required, if a tool is not on PATH."""
-    absent = [tool for tool in tools if shutil.which(tool) is None]
-    if absent and os.environ.get("KOHORT_REQUIRE_PEERS"):
-        pytest.fail(f"{', '.join(absent)} not on PATH")
-    if absent:
-        pytest.skip(f"needs {', '.join(absent)}")
+    if absent := [tool for tool in tools if shutil.which(tool) is None]:
+        lack(f"needs {', '.join(absent)}")
+
+
+def lack(why: str) -> NoReturn:
+    """Skip, or fail where peers are required."""
+    if os.environ.get("KOHORT_REQUIRE_PEERS"):
+        pytest.fail(why)
+    pytest.skip(why)
 
 
 def jars(name: str, pom: Path, *options: str) -> str:
@@ -93,9 +181,41 @@ def assignor_judge() -> Command:
     return java(compiled("java-assignors", [SOURCES / "java-assignors" / "Judge.java"], libs), "Judge")
 
 
+def uv() -> str:
+    """The program that brings Python packages: the one that runs this, on PATH, or the project's own."""
+    return os.environ.get("UV") or shutil.which("uv") or str(ROOT / ".tools" / "bin" / "uv")
+
+
+def python(name: str) -> str:
+    """The interpreter of an environment of its own, made of the lock file in ``name``'s folder."""
+    require(uv())
+    found = subprocess.run(
+        [uv(), "python", "find", "--directory", str(SOURCES / name)], capture_output=True, check=False
+    )
+    if found.returncode:
+        lack(f"{name} needs another Python: {found.stderr.decode().strip()}")
+    mark = BUILT / name / ".made"
+    environment = BUILT / name / "venv"
+    if _stale(mark, wanted := _digest([SOURCES / name / f for f in ("pyproject.toml", "uv.lock")])):
+        told = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON_DOWNLOADS": "never"}
+        _make(uv(), "sync", "--frozen", "--project", str(SOURCES / name), env=told)
+        mark.write_text(wanted)
+    return str(environment / "bin" / "python")
+
+
+def _confluent(name: str, interpreter: str) -> Command:
+    return (interpreter, str(PYTHON / "with_confluent.py"), LIBRDKAFKA[name])
+
+
+def _as_field(value: bytes | None) -> str:
+    return "~" if value is None else base64.b64encode(value).decode()
+
+
 def _java(name: str, version: str) -> Command:
-    class_path = jars(name, SOURCES / "java" / "pom.xml", f"-Dkafka.version={version}")
-    return java(compiled(name, [SOURCES / "java" / "Client.java"], class_path), "Client")
+    source = SOURCES / "java"
+    class_path = jars(name, source / "pom.xml", f"-Dkafka.version={version}")
+    calls = source / name.removeprefix("java-") / "Calls.java"
+    return java(compiled(name, [source / "Client.java", source / "Admin.java", calls], class_path), "Client")
 
 
 def _go(name: str) -> Command:
@@ -103,27 +223,40 @@ def _go(name: str) -> Command:
     source = SOURCES / name
     binary = BUILT / name / "client"
     mark = BUILT / name / ".built"
-    if _stale(mark, wanted := _digest([source / f for f in ("main.go", "go.mod", "go.sum")])):
+    if _stale(mark, wanted := _digest(sorted(source.iterdir()))):
         _make("go", "build", "-C", str(source), "-mod=readonly", "-o", str(binary), ".")
         mark.write_text(wanted)
     return (str(binary),)
 
 
-def _node(name: str) -> Command:
-    require("node", "npm")
+def _node(name: str, *compilers: str) -> Command:
+    require("node", "npm", *compilers)
     folder = BUILT / name
-    mark = folder / ".built"
-    sources = [SOURCES / name / f for f in ("client.js", "package.json", "package-lock.json")]
-    if _stale(mark, wanted := _digest(sources)):
-        for source in sources:
-            shutil.copy(source, folder)
-        _make("npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--silent")
-        mark.write_text(wanted)
+    packages, installed = ("package.json", "package-lock.json"), folder / ".built"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copy(SOURCES / name / "client.js", folder)
+    if _stale(installed, wanted := _digest([SOURCES / name / f for f in packages])):
+        for package in packages:
+            shutil.copy(SOURCES / name / package, folder)
+        _make("npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", env=_for_compilers())
+        for left in folder.glob("node_modules/*/deps"):
+            shutil.rmtree(left)  # sources and objects of what was compiled: half a gigabyte
+        installed.write_text(wanted)
     return ("node", str(folder / "client.js"))
 
 
-def _make(*command: str) -> None:
-    done = subprocess.run(command, timeout=BUILD_S, capture_output=True, text=True, check=False)
+def _for_compilers() -> dict[str, str]:
+    """Node's headers where they came with it, which node-gyp would fetch from nodejs.org otherwise; and one thing after
+    the other, whatever the ``make`` that runs the tests was told: node-rdkafka's make knows no other order."""
+    prefix = Path(shutil.which("node") or "").resolve().parents[1]
+    beside = (prefix / "include" / "node" / "node.h").exists()
+    return {"MAKEFLAGS": "", **({"npm_config_nodedir": str(prefix)} if beside else {})}
+
+
+def _make(*command: str, env: Mapping[str, str] = MappingProxyType({})) -> None:
+    done = subprocess.run(
+        command, timeout=BUILD_S, capture_output=True, text=True, check=False, env={**os.environ, **env}
+    )
     assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
 
 

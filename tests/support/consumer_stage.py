@@ -66,7 +66,7 @@ class User:
                 break
             fetched.decode_records(check_crcs=True)
             handed = self.machine.hand_out(fetched, most - len(out))
-            if not handed and fetched.error is not None:
+            if not handed and fetched.error is not None and not self.machine.ask_again(fetched):
                 if not out:
                     raise fetched.error
                 break

@@ -1,4 +1,4 @@
-"""A consumer of any client as a process, and what it has said so far; its contract is in tests/interop/member.py."""
+"""A consumer of any client as a process, and what it has said so far; ``interop/clients/README.md`` is its contract."""
 
 from __future__ import annotations
 
@@ -9,16 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import waiting
 
-MEMBER = Path(__file__).parents[1] / "interop" / "member.py"
-PYTHON_CLIENTS = {
-    name: (sys.executable, str(MEMBER), name) for name in ("confluent", "kafka-python", "aiokafka", "kohort")
-}
 DEADLINE_S = 150.0
 
 

@@ -66,7 +66,7 @@ def rows_of(folder: Path, columns: Sequence[str]) -> list[Row]:
     import pyarrow.parquet as pq
 
     found: list[Row] = []
-    for path in sorted(folder.glob("batch=*/*.parquet")):
+    for path in sorted(folder.rglob("*.parquet")):
         try:
             found += pq.ParquetFile(path).read(list(columns)).to_pylist()
         except FileNotFoundError:

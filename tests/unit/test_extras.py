@@ -31,5 +31,5 @@ def test_a_module_of_our_own_that_is_missing_is_our_own_fault():
 def test_a_pipeline_without_a_yaml_reader_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "yaml", None)
 
-    with pytest.raises(MissingExtra, match=r"a pipeline file needs the package yaml: pip install 'kohort\[spark\]'"):
+    with pytest.raises(MissingExtra, match=r"a pipeline file needs the package yaml: pip install 'kohort\[pipeline\]'"):
         parse_document("a: 1", "p.yaml", {})

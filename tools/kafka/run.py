@@ -1,6 +1,6 @@
 """Apache Kafka, one node in KRaft mode, as a plain Java process on a free port: a peer for tests, or by hand.
 
-    python tools/kafka/run.py            starts one and prints its address; Ctrl-C ends it
+    python tools/kafka/run.py            starts one and prints its address; Ctrl-C or SIGTERM ends it
     python tools/kafka/run.py --resolve  only brings the jars
 
 Needs Java 17 and Maven; the jars come from Maven Central by name and are kept in .kohort/kafka.
@@ -71,16 +71,24 @@ class Kafka:
         self.bootstrap = ""
 
     def __enter__(self) -> Kafka:
+        try:
+            self._start()
+        except BaseException:  # a signal, too, leaves nothing behind
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
         resolve()
         port, controller = free_port(), free_port()
         self.bootstrap = f"127.0.0.1:{port}"
         config = self._folder / "server.properties"
         config.write_text("".join(f"{k}={v}\n" for k, v in self._properties(port, controller).items()))
         cluster = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode().replace("-", "A")
-        self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config), wait=True)
-        self._process = self._java("kafka.Kafka", str(config), wait=False)
+        if self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)).wait(START_S):
+            raise RuntimeError(f"kafka.tools.StorageTool failed:\n{self.log()}")
+        self._java("kafka.Kafka", str(config))
         self._wait(port)
-        return self
 
     def _properties(self, port: int, controller: int) -> dict[str, str]:
         return {
@@ -108,14 +116,11 @@ class Kafka:
             **{k.replace("_", "."): v for k, v in self._overrides.items()},
         }
 
-    def _java(self, main: str, *arguments: str, wait: bool) -> subprocess.Popen[bytes]:
+    def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         command = ["java", *JVM_FLAGS, "-cp", f"{LIBS}/*", main, *arguments]
-        log = (self._folder / "kafka.log").open("ab")
-        process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        log.close()
-        if wait and process.wait(START_S):
-            raise RuntimeError(f"{main} failed:\n{self.log()}")
-        return process
+        with (self._folder / "kafka.log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        return self._process
 
     def _wait(self, port: int) -> None:
         deadline = time.monotonic() + START_S
@@ -149,12 +154,15 @@ def main() -> int:
     if options.parse_args().resolve:
         resolve()
         return 0
-    with Kafka() as kafka:
-        print(f"Apache Kafka ready on {kafka.bootstrap}; Ctrl-C ends it", flush=True)
-        try:
+    signal.signal(
+        signal.SIGTERM, signal.default_int_handler
+    )  # what timeout, systemd and CI send ends it as Ctrl-C does
+    try:
+        with Kafka() as kafka:
+            print(f"Apache Kafka ready on {kafka.bootstrap}; Ctrl-C ends it", flush=True)
             signal.pause()
-        except KeyboardInterrupt:
-            print()
+    except KeyboardInterrupt:
+        print()
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
+from kohort.aio.other_names import OF_ADMINS, OtherNames
 from kohort.aio.system import system_rng
 from kohort.client import admin_groups, admin_nodes, admin_offsets, admin_topics, admin_transactions
 from kohort.client.admin import AdminMachine, Operation, Results
@@ -30,6 +31,7 @@ from kohort.client.admin_model import (
     TransactionDescription,
     TransactionListing,
 )
+from kohort.client.checks import checked_ms
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
 from kohort.config.client import AdminConfig, client_config
@@ -42,8 +44,10 @@ V = TypeVar("V")
 Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
-class AsyncAdmin:
+class AsyncAdmin(OtherNames):
     """``async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin: await admin.list_topics()``."""
+
+    other_names = OF_ADMINS
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self.config = client_config(AdminConfig, config, options)
@@ -250,7 +254,7 @@ class AsyncAdmin:
         await self.close()
 
     def _limit(self, timeout_ms: int | None) -> int:
-        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
     async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None) -> R:
         if self._closed:
@@ -264,8 +268,10 @@ class AsyncAdmin:
         return promise.result()
 
 
-class Admin:
+class Admin(OtherNames):
     """The calls of ``AsyncAdmin``, each waiting for its result: ``Admin(bootstrap_servers="localhost:9092")``."""
+
+    other_names = OF_ADMINS
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self._admin = AsyncAdmin(config, **options)

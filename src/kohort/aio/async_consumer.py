@@ -18,9 +18,10 @@ from kohort.aio.consumer_verbs import Verbs, checked_listener, checked_times, to
 from kohort.aio.dropped import say_goodbye
 from kohort.aio.reading import Reading, layout_of
 from kohort.aio.system import system_rng
-from kohort.client.checks import checked_partitions
+from kohort.client.checks import checked_ms, checked_partitions, whole_number
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
+from kohort.client.parting import Parting
 from kohort.client.rebalance import RebalanceListener
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, KohortError, UsageError
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from kohort.columns.layout import Layout
 
-CLOSE_MS: Final = 30_000
 ARROW_BYTES: Final = 16 << 20
 """How much ``poll_arrow`` takes at once, of what is buffered: other tasks wait for its decoding."""
 FOREVER_MS: Final = 3_600_000
@@ -77,7 +77,7 @@ class AsyncConsumer(Verbs):
     async def unsubscribe(self) -> None:
         """Leave the group and read nothing. The listener hears of it as of any revocation."""
         self._turns.check_usable()
-        await self._turns.leave("the consumer unsubscribed from all topics", self._timeout(None))
+        await self._turns.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
@@ -94,12 +94,13 @@ class AsyncConsumer(Verbs):
 
         Must be called again within ``max.poll.interval.ms``, or the group goes on without this member.
         """
-        most = self.config.max_poll_records if max_records is None else max_records
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
+        most = self.config.max_poll_records if max_records is None else whole_number("max_records", max_records)
         if most < 1:
             raise UsageError(f"poll: max_records={most}, expected at least 1")
         with self._turns.polling():
             self._run_commit_callbacks()
-            return await self._turns.until(lambda: self._reading.records(most), timeout_ms) or []
+            return await self._turns.until(lambda: self._reading.records(most), limit_ms) or []
 
     async def getmany(
         self, timeout_ms: int = 0, *, max_records: int | None = None
@@ -146,10 +147,11 @@ class AsyncConsumer(Verbs):
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
+        limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json)
         with self._turns.polling():
             self._run_commit_callbacks()
-            batches = await self._turns.until(lambda: self._arrow(layout, max_bytes), timeout_ms) or []
+            batches = await self._turns.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     async def iter_arrow(
@@ -246,31 +248,31 @@ class AsyncConsumer(Verbs):
 
     # The end
 
-    async def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
+    async def close(self, *, timeout_ms: int | None = None) -> None:
         """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing.
 
+        Waits for the answers for ``timeout_ms``; by default for 30 s, but only for 2 s while no broker can be reached.
         A task that polls meanwhile gets nothing more, and an ``async for`` ends.
         """
         if self._turns.closing:
             return
-        deadline_ms = self._turns.now_ms() + timeout_ms
-        await self._turns.stop_polling(timeout_ms)
+        parting = self._parting(timeout_ms)
+        await self._turns.stop_polling(parting.left_ms(self._turns.now_ms()))
         try:
-            await self._finish(deadline_ms)
+            await self._finish(parting)
         finally:
             await self._turns.end()
 
-    async def _finish(self, deadline_ms: int) -> None:
+    async def _finish(self, parting: Parting) -> None:
         machine = self._machine
         left = [promise for promise, _ in self._commit_callbacks]
         if self.config.enable_auto_commit:
-            left.append(machine.commit(None, deadline_ms))
-        for promise in left:
-            with suppress(KohortError):  # what is not committed is read again: that is the promise of auto-commit
-                await self._turns.settled(promise, self._left_ms(deadline_ms), "not answered in time", check=False)
+            left.append(machine.commit(None, parting.deadline_ms))
+        for promise in left:  # what is not committed is read again: that is the promise of auto-commit
+            await self._turns.settle_last(promise, parting)
         self._run_commit_callbacks()
         try:
-            await self._turns.leave("the consumer is being closed", self._left_ms(deadline_ms))
+            await self._turns.leave("the consumer is being closed", parting)
         finally:
             machine.stop_fetching()
             self._turns.kick()
@@ -293,10 +295,11 @@ class AsyncConsumer(Verbs):
         self._turns.kick()
 
     def _timeout(self, timeout_ms: int | None) -> int:
-        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
-    def _left_ms(self, deadline_ms: int) -> int:
-        return max(0, deadline_ms - self._turns.now_ms())
+    def _parting(self, timeout_ms: int | None) -> Parting:
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        return Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
 
     def __del__(self) -> None:
         turns: AsyncTurns | None = getattr(self, "_turns", None)

@@ -20,12 +20,13 @@ from kohort.aio.dropped import say_goodbye
 from kohort.aio.group_session import MAX_PROCESSING_TIME_MS
 from kohort.aio.group_tasks import AsyncGroupSession, AsyncHandler
 from kohort.aio.system import system_rng
+from kohort.client.checks import checked_ms, whole_number
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError
 from kohort.model import TopicPartition
 
-CLOSE_MS: Final = 30_000
 IDLE_MS: Final = 60_000
 
 
@@ -43,7 +44,7 @@ class AsyncConsumerGroup:
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
         **options: Any,
     ) -> None:
-        if max_processing_time_ms < 0:
+        if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
             raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
         self.config = client_config(ConsumerConfig, config, options)
         self._max_processing_time_ms = max_processing_time_ms
@@ -80,7 +81,7 @@ class AsyncConsumerGroup:
             await self._one_session(handler)
         finally:
             try:
-                await self.end_session(commit=True)
+                await self.end_session(commit=True, is_last=True)
             finally:
                 self._turns.listener = self._runner = None
                 self._idle.set()
@@ -99,7 +100,7 @@ class AsyncConsumerGroup:
             with self._turns.polling():
                 wait_ms = session.wait_ms(self._turns.now_ms(), IDLE_MS)
                 await self._turns.until(session.feed, wait_ms, has_work=session.has_work)
-        await self.end_session(commit=True)
+        await self.end_session(commit=True, is_last=self._stopping)
         if session.failure is not None:
             raise session.failure
 
@@ -109,8 +110,11 @@ class AsyncConsumerGroup:
         known = all(s.has_position for s in self._machine.subscription.assigned.values())
         return True if self._stopping or (settled and known) else None
 
-    async def end_session(self, *, commit: bool) -> None:
-        """Let the handlers return, clean up, commit, and stand where they left off. Nothing if there is no session."""
+    async def end_session(self, *, commit: bool, is_last: bool = False) -> None:
+        """Let the handlers return, clean up, commit, and stand where they left off. Nothing if there is no session.
+
+        The commit of the last one does not wait for a broker that cannot be reached.
+        """
         session, self._session = self._session, None
         if session is None:
             return
@@ -122,7 +126,7 @@ class AsyncConsumerGroup:
         finally:
             if commit and self.config.enable_auto_commit:
                 try:
-                    await session.commit()
+                    await (session.commit_last() if is_last else session.commit())
                 except KohortError as error:
                     session.not_committed(error)
             session.claimed.put_back()
@@ -135,26 +139,29 @@ class AsyncConsumerGroup:
             self._session.end()
         self._turns.kick()
 
-    async def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
-        """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing."""
+    async def close(self, *, timeout_ms: int | None = None) -> None:
+        """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing.
+
+        Waits for ``timeout_ms``; by default for 30 s, but for answers only 2 s while no broker can be reached.
+        """
         if self._turns.closed:
             return
         me, session = asyncio.current_task(), self._session
         if me is self._runner or (session is not None and session.is_mine(me)):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
-        deadline_ms = self._turns.now_ms() + timeout_ms
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        parting = Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
         self.stop()
         if self._runner is not None:
             try:
-                await asyncio.wait_for(self._idle.wait(), timeout_ms / 1000)
+                await asyncio.wait_for(self._idle.wait(), parting.most_ms / 1000)
             except TimeoutError:
-                text = f"the session has not ended after {timeout_ms} ms: its handlers have not returned"
+                text = f"the session has not ended after {parting.most_ms} ms: its handlers have not returned"
                 raise ApiTimeout(text) from None
         self._turns.closing = True
         try:
             with suppress(KohortError):
-                left_ms = max(0, deadline_ms - self._turns.now_ms())
-                await self._turns.leave("the consumer group is being closed", left_ms)
+                await self._turns.leave("the consumer group is being closed", parting)
             self._machine.stop_fetching()
             self._turns.kick()
             await asyncio.sleep(0)  # the engine writes its last requests

@@ -12,14 +12,16 @@ from kohort.aio.arrow_rows import Rows
 from kohort.aio.delivery import Delivery, Owner, call_back
 from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
+from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
+from kohort.client.checks import checked_ms
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
-from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
+from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
 from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ConnectionFailed, KohortError, TransactionFailed, UsageError
+from kohort.errors import ApiError, ConnectionFailed, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import GroupMetadata
 
 if TYPE_CHECKING:
@@ -28,11 +30,13 @@ if TYPE_CHECKING:
 CLOSE_MS: Final = 30_000
 
 
-class AsyncProducer:
+class AsyncProducer(OtherNames):
     """``async with AsyncProducer(...) as producer: delivery = await producer.send("t", b"v")``.
 
     The options, and what becomes of records, are as with ``Producer``; a delivery can be awaited.
     """
+
+    other_names = OF_PRODUCERS
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self.config = client_config(ProducerConfig, config, options)
@@ -68,6 +72,20 @@ class AsyncProducer:
         if news:
             driver.kick()
         return Delivery(batch, index, self._owner)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Text = None,
+        key: Text = None,
+        *,
+        partition: int | None = None,
+        headers: Headers = (),
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Hand over one record, and wait until it is written; where it is. Raises as ``send``, or why it failed."""
+        delivery = await self.send(topic, value, key, partition=partition, headers=headers, timestamp_ms=timestamp_ms)
+        return await delivery
 
     async def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> list[Delivery]:
         """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
@@ -129,19 +147,19 @@ class AsyncProducer:
                 raise self._machine.no_topic(topic, timeout_ms)
         return found
 
-    async def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_s``."""
+    async def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         self._machine.accumulator.flush()
-        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
         machine = self._machine
-        if not await self._running().until(lambda: machine.is_idle or None, timeout_ms):
-            raise machine.not_done(timeout_s)
+        if not await self._running().until(lambda: machine.is_idle or None, limit_ms):
+            raise machine.not_done(limit_ms)
 
     # Transactions, as of KIP-98 and KIP-447
 
-    async def init_transactions(self, timeout_s: float | None = None) -> None:
+    async def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Take over the ``transactional.id``, as ``Producer.init_transactions``."""
-        await self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_s)
+        await self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_ms)
 
     def begin_transaction(self) -> None:
         """What is sent from now on counts together: when it is committed, or not at all."""
@@ -149,23 +167,23 @@ class AsyncProducer:
         self._machine.transactional().begin()
 
     async def send_offsets_to_transaction(
-        self, offsets: Offsets, group: GroupMetadata, timeout_s: float | None = None
+        self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
     ) -> None:
         """Commit a group's offsets with the transaction, as ``Producer.send_offsets_to_transaction``."""
         checked = checked_offsets(offsets)
         await self._settle(
             "send_offsets_to_transaction()",
             lambda: self._machine.transactional().send_offsets(checked, group),
-            timeout_s,
+            timeout_ms,
         )
 
-    async def commit_transaction(self, timeout_s: float | None = None) -> None:
+    async def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Deliver what was sent, then make it count. Raises as ``Producer.commit_transaction``."""
-        await self._settle("commit_transaction()", self._machine.commit_transaction, timeout_s)
+        await self._settle("commit_transaction()", self._machine.commit_transaction, timeout_ms)
 
-    async def abort_transaction(self, timeout_s: float | None = None) -> None:
+    async def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Nothing that was sent in this transaction counts; what was not delivered yet fails with TransactionFailed."""
-        await self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_s)
+        await self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_ms)
 
     @contextlib.asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -173,36 +191,46 @@ class AsyncProducer:
         self.begin_transaction()
         try:
             yield
-        except BaseException:
-            with contextlib.suppress(KohortError):  # what was raised first says more
-                await self.abort_transaction()
+        except BaseException as error:
+            await self._abort_after(error)
             raise
         try:
             await self.commit_transaction()
-        except TransactionFailed:
-            with contextlib.suppress(KohortError):
-                await self.abort_transaction()
+        except TransactionFailed as error:
+            await self._abort_after(error)
             raise
 
-    async def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_s: float | None) -> None:
-        timeout_ms = self.config.max_block_ms if timeout_s is None else int(timeout_s * 1000)
+    async def _abort_after(self, error: BaseException) -> None:
+        """Raises ProducerFenced where ``error`` is but a sign of it: brokers do not know the owner of an id, its
+        coordinator does."""
+        try:
+            await self.abort_transaction()
+        except ProducerFenced as fenced:
+            if isinstance(error, TransactionFailed | ApiError):
+                raise fenced from error
+        except KohortError:
+            pass  # what was raised first says more
+
+    async def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> None:
+        limit_ms = self.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         driver = self._running()
         promise = ask()
-        if not await driver.until(lambda: promise.done or None, timeout_ms):
-            raise not_ended(what, timeout_ms)
+        if not await driver.until(lambda: promise.done or None, limit_ms):
+            raise not_ended(what, limit_ms)
         promise.result()
 
-    async def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
-        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails.
+    async def close(self, timeout_ms: int = CLOSE_MS) -> None:
+        """Deliver what was handed over, for at most ``timeout_ms``, then end. What is left fails.
 
         A transaction that is open is aborted.
         """
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
         if self._closed:
             return
         self._machine.end_open()
         try:
             if self._driver is not None:
-                await self.flush(timeout_s)
+                await self.flush(limit_ms)
         finally:
             self._closed = True
             self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final, Protocol, TypeVar
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TypeVar
 
 from kohort.aio.driver import Driver
-from kohort.aio.notes import log_notes
+from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.parting import Parting
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, RebalanceListener
 from kohort.errors import ApiTimeout, UsageError
@@ -58,6 +59,8 @@ class AsyncTurns:
         """Made when something is awaited first, on the loop that runs then."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, clock=self._clock)
+            notes = self.machine.notes
+            self._driver.on_progress(lambda: log_notes(notes, CONSUMER_LOG))
         return self._driver
 
     @property
@@ -108,7 +111,7 @@ class AsyncTurns:
         finally:
             self._poller = None
             self.machine.leave_poll(self.now_ms())
-            log_notes(self.machine)
+            log_notes(self.machine.notes, CONSUMER_LOG)
             self.kick()
 
     async def stop_polling(self, timeout_ms: int) -> None:
@@ -202,14 +205,18 @@ class AsyncTurns:
         finally:
             self.machine.stay_in_poll()
 
-    async def leave(self, reason: str, timeout_ms: int) -> None:
-        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``timeout_ms``."""
+    async def settle_last(self, promise: Promise[Any], parting: Parting) -> None:
+        """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
+        while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
+            await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
+
+    async def leave(self, reason: str, parting: Parting) -> None:
+        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``parting``."""
         callback = self.machine.prepare_leave()
         if callback is not None:
             await self.tell(callback)
         promise = self.machine.leave(reason)
-        with suppress(ApiTimeout):
-            await self.settled(promise, timeout_ms, "nobody said goodbye", check=False)
+        await self.settle_last(promise, parting)
         self.raise_listener_error()
 
     def raise_listener_error(self) -> None:

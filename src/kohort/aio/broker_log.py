@@ -53,6 +53,7 @@ class BrokerLog:
 
     def tell_failure(self, what: str, error: Exception, now_ms: int) -> None:
         """Write an error that nobody foresaw, with where it came from."""
+        self._end_minutes(now_ms)
         trace = TracebackException.from_exception(error, limit=-FRAMES_MAX)
         place = trace.stack[-1].filename, trace.stack[-1].lineno
         note = Note(Level.ERROR, f"{what}: {type(error).__name__}: {error}", (type(error), place))

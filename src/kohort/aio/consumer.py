@@ -21,9 +21,10 @@ from kohort.aio.io_thread import io_thread
 from kohort.aio.reading import Reading, layout_of
 from kohort.aio.system import system_rng
 from kohort.aio.turns import Turns
-from kohort.client.checks import checked_partitions
+from kohort.client.checks import checked_ms, checked_partitions, whole_number
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
+from kohort.client.parting import Parting
 from kohort.client.rebalance import RebalanceListener
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, KohortError, UsageError
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from kohort.columns.layout import Layout
 
-CLOSE_MS: Final = 30_000
 ARROW_BYTES: Final = 64 << 20
 """How much ``poll_arrow`` takes at once, of what is buffered."""
 FOREVER_MS: Final = 3_600_000
@@ -83,7 +83,7 @@ class Consumer(Verbs):
     def unsubscribe(self) -> None:
         """Leave the group and read nothing. The listener hears of it as of any revocation."""
         with self._turns.using():
-            self._turns.leave("the consumer unsubscribed from all topics", self._timeout(None))
+            self._turns.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
@@ -100,12 +100,13 @@ class Consumer(Verbs):
 
         Must be called again within ``max.poll.interval.ms``, or the group goes on without this member.
         """
-        most = self.config.max_poll_records if max_records is None else max_records
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
+        most = self.config.max_poll_records if max_records is None else whole_number("max_records", max_records)
         if most < 1:
             raise UsageError(f"poll: max_records={most}, expected at least 1")
         with self._turns.polling():
             self._run_commit_callbacks()
-            return self._turns.until(partial(self._reading.records, most), timeout_ms) or []
+            return self._turns.until(partial(self._reading.records, most), limit_ms) or []
 
     def poll_arrow(
         self,
@@ -125,10 +126,11 @@ class Consumer(Verbs):
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
+        limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json)
         with self._turns.polling():
             self._run_commit_callbacks()
-            batches = self._turns.until(lambda: self._arrow(layout, max_bytes), timeout_ms) or []
+            batches = self._turns.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
@@ -239,32 +241,35 @@ class Consumer(Verbs):
         """Make the call that waits, or the next one that would, raise Wakeup; not ``close``. Safe from any thread."""
         self._turns.wakeup()
 
-    def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
+    def close(self, *, timeout_ms: int | None = None) -> None:
         """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing,
-        nor does one in a child process that has it by a fork."""
+        nor does one in a child process that has it by a fork.
+
+        Waits for the answers for ``timeout_ms``; by default for 30 s, but only for 2 s while no broker can be reached.
+        """
         if self._closed or not self._io.is_here:
             return
+        parting = self._parting(timeout_ms)
         with self._turns.using():
             self._closed = True
             try:
-                self._finish(timeout_ms)
+                self._finish(parting)
             finally:
                 self._turns.closed = True
                 self._io.forget(self)
                 self._io.call(self._driver.close)
 
-    def _finish(self, timeout_ms: int) -> None:
-        machine, deadline_ms = self._machine, self._turns.now_ms() + timeout_ms
+    def _finish(self, parting: Parting) -> None:
+        machine = self._machine
         left = [promise for promise, _ in self._commit_callbacks]
         if self.config.enable_auto_commit:
             with self._lock:
-                left.append(machine.commit(None, deadline_ms))
-        for promise in left:
-            with suppress(KohortError):  # what is not committed is read again: that is the promise of auto-commit
-                self._turns.settled(promise, self._left_ms(deadline_ms), "not answered in time", check=False)
+                left.append(machine.commit(None, parting.deadline_ms))
+        for promise in left:  # what is not committed is read again: that is the promise of auto-commit
+            self._turns.settle_last(promise, parting)
         self._run_commit_callbacks()
         try:
-            self._turns.leave("the consumer is being closed", self._left_ms(deadline_ms))
+            self._turns.leave("the consumer is being closed", parting)
         finally:
             with self._lock:
                 machine.stop_fetching()
@@ -290,10 +295,11 @@ class Consumer(Verbs):
         self._driver.kick_soon()
 
     def _timeout(self, timeout_ms: int | None) -> int:
-        return self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
-    def _left_ms(self, deadline_ms: int) -> int:
-        return max(0, deadline_ms - self._turns.now_ms())
+    def _parting(self, timeout_ms: int | None) -> Parting:
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        return Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._io.is_here:

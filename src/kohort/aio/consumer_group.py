@@ -26,12 +26,13 @@ from kohort.aio.group_threads import GroupSession, Handler
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.system import system_rng
 from kohort.aio.turns import Turns
+from kohort.client.checks import checked_ms, whole_number
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError
 from kohort.model import TopicPartition
 
-CLOSE_MS: Final = 30_000
 IDLE_MS: Final = 60_000
 
 
@@ -50,7 +51,7 @@ class ConsumerGroup:
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
         **options: Any,
     ) -> None:
-        if max_processing_time_ms < 0:
+        if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
             raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
         self.config = client_config(ConsumerConfig, config, options)
         self._max_processing_time_ms = max_processing_time_ms
@@ -94,7 +95,7 @@ class ConsumerGroup:
                 self._one_session(handler)
             finally:
                 try:
-                    self.end_session(commit=True)
+                    self.end_session(commit=True, is_last=True)
                 finally:
                     self._turns.listener = self._runner = None
                     self._idle.set()
@@ -114,7 +115,7 @@ class ConsumerGroup:
             with self._turns.polling():
                 wait_ms = session.wait_ms(self._turns.now_ms(), IDLE_MS)
                 self._turns.until(session.feed, wait_ms, has_work=session.has_work)
-        self.end_session(commit=True)
+        self.end_session(commit=True, is_last=self._stopping)
         if session.failure is not None:
             raise session.failure
 
@@ -125,8 +126,11 @@ class ConsumerGroup:
             known = all(s.has_position for s in self._machine.subscription.assigned.values())
         return True if self._stopping or (settled and known) else None
 
-    def end_session(self, *, commit: bool) -> None:
-        """Let the handlers return, clean up, commit, and stand where they left off. Nothing if there is no session."""
+    def end_session(self, *, commit: bool, is_last: bool = False) -> None:
+        """Let the handlers return, clean up, commit, and stand where they left off. Nothing if there is no session.
+
+        The commit of the last one does not wait for a broker that cannot be reached.
+        """
         session, self._session = self._session, None
         if session is None:
             return
@@ -138,7 +142,10 @@ class ConsumerGroup:
         finally:
             if commit and self.config.enable_auto_commit:
                 try:
-                    session.commit()
+                    if is_last:
+                        session.commit_last()
+                    else:
+                        session.commit()
                 except KohortError as error:
                     session.not_committed(error)
             with self._lock:
@@ -153,23 +160,27 @@ class ConsumerGroup:
             session.end()
         self._turns.nudge()
 
-    def close(self, *, timeout_ms: int = CLOSE_MS) -> None:
+    def close(self, *, timeout_ms: int | None = None) -> None:
         """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing,
-        nor does one in a child process that has it by a fork."""
+        nor does one in a child process that has it by a fork.
+
+        Waits for ``timeout_ms``; by default for 30 s, but for answers only 2 s while no broker can be reached.
+        """
         if self._closed or not self._io.is_here:
             return
         me, session = threading.current_thread(), self._session
         if me is self._runner or (session is not None and session.is_mine(me)):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
-        deadline_ms = self._turns.now_ms() + timeout_ms
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        parting = Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
         self.stop()
-        if not self._idle.wait(timeout_ms / 1000):
-            raise ApiTimeout(f"the session has not ended after {timeout_ms} ms: its handlers have not returned")
+        if not self._idle.wait(parting.most_ms / 1000):
+            raise ApiTimeout(f"the session has not ended after {parting.most_ms} ms: its handlers have not returned")
         with self._turns.using():
             self._closed = True
             try:
                 with suppress(KohortError):
-                    self._turns.leave("the consumer group is being closed", max(0, deadline_ms - self._turns.now_ms()))
+                    self._turns.leave("the consumer group is being closed", parting)
                 with self._lock:
                     self._machine.stop_fetching()
                 self._driver.kick_soon()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from kohort.aio.other_names import OF_CONSUMERS, OtherNames
 from kohort.client.checks import checked_partition, whole_number
 from kohort.client.commits import Offsets
 from kohort.client.consumer import ConsumerMachine
@@ -22,12 +23,14 @@ LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partiti
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
 
 
-class Verbs(ABC):
+class Verbs(OtherNames, ABC):
     """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``.
 
     The two are entered one by one: a lock taken inside of ``_use`` would stay taken for as long as the traceback of an
     interrupt (Ctrl-C) that came on the way out of its ``__enter__``.
     """
+
+    other_names = OF_CONSUMERS
 
     def __init__(self, held: AbstractContextManager[Any]) -> None:
         self._held = held

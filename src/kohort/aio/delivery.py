@@ -12,6 +12,8 @@ from typing import Any
 import msgspec
 
 from kohort.aio.driver import Driver
+from kohort.aio.notes import PRODUCER_LOG, log_notes
+from kohort.client.checks import checked_ms
 from kohort.client.produce_batch import ProduceBatch
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
 from kohort.errors import ApiTimeout, KohortError
@@ -42,8 +44,9 @@ class Delivery(msgspec.Struct, eq=False):
         """Why it failed; None while it has not."""
         return resolve(self._batch, self._index)[0].error
 
-    def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait for the record to be delivered. Raises why it failed, or ApiTimeout after ``timeout_s``."""
+    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Wait for the record to be delivered. Raises why it failed, or ApiTimeout after ``timeout_ms``."""
+        timeout_s = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms) / 1000
         while True:
             batch, index = resolve(self._batch, self._index)
             if batch.done:
@@ -54,7 +57,7 @@ class Delivery(msgspec.Struct, eq=False):
             if not event.wait(timeout_s):
                 why = f" (attempt {batch.attempts}; the last failed: {batch.last_error})" if batch.last_error else ""
                 raise ApiTimeout(
-                    f"no answer for {batch.topic}-{batch.partition} after {timeout_s} s; it is still tried{why}"
+                    f"no answer for {batch.topic}-{batch.partition} after {timeout_ms} ms; it is still tried{why}"
                 )
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
@@ -119,7 +122,8 @@ def _settle(future: asyncio.Future[None]) -> None:
 
 
 def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
-    """Tell those who wait for batches that are done; callbacks run without the lock."""
+    """Tell those who wait for batches that are done, and the log; callbacks run without the lock."""
+    log_notes(machine.notes, PRODUCER_LOG)
     if driver.failure is not None:
         with guard:
             machine.sender.abort(driver.failure)

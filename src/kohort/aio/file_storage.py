@@ -117,6 +117,11 @@ class RealFile:
                 done += more
         return lent[:done]
 
+    def overwrite(self, at: int, data: Buffer) -> None:
+        with _saying(f"write {len(data)} bytes to {self._path} at {at}"):
+            os.pwrite(self._fd, data, at)
+        self._flushed = min(self._flushed, at)
+
     def truncate(self, size: int) -> None:
         with _saying(f"cut {self._path} to {size} bytes"):
             os.ftruncate(self._fd, size)

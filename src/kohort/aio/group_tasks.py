@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Protocol
 from kohort.aio.async_turns import AsyncTurns
 from kohort.aio.group_session import Session
 from kohort.aio.reading import layout_of
+from kohort.client.checks import checked_ms
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
+from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -34,10 +37,21 @@ class AsyncGroupSession(Session):
 
     async def commit(self, *, timeout_ms: int | None = None) -> None:
         """Commit what is marked, and wait until that is written. Raises CommitFailed if the group has gone on."""
-        timeout = self._commit_ms if timeout_ms is None else timeout_ms
+        timeout = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
         self._turns.kick()
         await self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)
+        self.claimed.committed(offsets)
+
+    async def commit_last(self) -> None:
+        """As ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
+        parting = Parting(self._turns.machine.engine, self._turns.now_ms(), most_ms=self._commit_ms)
+        offsets, promise = self.begin_commit(parting.deadline_ms)
+        self._turns.kick()
+        await self._turns.settle_last(promise, parting)
+        if not promise.done:
+            raise ApiTimeout("no broker answered in time")
+        promise.result()
         self.claimed.committed(offsets)
 
     # For the group
@@ -134,8 +148,7 @@ class AsyncClaim:
             records = fetched.decode_records(check_crcs=self._check_crcs)
             if records:
                 yield records
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
 
     async def iter_arrow(
         self,
@@ -149,8 +162,15 @@ class AsyncClaim:
         while (fetched := await self._take()) is not None:
             for batch in fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout):
                 yield batch
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
+
+    def _check(self, fetched: Fetched) -> None:
+        """Raises CorruptRecord for damage that is there when it is fetched once more, too."""
+        if fetched.error is None:
+            return
+        if not self._session.claimed.ask_again(self.state, fetched):
+            raise fetched.error
+        self._turns.kick()
 
     async def _take(self) -> Fetched | None:
         await asyncio.sleep(0)  # a handler that never waits must let others run, the heartbeats too

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kohort.aio.group_session import Session
 from kohort.aio.reading import layout_of
 from kohort.aio.turns import Turns
+from kohort.client.checks import checked_ms
 from kohort.client.claims import ClaimState
 from kohort.client.decode import Fetched
+from kohort.client.parting import Parting
 from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiTimeout
 from kohort.model import Record, TopicPartition
 
 if TYPE_CHECKING:
@@ -40,10 +43,21 @@ class GroupSession(Session):
 
     def commit(self, *, timeout_ms: int | None = None) -> None:
         """Commit what is marked, and wait until that is written. Raises CommitFailed if the group has gone on."""
-        timeout = self._commit_ms if timeout_ms is None else timeout_ms
+        timeout = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self._turns.lock:
             offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
         self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)
+        self.claimed.committed(offsets)
+
+    def commit_last(self) -> None:
+        """As ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
+        parting = Parting(self._turns.machine.engine, self._turns.now_ms(), most_ms=self._commit_ms)
+        with self._turns.lock:
+            offsets, promise = self.begin_commit(parting.deadline_ms)
+        self._turns.settle_last(promise, parting)
+        if not promise.done:
+            raise ApiTimeout("no broker answered in time")
+        promise.result()
         self.claimed.committed(offsets)
 
     # For the group
@@ -141,8 +155,7 @@ class Claim:
             records = fetched.decode_records(check_crcs=self._check_crcs)
             if records:
                 yield records
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
 
     def iter_arrow(
         self,
@@ -155,8 +168,17 @@ class Claim:
         layout = layout_of(schema, columns, json)
         while (fetched := self._take()) is not None:
             yield from fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
-            if fetched.error is not None:
-                raise fetched.error
+            self._check(fetched)
+
+    def _check(self, fetched: Fetched) -> None:
+        """Raises CorruptRecord for damage that is there when it is fetched once more, too."""
+        if fetched.error is None:
+            return
+        with self._turns.lock:
+            is_asked = self._session.claimed.ask_again(self.state, fetched)
+        if not is_asked:
+            raise fetched.error
+        self._turns.driver.kick_soon()
 
     def _take(self) -> Fetched | None:
         with self.news:

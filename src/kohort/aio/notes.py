@@ -1,15 +1,23 @@
-"""What a consumer's machine has to say to the log: a place in the group that was lost, an auto-commit that failed."""
+"""Writes down what clients have to say: warnings while something keeps them from working, and a line when it is over.
+
+The loggers are ``kohort.consumer`` and ``kohort.producer``. Administration has none: its calls say what failed.
+"""
 
 from __future__ import annotations
 
 import logging
+from typing import Final
 
-from kohort.client.consumer import ConsumerMachine
+from kohort.client.notes import Notes
+from kohort.notes import one_line
 
-log = logging.getLogger("kohort.consumer")
+CONSUMER_LOG: Final = logging.getLogger("kohort.consumer")
+PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
-def log_notes(machine: ConsumerMachine) -> None:
-    """Write them down as warnings, each once. Nobody has to hold the machine's guard."""
-    while machine.notes:
-        log.warning("%s", machine.notes.popleft())
+def log_notes(notes: Notes, log: logging.Logger) -> None:
+    """Each once. Nobody has to hold the machine's guard."""
+    if not notes:
+        return
+    for note in notes.take():
+        log.log(note.level, "%s", one_line(note.text))

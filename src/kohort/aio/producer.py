@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,14 +14,16 @@ from kohort.aio.driver import Driver
 from kohort.aio.dropped import deliver_rest
 from kohort.aio.gate import let_others_run
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
+from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.aio.transactions import Offsets, checked_offsets, not_ended
+from kohort.client.checks import checked_ms
 from kohort.client.produce_batch import RECORD_OVERHEAD, ProduceBatch
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.promise import Promise
 from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ConnectionFailed, KohortError, TransactionFailed, UsageError
+from kohort.errors import ApiError, ConnectionFailed, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import GroupMetadata
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ REFILL_AT: Final = 0.75
 CLOSE_MS: Final = 30_000
 
 
-class Producer:
+class Producer(OtherNames):
     """``Producer(bootstrap_servers="localhost:9092")``; options by Kafka's names, with underscores or in a mapping.
 
     Safe to share between threads. ``send`` returns at once unless metadata or room must be waited for
     (``max.block.ms``); what became of the record is the Delivery's to tell.
     """
+
+    other_names = OF_PRODUCERS
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
         self.config = client_config(ProducerConfig, config, options)
@@ -56,7 +60,7 @@ class Producer:
         driver.on_progress(lambda: call_back(machine, driver, lock))  # not holding the producer itself
         self._closed = False
         self._first_unkeyed = 0
-        self._io.close_at_exit(self, timeout_s=EXIT_GRACE_S)
+        self._io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
 
     def send(
         self,
@@ -169,24 +173,24 @@ class Producer:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
         return self._partitions(topic)
 
-    def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_s``."""
+    def flush(self, timeout_ms: int | None = None) -> None:
+        """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self._lock:
             self._accumulator.flush()
-        timeout_ms = None if timeout_s is None else int(timeout_s * 1000)
         machine = self._machine
-        if not self._io.call(lambda: self._driver.until(lambda: machine.is_idle or None, timeout_ms)):
-            raise machine.not_done(timeout_s)
+        if not self._io.call(lambda: self._driver.until(lambda: machine.is_idle or None, limit_ms)):
+            raise machine.not_done(limit_ms)
 
     # Transactions, as of KIP-98 and KIP-447
 
-    def init_transactions(self, timeout_s: float | None = None) -> None:
+    def init_transactions(self, timeout_ms: int | None = None) -> None:
         """Take over the ``transactional.id``: once, before the first transaction.
 
         An earlier producer of that name is fenced, what it left open is aborted. Raises ApiTimeout when the coordinator
-        has not answered after ``timeout_s`` (default: ``max.block.ms``), UsageError without a ``transactional.id``.
+        has not answered after ``timeout_ms`` (default: ``max.block.ms``), UsageError without a ``transactional.id``.
         """
-        self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_s)
+        self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_ms)
 
     def begin_transaction(self) -> None:
         """What is sent from now on counts together: when it is committed, or not at all."""
@@ -195,7 +199,7 @@ class Producer:
             self._machine.transactional().begin()
 
     def send_offsets_to_transaction(
-        self, offsets: Offsets, group: GroupMetadata, timeout_s: float | None = None
+        self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
     ) -> None:
         """Commit a group's offsets with the transaction: ``group`` is what ``consumer.group_metadata()`` says.
 
@@ -205,20 +209,20 @@ class Producer:
         self._settle(
             "send_offsets_to_transaction()",
             lambda: self._machine.transactional().send_offsets(checked, group),
-            timeout_s,
+            timeout_ms,
         )
 
-    def commit_transaction(self, timeout_s: float | None = None) -> None:
+    def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Deliver what was sent, then make it count.
 
         Raises TransactionFailed if something was lost (abort then), ProducerFenced if the transactional id was,
-        ApiTimeout after ``timeout_s`` (default: ``max.block.ms``): it may be committed by now, so call this again.
+        ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): it may be committed by now, so call this again.
         """
-        self._settle("commit_transaction()", self._machine.commit_transaction, timeout_s)
+        self._settle("commit_transaction()", self._machine.commit_transaction, timeout_ms)
 
-    def abort_transaction(self, timeout_s: float | None = None) -> None:
+    def abort_transaction(self, timeout_ms: int | None = None) -> None:
         """Nothing that was sent in this transaction counts; what was not delivered yet fails with TransactionFailed."""
-        self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_s)
+        self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_ms)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -226,31 +230,41 @@ class Producer:
         self.begin_transaction()
         try:
             yield
-        except BaseException:
-            with suppress(KohortError):  # what was raised first says more
-                self.abort_transaction()
+        except BaseException as error:
+            self._abort_after(error)
             raise
         try:
             self.commit_transaction()
-        except TransactionFailed:
-            with suppress(KohortError):
-                self.abort_transaction()
+        except TransactionFailed as error:
+            self._abort_after(error)
             raise
 
-    def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_s: float | None) -> None:
-        timeout_ms = self.config.max_block_ms if timeout_s is None else int(timeout_s * 1000)
+    def _abort_after(self, error: BaseException) -> None:
+        """Raises ProducerFenced where ``error`` is but a sign of it: brokers do not know the owner of an id, its
+        coordinator does."""
+        try:
+            self.abort_transaction()
+        except ProducerFenced as fenced:
+            if isinstance(error, TransactionFailed | ApiError):
+                raise fenced from error
+        except KohortError:
+            pass  # what was raised first says more
+
+    def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> None:
+        limit_ms = self.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self._lock:
             self._check_closed()
             promise = ask()
-        if not self._io.call(lambda: self._driver.until(lambda: promise.done or None, timeout_ms)):
-            raise not_ended(what, timeout_ms)
+        if not self._io.call(lambda: self._driver.until(lambda: promise.done or None, limit_ms)):
+            raise not_ended(what, limit_ms)
         promise.result()
 
-    def close(self, timeout_s: float = CLOSE_MS / 1000) -> None:
-        """Deliver what was handed over, for at most ``timeout_s``, then end. What is left fails.
+    def close(self, timeout_ms: int = CLOSE_MS) -> None:
+        """Deliver what was handed over, for at most ``timeout_ms``, then end. What is left fails.
 
         A transaction that is open is aborted. In a child process that has it by a fork this does nothing.
         """
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
         if not self._io.is_here:
             return
         with self._lock:
@@ -260,7 +274,7 @@ class Producer:
             self._machine.end_open()
         self._io.forget(self)
         try:
-            self.flush(timeout_s)
+            self.flush(limit_ms)
         finally:
             with self._lock:
                 self._machine.sender.abort(ConnectionFailed("the producer was closed before the record was delivered"))

@@ -73,6 +73,11 @@ class Reading:
             if fetched.at < len(records):
                 return fetched
             if fetched.error is not None:
+                with self._guard:
+                    is_asked = self._machine.ask_again(fetched)
+                if is_asked:
+                    self._kick()
+                    continue
                 if may_raise:
                     raise fetched.error
                 return None
@@ -95,7 +100,10 @@ class Reading:
             if fetched.error is not None:
                 with self._guard:
                     self._machine.return_corrupt(fetched, taken[i + 1 :])
-                if not batches:
+                    is_asked = self._machine.ask_again(fetched)
+                if is_asked:
+                    self._kick()
+                elif not batches:
                     raise fetched.error
                 break
         return batches

@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final, TypeVar
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import IoThread
-from kohort.aio.notes import log_notes
+from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.parting import Parting
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, RebalanceListener
 from kohort.errors import ApiTimeout, UsageError, Wakeup
@@ -47,6 +48,7 @@ class Turns:
         driver.on_progress(self._on_progress)
 
     def _on_progress(self) -> None:
+        log_notes(self.machine.notes, CONSUMER_LOG)
         if self._waiting:
             self.nudge()
 
@@ -94,7 +96,7 @@ class Turns:
             try:
                 with self.lock:
                     self.machine.leave_poll(self.now_ms())
-                log_notes(self.machine)
+                log_notes(self.machine.notes, CONSUMER_LOG)
             finally:
                 self._depth -= 1
                 if self._depth == 0:
@@ -230,16 +232,22 @@ class Turns:
             with self.lock:
                 self.machine.stay_in_poll()
 
-    def leave(self, reason: str, timeout_ms: int) -> None:
-        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``timeout_ms``."""
+    def settle_last(self, promise: Promise[Any], parting: Parting) -> None:
+        """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
+        with self.lock:
+            self.driver.kick_soon()
+            while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
+                self._sleep(left_ms)
+
+    def leave(self, reason: str, parting: Parting) -> None:
+        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``parting``."""
         with self.lock:
             callback = self.machine.prepare_leave()
         if callback is not None:
             self.tell(callback)
         with self.lock:
             promise = self.machine.leave(reason)
-        with suppress(ApiTimeout):
-            self.settled(promise, timeout_ms, "nobody said goodbye", check=False)
+        self.settle_last(promise, parting)
         self.raise_listener_error()
 
     def raise_listener_error(self) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import ReplyTo
-from kohort.errors import StorageError
+from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
 
@@ -28,8 +29,8 @@ class Held:
 
     reply_to: ReplyTo
     needs: Sequence[Needed]
-    finish: Callable[[dict[PartitionLog, StorageError]], Message]
-    failed: dict[PartitionLog, StorageError] = field(default_factory=dict)
+    finish: Callable[[dict[PartitionLog, Refusal]], Message]
+    failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
     def look(self) -> None:
         """Cross off what is through, one way or the other: what failed must not look well after a later flush."""
@@ -38,8 +39,8 @@ class Held:
     def _is_through(self, log: PartitionLog, offset: int) -> bool:
         try:
             return log.has_reached_disk(offset)
-        except StorageError as error:
-            self.failed[log] = error
+        except ApiError as error:
+            self.failed[log] = refusal_of(error)
             return True
 
 

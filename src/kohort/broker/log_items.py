@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from kohort.coordinator.records import InTransaction, LogItem, TransactionEnded
+from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, CorruptLog, CorruptRecord
 from kohort.log.partition import PartitionLog
 from kohort.wire.control_records import parse_marker
-from kohort.wire.record_batch import check_crc, read_pairs, split_batches
+from kohort.wire.record_batch import BatchHeader, check_crc, read_pairs, split_batches
 
 READ_BYTES: Final = 1 << 20
 BATCH_MAX_BYTES: Final = 1 << 28
@@ -18,11 +19,12 @@ SLICE_RECORDS: Final = 1000
 """After how many records a slice ends, with its batch; a slice is loaded between two events: a few milliseconds."""
 
 
-def slices_of(log: PartitionLog) -> Iterator[list[LogItem]]:
+def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
     """Every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or more in
     each but the last, which has fewer, and may be empty. A batch of a transaction counts as one, and so does a marker.
 
-    Raises CorruptLog for a batch that fails its checks.
+    What somebody wrote there, whole, and is no record of the broker's goes to ``skipped``. Raises CorruptLog for a
+    batch that is damaged, which may have been anything.
     """
     found: list[LogItem] = []
     offset = log.log_start_offset
@@ -33,13 +35,7 @@ def slices_of(log: PartitionLog) -> Iterator[list[LogItem]]:
             for at, header in split_batches(chunk):
                 offset = header.next_offset
                 check_crc(chunk, at, header)
-                if header.is_control:
-                    marker = parse_marker(chunk[at : at + header.size], header)
-                    found += [(b"", TransactionEnded(marker.producer_id, marker.committed))] if marker else []
-                    continue
-                pairs = read_pairs(chunk, at, header, max_bytes=BATCH_MAX_BYTES)
-                records = [(key, value) for key, value in pairs if key is not None]
-                found += [(b"", InTransaction(header.producer_id, records))] if header.is_transactional else records
+                found += _items_of(chunk, at, header, skipped)
                 if len(found) >= SLICE_RECORDS:
                     yield found
                     found = []
@@ -50,3 +46,19 @@ def slices_of(log: PartitionLog) -> Iterator[list[LogItem]]:
                 f"{log.tp} at offset {offset}: no whole batch, though the log ends at {log.log_end_offset}"
             )
     yield found
+
+
+def _items_of(chunk: bytes, at: int, header: BatchHeader, skipped: Skipped) -> list[LogItem]:
+    """What a batch, which is as it was written, says."""
+    try:
+        if header.is_control:
+            marker = parse_marker(chunk[at : at + header.size], header)
+            return [(b"", TransactionEnded(marker.producer_id, marker.committed))] if marker else []
+        pairs = read_pairs(chunk, at, header, max_bytes=BATCH_MAX_BYTES)
+    except (CorruptRecord, ApiError) as error:
+        skipped.add(f"the batch at offset {header.base_offset}: {error}")
+        return []
+    records = [(key, value) for key, value in pairs if key is not None]
+    for _ in range(len(pairs) - len(records)):
+        skipped.add(f"a record without a key in the batch at offset {header.base_offset}")
+    return [(b"", InTransaction(header.producer_id, records))] if header.is_transactional else [*records]

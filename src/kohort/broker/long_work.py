@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered
+from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
+from kohort.errors import ProtocolError
 from kohort.steps import Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response_in_steps
@@ -76,6 +77,8 @@ def _whole(task: Task) -> Iterator[Done | None]:
             yield (yield from _response(request.reply_to, answer))
         else:
             yield answer
+    except ProtocolError as error:
+        yield unwritten(error)
     except HangUp as hang_up:
         yield hang_up
         answer = Unanswered.NEVER

@@ -19,6 +19,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import ProducerEpoch, Reply
 from kohort.coordinator.records import LogItem
 from kohort.coordinator.runtime import Coordinator
+from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.topics import Topic
 from kohort.notes import Note, failure
@@ -40,7 +41,7 @@ class OffsetsTopic:
         self._coordinator: Coordinator | None = None
         self._epochs: dict[int, int] = {}
         """The leader epoch in which each partition was taken up here: in a later one another may have written."""
-        self._loading: dict[int, Iterator[list[LogItem]]] = {}
+        self._loading: dict[int, tuple[Iterator[list[LogItem]], Skipped]] = {}
         self._unflushed: list[Needed] = []
         self._notes: list[Note] = []
 
@@ -143,7 +144,8 @@ class OffsetsTopic:
             if not here and self._cluster.leader_of(topic, partition) == self._node_id:
                 self._epochs[partition] = log.leader_epoch
                 self._coordinator.start_loading(partition)
-                self._loading[partition] = slices_of(log)
+                skipped = Skipped()
+                self._loading[partition] = slices_of(log, skipped), skipped
         return replies
 
     def load_rest(self, now_ms: int) -> list[Reply]:
@@ -154,19 +156,20 @@ class OffsetsTopic:
         return replies
 
     def load_some(self, now_ms: int) -> list[Reply]:
-        """Read on in one partition that is loading. One that cannot be understood is not coordinated; others are."""
+        """Read on in one partition that is loading. One that is damaged is not coordinated; others are."""
         assert self._coordinator is not None, "serve() comes first"
-        for partition, slices in self._loading.items():
+        for partition, (slices, skipped) in self._loading.items():
             try:
                 some = next(slices)
-                self._coordinator.load_some(partition, some, now_ms)
             except StorageError as error:
                 self._coordinator.refuse_loading(partition)
                 self._notes.append(failure(f"the groups of {NAME}-{partition} cannot be coordinated: {error}"))
                 del self._loading[partition]
                 return []
+            self._coordinator.load_some(partition, some, now_ms, skipped)
             if len(some) >= SLICE_RECORDS:
                 return []
             del self._loading[partition]
+            self._notes += skipped.told_of(f"{NAME}-{partition}")
             return self._coordinator.finish_loading(partition, now_ms)
         return []

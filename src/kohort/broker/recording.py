@@ -22,6 +22,7 @@ from typing import Any, Final
 from kohort.broker.io import Close, Congested, Connected, Disconnected, Drained, Input, Output, Received, Send, Tick
 from kohort.config.broker import BrokerConfig
 from kohort.errors import NotARecording
+from kohort.log.json_files import MISFITS
 
 MAGIC: Final = b"kohort recording\n"
 VERSION: Final = 1
@@ -114,7 +115,7 @@ def parse_head(read: Callable[[int], bytes]) -> Head:
         if version != VERSION:
             raise NotARecording(f"it is a recording of version {version}; this is version {VERSION}")
         return Head(_config_of(said["config"]), int(said["seed"]), int(said["started_ms"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except MISFITS as error:
         raise NotARecording(f"its head cannot be read: {error!r}") from error
 
 

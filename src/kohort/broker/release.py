@@ -11,7 +11,7 @@ from kohort.broker.request import ReplyTo
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.refusals import code_of, refused
-from kohort.errors import StorageError
+from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
 
@@ -27,7 +27,7 @@ def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
         state.flushes.hold(Held(reply.to, needs, partial(_finish, reply)), now_ms)
 
 
-def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Message:
+def _finish(reply: Reply, failed: Mapping[PartitionLog, ApiError]) -> Message:
     """As after a write that timed out: what is refused may have happened, and whoever asks again finds out."""
     for error in failed.values():
         return refused(reply, code_of(error)).message

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kohort.broker.io import ConnectionId
+from kohort.errors import ProtocolError
 from kohort.notes import warning
 from kohort.steps import Steps
 from kohort.wire.apis import Api
@@ -57,6 +58,11 @@ class HangUp(Exception):
     def __init__(self, reason: str, kind: str = "refused") -> None:
         super().__init__(reason)
         self.note = warning(reason, kind)
+
+
+def unwritten(error: ProtocolError) -> HangUp:
+    """What is left where the version of a request cannot say the answer, such as odd words that a log holds."""
+    return HangUp(f"the answer cannot be written: {error}", "unwritten")
 
 
 Handler = Callable[[Any, Request], Answer | AnswerInSteps]

@@ -29,10 +29,12 @@ Examples:
   kohort consume orders
   kohort consume orders --from-beginning --until-end --format json | jq .value
   kohort consume orders payments --group audit --max 100
+  kohort consume orders-dlq --from-beginning --headers     why each became a dead letter
   kohort consume orders --partition 3 --offset 1500 --max 1
 """
 POLL_MS: Final = 250
 COMMIT_S: Final = 1.0
+LAST_COMMIT_MS: Final = 3000
 
 
 @click.command(help=HELP, short_help="Print the records of topics.")
@@ -46,6 +48,7 @@ COMMIT_S: Final = 1.0
 @click.option("--idle", type=click.FloatRange(min=0), metavar="SECONDS", help="Stop when none came for so long.")
 @click.option("--format", "kind", type=click.Choice(["raw", "json", "csv"]), default="raw", help="A line is [raw].")
 @click.option("--key-separator", metavar="TEXT", help="Print the key too, with this behind it.")
+@click.option("--headers", is_flag=True, help="Print the headers too, in front and with a tab behind them.")
 @click.option("--null-value", metavar="TEXT", default="", help="What a raw null is printed as.")
 @set_option
 @bootstrap_option
@@ -61,6 +64,7 @@ def consume(
     idle: float | None,
     kind: str,
     key_separator: str | None,
+    headers: bool,
     null_value: str,
     settings: tuple[str, ...],
     bootstrap: str,
@@ -70,6 +74,8 @@ def consume(
         raise click.UsageError("--partition and --offset are for reading without a group")
     if key_separator is not None and kind != "raw":
         raise click.UsageError("--key-separator is for raw lines; json and csv have the key anyway")
+    if headers and kind != "raw":
+        raise click.UsageError("--headers is for raw lines; json has them anyway, csv has no place for them")
     options: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "auto.offset.reset": "earliest" if from_beginning else "latest",
@@ -79,7 +85,7 @@ def consume(
     }
     partitions = partitions_of(topics, partition, str(options["bootstrap.servers"]))
     separator = None if key_separator is None else key_separator.encode()
-    write = writer_of(kind, key_separator=separator, null_value=null_value.encode())
+    write = writer_of(kind, key_separator=separator, null_value=null_value.encode(), headers=headers)
     out = sys.stdout.buffer
     if kind == "csv":
         out.write(",".join(CSV_COLUMNS).encode() + b"\n")
@@ -182,9 +188,13 @@ class Reading:
             self._written[partition] = OffsetAndMetadata(record.offset + 1, "", record.leader_epoch)
 
     def commit(self) -> None:
-        """Commit what is written."""
+        """Commit what is written. A second Ctrl-C ends that, and whatever else would be waited for."""
         if written := self._mine():
-            self._consumer.commit(written)
+            try:
+                self._consumer.commit(written, timeout_ms=LAST_COMMIT_MS)
+            except KeyboardInterrupt:
+                self._consumer.close(timeout_ms=0)
+                raise
 
     def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is written of the partitions that are still this member's."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import click
 
+from kohort.cli.pipeline_replay import replay
 from kohort.cli.pipeline_run import dry_run, run, test
-from kohort.cli.pipeline_state import reset, status
+from kohort.cli.pipeline_state import compact, reset, status
 from kohort.errors import KohortError
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -19,7 +20,7 @@ class Pipelines(click.Group):
     """Its commands in the order in which one needs them."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
-        return ["init", "validate", "test", "dry-run", "run", "status", "reset"]
+        return ["init", "validate", "test", "dry-run", "run", "status", "replay", "compact", "reset"]
 
 
 @click.group(cls=Pipelines, short_help="Make, check, test and run Spark pipelines over consumer groups.")
@@ -55,10 +56,14 @@ def init(file: Path, topic: str) -> None:
 @click.argument("file", type=FILE)
 @click.option("--output", type=click.Choice(["text", "json"]), default="text")
 def validate(file: Path, output: str) -> None:
-    """Check FILE: keys, types, names, environment, Python functions. Nothing is connected to, nothing is run."""
+    """Check FILE: keys, types, names, environment, Python functions, schemas, SQL and the columns that it names.
+    Nothing is connected to, nothing is run, and Spark need not be installed. What Spark alone can judge, dry-run
+    tells."""
+    from kohort.spark.pipeline.check_sql import check_sql
     from kohort.spark.pipeline.parse import load_pipeline
 
     found = load_pipeline(file)
+    check_sql(found)
     sources = {s.name: ("table" if s.table else "stream") for s in found.sources}
     sinks = {s.name: s.kind for s in found.sinks}
     if output == "json":
@@ -71,7 +76,7 @@ def validate(file: Path, output: str) -> None:
     )
 
 
-for command in (test, dry_run, run, status, reset):
+for command in (test, dry_run, run, status, replay, compact, reset):
     pipeline.add_command(command)
 
 

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
-
-from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline
     from kohort.spark.pipeline.ledger import Entry
 
 
+def rows_waiting(pipeline: Pipeline) -> int | None:
+    """How many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError where
+    the brokers do not answer, or do not have a topic."""
+    from kohort.spark.pipeline.standing import standing
+
+    found = {source.name: standing(source) for source in pipeline.sources}
+    fresh = not (pipeline.state / "spark").exists()
+    rows = 0
+    for source in pipeline.streams:
+        stands = found[source.name]
+        if not fresh and not source.group:
+            return None
+        if fresh and source.start == "earliest":
+            rows += sum(p.latest - p.earliest for p in stands.partitions.values())
+        elif not fresh or source.start == "group":
+            rows += stands.waiting
+    return rows
+
+
 class Progress:
     """Told of each micro-batch. On a terminal a finite run has a bar; without one, each micro-batch has a line."""
 
-    def __init__(self, pipeline: Pipeline, *, finite: bool, quiet: bool) -> None:
+    def __init__(self, pipeline: Pipeline, waiting: int | None, *, finite: bool, quiet: bool) -> None:
         self._pipeline = pipeline
+        self._waiting = waiting
         self._finite = finite
         self._quiet = quiet
         self._began = time.monotonic()
@@ -30,39 +48,63 @@ class Progress:
         self._task: Any = None
 
     def __enter__(self) -> Progress:
-        if self._finite and not self._quiet and sys.stderr.isatty():
-            with suppress(KohortError):  # the run itself says what is wrong with the brokers
+        self._began = time.monotonic()
+        if not self._quiet:
+            click.echo(self._plan(), err=True)
+            if self._finite and sys.stderr.isatty():
                 self._start_bar()
         return self
+
+    def _plan(self) -> str:
+        topics = ", ".join(topic for source in self._pipeline.streams for topic in source.topics)
+        if self._waiting is None:
+            return f"reading {topics} from where the checkpoint stands"
+        most = sum(source.max_rows or 0 for source in self._pipeline.streams)
+        batches = f" in about {math.ceil(self._waiting / most):,} batches" if most and self._waiting else ""
+        then = "" if self._finite else ", then what comes; Ctrl-C ends"
+        return f"reading {self._waiting:,} records of {topics}{batches}{then}"
 
     def _start_bar(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        from kohort.spark.pipeline.standing import standing
-
-        rows = sum(standing(source).waiting for source in self._pipeline.streams)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TaskProgressColumn())
         speed = TextColumn("{task.fields[speed]} rows/s")
         self._bar = Bar(*columns, speed, TimeRemainingColumn(), console=Console(stderr=True))
-        self._task = self._bar.add_task(self._pipeline.name, total=rows, speed="0")
+        self._task = self._bar.add_task(self._pipeline.name, total=self._waiting, speed="0")
         self._bar.start()
 
     def entry_done(self, entry: Entry) -> None:
         """A micro-batch is written."""
         rows = entry.rows_in.rows
         self._rows += rows
-        speed = f"{self._rows / max(1e-9, time.monotonic() - self._began):,.0f}"
+        speed = self._rows / max(1e-9, time.monotonic() - self._began)
         if self._bar is not None:
-            self._bar.update(self._task, advance=rows, speed=speed)
-        elif rows and not self._quiet:
-            again = f", re-delivered {entry.redelivered:,}" if entry.redelivered else ""
-            aside = f", {entry.dead_letters:,} dead letters" if entry.dead_letters else ""
-            click.echo(
-                f"batch {entry.batch}: {rows:,} rows{again}{aside}; {self._rows:,} so far, {speed} rows/s", err=True
-            )
+            self._bar.update(self._task, advance=rows, speed=f"{speed:,.0f}")
+        elif (rows or any(entry.sinks.values())) and not self._quiet:
+            click.echo(self._line(entry, speed), err=True)
+
+    def _line(self, entry: Entry, speed: float) -> str:
+        line = f"batch {entry.batch}: {entry.rows_in.rows:,} rows"
+        line += f", re-delivered {entry.redelivered:,}" if entry.redelivered else ""
+        line += f", {entry.dead_letters:,} dead letters" if entry.dead_letters else ""
+        line += f", {entry.late:,} late" if entry.late else ""
+        line += f", {sum(entry.sinks.values()):,} rows out" if entry.stateful else ""
+        line += f"; {self._rows:,} so far, {speed:,.0f} rows/s"
+        if self._finite and self._waiting and self._waiting >= self._rows:
+            left = self._waiting - self._rows
+            line += f", {100 * self._rows // self._waiting} %"
+            line += f", about {told_time(left / speed)} left" if left and speed else ""
+        return line
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bar is not None:
             self._bar.stop()
+
+
+def told_time(seconds: float) -> str:
+    """A time as people say it: 40 s, 12 min, 3 h."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

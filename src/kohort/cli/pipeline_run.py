@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from kohort.errors import KohortError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kohort.spark.pipeline.definition import Pipeline
+    from kohort.spark.pipeline.definition import Pipeline, PipelineTest
+    from kohort.spark.pipeline.ledger import Ledger
     from kohort.spark.pipeline.run import RunReport
 
 RUN_HELP = """Run a pipeline file on Spark, from topics to sinks, every row accounted for.
@@ -39,42 +43,93 @@ EVERY = "1 second"
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
+    """A session of this command's own. Ctrl-C ends all at once; run_pipeline heeds it in its own way."""
+    from kohort.cli.main import INTERRUPTED
+    from kohort.spark.pipeline.stop_signal import ends_at_once
     from kohort.spark.session import SHORT_RUN, session
 
-    spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with ends_at_once(INTERRUPTED) as install:
+        click.echo("starting Spark", err=True)
+        began = time.monotonic()
+        spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
+        install()
+        click.echo(f"Spark {spark.version} is there after {time.monotonic() - began:.0f} s", err=True)
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 @click.command(short_help="Run the tests in a pipeline file; no broker is needed.")
 @click.argument("file", type=_FILE)
 @click.option("--only", metavar="TEXT", default="", help="Only tests whose name holds this.")
+@click.option("--watch", is_flag=True, help="Run them again whenever FILE or a Python file beside it changes.")
 @_output
-def test(file: Path, only: str, output: str) -> None:
+def test(file: Path, only: str, watch: bool, output: str) -> None:
     """Give each test's records to the steps and rules of FILE and compare what comes of them. Exits with 1 if one
-    fails."""
-    from kohort.spark.pipeline.parse import load_pipeline
-
-    found = load_pipeline(file)
-    chosen = [t for t in found.tests if only in t.name]
+    fails. Spark takes its seconds to start; --watch does so once."""
+    found = _checked(file)
+    chosen = _chosen(found, only)
     if not chosen:
         click.echo(f"kohort pipeline: {file} has no tests{f' with {only!r} in their name' if only else ''}", err=True)
         sys.exit(1)
+    with _spark(found, "local[2]", short=True) as spark:
+        passed = _run_tests(found, chosen, spark, output)
+        while watch:
+            wait_for_change(file)
+            try:
+                found = _checked(file)
+                _run_tests(found, _chosen(found, only), spark, output)
+            except KohortError as error:
+                click.echo(f"kohort pipeline: {error}", err=True)
+    sys.exit(0 if passed else 1)
+
+
+def _checked(file: Path) -> Pipeline:
+    """The pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
+    from kohort.spark.pipeline.check_sql import check_sql
+    from kohort.spark.pipeline.parse import load_pipeline
+
+    found = load_pipeline(file)
+    check_sql(found)
+    return found
+
+
+def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
+    return [t for t in pipeline.tests if only in t.name]
+
+
+def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSession, output: str) -> bool:
     from kohort.spark.pipeline.file_tests import run_test
 
-    with _spark(found, "local[2]", short=True) as spark:
-        outcomes = [run_test(found, t, spark) for t in chosen]
-    if output == "json":
-        told = [{"name": o.name, "line": o.line, "passed": o.passed, "problems": o.problems} for o in outcomes]
-        click.echo(json.dumps(told, indent=1))
-    else:
-        for outcome in outcomes:
+    outcomes = []
+    for each in tests:
+        outcome = run_test(pipeline, each, spark)
+        outcomes.append(outcome)
+        if output == "text":
             click.echo(f"{'ok    ' if outcome.passed else 'FAILED'} {outcome.name} (line {outcome.line})")
             for problem in outcome.problems:
                 click.echo(f"       {problem}")
-    sys.exit(0 if all(o.passed for o in outcomes) else 1)
+    if output == "json":
+        told = [{"name": o.name, "line": o.line, "passed": o.passed, "problems": o.problems} for o in outcomes]
+        click.echo(json.dumps(told, indent=1))
+    return all(o.passed for o in outcomes)
+
+
+def wait_for_change(file: Path, every_s: float = 0.5) -> None:
+    """Return when a pipeline file, or a Python file beside it, is not as it was."""
+
+    def seen() -> dict[Path, int]:
+        found = {}
+        for path in (file, *file.absolute().parent.glob("*.py")):
+            with suppress(OSError):  # an editor may be replacing it
+                found[path] = path.stat().st_mtime_ns
+        return found
+
+    before = seen()
+    click.echo(f"watching {file} and the Python files beside it; Ctrl-C ends", err=True)
+    while seen() == before:
+        time.sleep(every_s)
 
 
 @click.command("dry-run", short_help="Connect and analyse, but read no rows and write nothing.")
@@ -83,15 +138,19 @@ def test(file: Path, only: str, output: str) -> None:
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
     sense to Spark. Nothing is read, created or written."""
-    from kohort.spark.pipeline.parse import load_pipeline
     from kohort.spark.pipeline.standing import standing
 
-    found = load_pipeline(file)
+    found = _checked(file)
     sources = [standing(source) for source in found.sources]  # before Spark is started: this may fail at once
     from kohort.spark.pipeline.file_tests import analysed
+    from kohort.spark.pipeline.stateful import check_dead_letters, check_streams, result_frame
 
+    if found.stateful:
+        check_dead_letters(found)
     with _spark(found, "local[2]", short=True) as spark:
         columns = {f.name: f.dataType.simpleString() for f in analysed(found, spark).schema.fields}
+        if found.stateful:
+            check_streams(result_frame(spark, found), found)
     if output == "json":
         said: dict[str, Any] = {"name": found.name, "sources": [s.as_json() for s in sources], "columns": columns}
         click.echo(json.dumps(said, indent=1))
@@ -110,22 +169,23 @@ def dry_run(file: Path, output: str) -> None:
 @_master
 @_output
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
-    from kohort.cli.pipeline_progress import Progress
+    from kohort.cli.pipeline_progress import Progress, rows_waiting
     from kohort.spark.pipeline.check_whole import check_goes_on
     from kohort.spark.pipeline.definition import AVAILABLE_NOW
-    from kohort.spark.pipeline.parse import load_pipeline
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")
-    found = load_pipeline(file)
+    found = _checked(file)
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_goes_on(found)  # before Spark is started
     from kohort.spark.pipeline.run import run_pipeline
 
-    with _spark(found, master) as spark, Progress(found, finite=finite, quiet=output == "json") as progress:
-        report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
-    click.echo(json.dumps(report.as_json(), indent=1) if output == "json" else "\n".join(ledger_lines(report)))
+    waiting = rows_waiting(found)  # before Spark is started: this may fail at once
+    with _spark(found, master) as spark:
+        with Progress(found, waiting, finite=finite, quiet=output == "json") as progress:
+            report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
+        click.echo(json.dumps(report.as_json(), indent=1) if output == "json" else "\n".join(ledger_lines(report)))
     sys.exit(0 if report.balanced else 1)
 
 
@@ -136,15 +196,7 @@ def ledger_lines(report: RunReport) -> list[str]:
     did = f"{ledger.batches} batches, {report.seconds:.1f} s"
     lines = [f"pipeline {report.name}: {ledger.rows_in:,} rows in{again}, {did}"]
     lines += [f"  source {name}: {rows:,} rows" for name, rows in ledger.sources.items()]
-    aside = ledger.undecoded + sum(ledger.quarantined.values())
-    for name, out in ledger.sinks.items():
-        terms = [f"{out:,} out", f"{aside:,} dead letters"]
-        terms += [f"{sum(ledger.dropped.values()):,} dropped"] if ledger.dropped else []
-        terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
-        terms += [f"{ledger.late:,} late"] if ledger.late else []
-        equal = "=" if not ledger.sources else "->"  # windows and joins make other rows than they are given
-        lines.append(f"  sink {name}: {ledger.rows_in:,} in {equal} {' + '.join(terms)}")
-    lines += [f"  sink {name}: {rows:,} rows wait in open windows" for name, rows in ledger.held.items()]
+    lines += [_sink_line(ledger, name) for name in ledger.sinks]
     lines += [f"  dead letters, {reason}: {rows:,}" for reason, rows in ledger.quarantined.items()]
     lines += [f"  dead letters, not decoded: {ledger.undecoded:,}"] if ledger.undecoded else []
     lines += [f"  dropped, {reason}: {rows:,}" for reason, rows in ledger.dropped.items()]
@@ -153,3 +205,20 @@ def ledger_lines(report: RunReport) -> list[str]:
     lines += [f"  lag of {name}: {lag:,}" for name, lag in report.lag.items()]
     lines += [f"  DOES NOT ADD UP: {problem}" for problem in [*ledger.problems, *report.problems]]
     return lines
+
+
+def _sink_line(ledger: Ledger, name: str) -> str:
+    """What came in, and each place where it went."""
+    out, stands_for = ledger.sinks[name], ledger.stands_for.get(name)
+    came = f"{ledger.rows_in:,} in"
+    if ledger.waited.get(name):
+        came += f" + {ledger.waited[name]:,} that waited in open windows"
+    # Windows and joins make other rows than they are given: what goes in is what comes out only by a column of counts.
+    equal = "=" if not ledger.sources or name in ledger.held else "->"
+    terms = [f"{out:,} out" if stands_for is None else f"{stands_for:,} in {out:,} windows that are out"]
+    terms += [f"{ledger.undecoded + sum(ledger.quarantined.values()):,} dead letters"]
+    terms += [f"{sum(ledger.dropped.values()):,} dropped"] if ledger.dropped else []
+    terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
+    terms += [f"{ledger.late:,} late"] if ledger.late else []
+    terms += [f"{ledger.held[name]:,} that wait in open windows"] if name in ledger.held else []
+    return f"  sink {name}: {came} {equal} {' + '.join(terms)}"

@@ -1,4 +1,4 @@
-"""``kohort pipeline status`` and ``reset``: what a pipeline has done and where it stands; beginning anew. No Spark."""
+"""``kohort pipeline status``, ``compact`` and ``reset``: where a pipeline stands, its files, a new beginning."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline
+    from kohort.spark.pipeline.parquet_folder import ParquetFolder
     from kohort.spark.pipeline.standing import Standing
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -27,10 +28,11 @@ _SHOWN = 5
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running import running
     from kohort.spark.pipeline.standing import standing
 
     found = load_pipeline(file)
-    batches, last = _batches(found), _last_run(found)
+    batches, last, now = _batches(found), _last_run(found), running(found)
     sources: list[Standing] = []
     problem = ""
     try:
@@ -39,6 +41,7 @@ def status(file: Path, output: str) -> None:
         problem = str(error)
     if output == "json":
         said: dict[str, Any] = {"name": found.name, "sources": [s.as_json() for s in sources], "last_run": last}
+        said["running"] = now._asdict() if now else None
         click.echo(json.dumps(said | {"batches": batches} | ({"problem": problem} if problem else {}), indent=1))
         return
     click.echo(f"pipeline {found.name}, checkpoint {found.state}")
@@ -49,7 +52,10 @@ def status(file: Path, output: str) -> None:
         for tp, p in sorted(source.partitions.items()):
             at = "nothing committed" if p.committed is None else f"at {p.committed:,}"
             click.echo(f"    {tp}: {at} of {p.latest:,}, lag {p.lag:,}")
-    for line in _batch_lines(batches, last):
+    if now:
+        since = datetime.fromtimestamp(now.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        click.echo(f"  running since {since}, process {now.pid} on {now.host}")
+    for line in _batch_lines(batches, last, runs=now is not None):
         click.echo(line)
 
 
@@ -63,7 +69,7 @@ def _batches(pipeline: Pipeline) -> list[dict[str, Any]]:
         entry = Entry.from_json(json.loads(path.read_text()))
         done = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
         counts = {"rows": entry.rows_in.rows, "redelivered": entry.redelivered, "dead_letters": entry.dead_letters}
-        shown.append({"batch": entry.batch, "done": done, **counts})
+        shown.append({"batch": entry.batch, "done": done, **counts, "late": entry.late, "sinks": entry.sinks})
     return shown
 
 
@@ -72,11 +78,12 @@ def _last_run(pipeline: Pipeline) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def _batch_lines(batches: list[dict[str, Any]], last: dict[str, Any] | None) -> list[str]:
+def _batch_lines(batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool) -> list[str]:
     if not batches:
-        return ["  it has not run yet"]
+        return ["  no micro-batch is done yet" if runs else "  it has not run yet"]
     lines = [
         f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
+        + (f", {b['late']:,} late" if b["late"] else "")
         for b in batches
     ]
     if last is not None:
@@ -106,23 +113,58 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those.
     """
     from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.running import running
 
     found = load_pipeline(file)
-    folders = [found.state] + (_outputs(found) if outputs else [])
-    present = [folder for folder in folders if folder.exists()]
-    if not present:
+    now = running(found)
+    if now:
+        raise KohortError(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
+    rows = _written(found) if outputs else []
+    summaries = [summary.path for summary in found.summaries if summary.path.exists()] if outputs else []
+    folders = [folder for folder in (found.state, *summaries) if folder.exists()]
+    if not folders and not rows:
         click.echo(f"pipeline {found.name} has no checkpoint at {found.state}", err=True)
         return
-    confirm(f"Remove {', '.join(map(str, present))}?", yes=yes)
-    for folder in present:
-        shutil.rmtree(folder)
-        click.echo(f"removed {folder}", err=True)
+    what = [*map(str, folders), *(f"the rows in {folder.path}" for folder in rows)]
+    confirm(f"Remove {', '.join(what)}?", yes=yes)
+    for folder in rows:
+        folder.remove()
+        click.echo(f"removed the rows in {folder.path}", err=True)
+    for path in folders:
+        shutil.rmtree(path, ignore_errors=True)
+        click.echo(f"removed {path}", err=True)
     for source in found.streams:
         if source.start == "group":
             click.echo(f"source {source.name} begins where group {source.group} stands", err=True)
 
 
-def _outputs(pipeline: Pipeline) -> list[Path]:
-    """What runs have written: the folder of each micro-batch, and summaries; nothing else of those folders."""
-    found = [batch for sink in pipeline.sinks if sink.path for batch in sorted(sink.path.glob("batch=*"))]
-    return found + [summary.path for summary in pipeline.summaries]
+def _written(pipeline: Pipeline) -> list[ParquetFolder]:
+    """The Parquet sinks that hold rows."""
+    from kohort.spark.pipeline.parquet_folder import folder_of
+
+    folders = [folder_of(pipeline, sink) for sink in pipeline.sinks if sink.kind == "parquet"]
+    return [folder for folder in folders if folder.data_files() or folder.folders_of_before()]
+
+
+@click.command(short_help="Merge the small files of a pipeline's Parquet sinks.")
+@click.argument("file", type=_FILE)
+@click.option("--size", default="128m", show_default=True, help="About how large merged files become.")
+def compact(file: Path, size: str) -> None:
+    """Merge small files of the Parquet sinks of FILE into large ones, in each folder of partition_by. The pipeline may
+    run meanwhile: only micro-batches that are complete are touched. Whoever reads the folder in the moment in which a
+    merged file takes the place of small ones may see rows twice, or miss a file."""
+    from kohort.spark.option_text import size_bytes
+    from kohort.spark.pipeline.parquet_folder import committed_upto, folder_of
+    from kohort.spark.pipeline.parse import load_pipeline
+
+    large = size_bytes("--size", size)
+    found = load_pipeline(file)
+    sinks = [sink for sink in found.sinks if sink.kind == "parquet"]
+    if not sinks:
+        raise KohortError(f"pipeline {found.name} has no Parquet sink")
+    upto = committed_upto(found)
+    for sink in sinks:
+        did = folder_of(found, sink).compact(upto, large=large)
+        if did is None:
+            raise KohortError(f"sink {sink.name}: {sink.path} is being compacted by another process")
+        click.echo(f"sink {sink.name}: {did.files:,} files merged into {did.into:,}", err=True)

@@ -16,12 +16,18 @@ Writer = Callable[[Iterable[Record]], bytes]
 CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "value")
 
 
-def writer_of(kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"") -> Writer:
-    """What makes lines of records, many at a time."""
+def writer_of(
+    kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"", headers: bool = False
+) -> Writer:
+    """What makes lines of records, many at a time; ``headers``: in front of raw lines too."""
     if kind == "json":
         return lambda records: b"".join(json_line(record) for record in records)
     if kind == "csv":
         return csv_lines
+    if headers:
+        return lambda records: b"".join(
+            headers_text(record) + raw_line(record, key_separator, null_value) for record in records
+        )
     return lambda records: b"".join(raw_line(record, key_separator, null_value) for record in records)
 
 
@@ -32,6 +38,12 @@ def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> 
         return value + b"\n"
     key = null_value if record.key is None else record.key
     return b"".join((key, key_separator, value, b"\n"))
+
+
+def headers_text(record: Record) -> bytes:
+    """``name:value,name:value`` and a tab, as Kafka's console consumer prints them (print.headers)."""
+    pairs = [name.encode() + b":" + (b"null" if value is None else value) for name, value in record.headers]
+    return (b",".join(pairs) or b"NO_HEADERS") + b"\t"
 
 
 def json_line(record: Record) -> bytes:

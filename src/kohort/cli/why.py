@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -93,7 +92,7 @@ def read_journal(bootstrap: str, group_id: str) -> list[JournalEntry]:
 
 def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: str) -> list[JournalEntry]:
     """Read the journal to the end that it has now; entries that cannot be read are counted on stderr."""
-    from kohort.coordinator.journal import from_json
+    from kohort.coordinator.journal import read_entry
 
     key = group_id.encode("utf-8", "surrogatepass")
     found: list[JournalEntry] = []
@@ -108,7 +107,7 @@ def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: s
             if record.key != key or record.value is None:
                 continue
             try:
-                found.append(from_json(json.loads(record.value)))
+                found.append(read_entry(record.value))
             except ValueError:
                 unread += 1
         if records:

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kohort.errors import UsageError
+from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 
 INT64_MAX: Final = (1 << 63) - 1
@@ -44,6 +44,12 @@ def checked_topic(given: object) -> str:
     return str(given)
 
 
+def refused_topic(code: ErrorCode, name: str) -> ApiError:
+    """What the cluster says of a topic, with its rules where these are what is broken."""
+    rules = ": a name has up to 249 letters (a-z, A-Z), digits, dots, underscores and hyphens"
+    return ApiError(code, f"topic {name!r}{rules if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ''}")
+
+
 def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
     """A number without a fraction, of any integer type, of at most ``high``."""
     try:
@@ -52,6 +58,18 @@ def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
         raise UsageError(f"{what} is a whole number, not {shown(given)}") from None
     if not -high - 1 <= number <= high:
         raise UsageError(f"{what} is a number of {high.bit_length() + 1} bits, not {shown(given)}")
+    return number
+
+
+def checked_ms(what: str, given: object) -> int:
+    """A time to wait, in milliseconds. Other clients take seconds, as floats: these are told apart by that."""
+    try:
+        number = operator.index(given)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        hint = f"; {given:g} s are {given * 1000:.0f}" if isinstance(given, float) else ""
+        raise UsageError(f"{what} is a whole number of milliseconds, not {shown(given)}{hint}") from None
+    if not 0 <= number <= INT32_MAX:
+        raise UsageError(f"{what} is a number of milliseconds from 0 to {INT32_MAX}, not {shown(given)}")
     return number
 
 

@@ -111,6 +111,13 @@ class Claims:
         if not claim.held and now_ms >= claim.full_since_ms + self._patience_ms:
             claim.held = claim.state.paused = True
 
+    def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
+        """As of the machine; what lies behind the damage comes again, too."""
+        is_asked = self._machine.ask_again(fetched)
+        if is_asked:
+            claim.inbox.clear()
+        return is_asked
+
     # Marks
 
     def mark_record(self, record: Record, metadata: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from kohort.client.backoff import Backoff
 from kohort.client.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
@@ -14,6 +15,7 @@ from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.promise import Promise
 from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
+from kohort.client.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
@@ -22,6 +24,8 @@ from kohort.wire.messages.offsets import OffsetFetchResponse
 from kohort.wire.schema import Message
 
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
+
+COMMITTED: Final = "committed"
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +52,7 @@ class CommittedOffsets:
         rng: Rng,
         raise_later: Callable[[KohortError], None],
         no_offset: Callable[[TopicPartition, PartitionState], None],
+        troubles: Troubles,
     ) -> None:
         assert config.group_id is not None
         self._group_id: str = config.group_id
@@ -58,6 +63,7 @@ class CommittedOffsets:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._raise_later = raise_later
         self._no_offset = no_offset
+        self._troubles = troubles
         self._waiting: list[_Ask] = []
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
@@ -90,6 +96,7 @@ class CommittedOffsets:
         code, found = fetched_offsets(response, self._metadata.topic_name)
         failed = {p: f.code for p, f in found.items() if f.code is not ErrorCode.NONE}
         if code is ErrorCode.NONE and not failed:
+            self._troubles.mended(COMMITTED, f"the committed offsets of group {self._group_id!r} are known", now_ms)
             self._settle(sent.context, found)
             return
         what = f"the committed offsets of group {self._group_id!r}"
@@ -102,6 +109,8 @@ class CommittedOffsets:
             self._metadata.request_refresh()
         # An unknown partition is the user's mistake, although the code is retriable elsewhere.
         lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not (code.retriable or code in COORDINATOR_MOVED)
+        if not lasting:
+            self._troubles.refused(COMMITTED, code, what, now_ms)
         self._failed(sent.context, ApiError(code, what), now_ms, lasting=lasting)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:

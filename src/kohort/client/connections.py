@@ -15,7 +15,8 @@ from typing import Final
 
 from kohort.client.landing import Landing
 from kohort.client.source import Unsent
-from kohort.errors import ErrorCode, KohortError, ProtocolError, UnsupportedVersion
+from kohort.client.strangers import FIRST_BYTES, stranger
+from kohort.errors import ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
 from kohort.version import VERSION
 from kohort.wire.apis import APIS, Api, api_of
 from kohort.wire.codec import Buffer, decode
@@ -28,6 +29,7 @@ API_VERSIONS: Final = 18
 IN_FLIGHT_MAX: Final = 100
 """Requests written and not answered, per connection; sources bound themselves further where they must."""
 _ERROR_CODE_AT: Final = 4
+WHO_ELSE: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
 
 
 class State(Enum):
@@ -68,7 +70,7 @@ class Connection:
         self.state = State.CONNECTING
         self.deadline_ms = deadline_ms
         """Until when the connection must be READY."""
-        self.broken: ProtocolError | None = None
+        self.broken: ProtocolError | NotKafka | None = None
         self.last_used_ms = 0
         self.muted_until_ms = 0
         self.queue: deque[Pending] = deque()
@@ -76,6 +78,8 @@ class Connection:
         self._client_id = client_id
         self._landing = Landing(max_bytes)
         self._landed: list[Buffer] = []
+        self._first = b""
+        """How the other side began, as far as it is needed to tell who it is."""
         self._correlation_id = 0
         self._handshake_version = APIS[API_VERSIONS].high
         self._handshakes = 0
@@ -116,6 +120,12 @@ class Connection:
 
     def arrived(self, count: int) -> bool:
         """So many bytes were written there; whether ``take_landed`` has anything to do now."""
+        if self.state is State.HANDSHAKE and len(self._first) < FIRST_BYTES:
+            self._first = (self._first + bytes(self.room()[:count]))[:FIRST_BYTES]
+            who = stranger(self._first)
+            if who is not None:
+                self.broken = NotKafka(who)
+                return True
         try:
             self._landed += self._landing.arrived(count)
         except ProtocolError as error:
@@ -168,6 +178,18 @@ class Connection:
     def pending(self) -> Iterator[Pending]:
         yield from self.in_flight
         yield from self.queue
+
+    def unfinished(self, waited_ms: int) -> str:
+        """How far it came in so long, in words; only before it is READY."""
+        if self.state is State.CONNECTING:
+            return f"no connection within {waited_ms} ms"
+        return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
+
+    def ended(self, reason: str) -> str:
+        """Why the other side may have ended it, in words."""
+        if self.state is State.HANDSHAKE:
+            return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
+        return reason
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
         """When something here needs a look, if nothing arrives before."""

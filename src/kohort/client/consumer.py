@@ -7,12 +7,11 @@ methods say what a consumer does; how the user waits for it is the face's.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.assignors.builtin import assignors_named, is_cooperative
-from kohort.client.checks import checked_partitions, checked_topic, offsets_to_commit
+from kohort.client.checks import checked_partitions, checked_topic, offsets_to_commit, refused_topic
 from kohort.client.commits import Commits, Offsets
 from kohort.client.committed import Committed, CommittedOffsets
 from kohort.client.decode import Fetched
@@ -24,20 +23,25 @@ from kohort.client.list_offsets import Listed, OffsetQueries
 from kohort.client.member_messages import NO_GENERATION
 from kohort.client.membership_classic import Membership
 from kohort.client.metadata import Metadata
+from kohort.client.notes import Notes
+from kohort.client.positions import Damage, Position
 from kohort.client.promise import Promise
 from kohort.client.rebalance import CallbackNeeded, Rebalance
 from kohort.client.resets import Resets
 from kohort.client.source import RequestSource
 from kohort.client.subscription import Mode, SubscriptionState
+from kohort.client.topic_watch import TopicWatch
+from kohort.client.troubles import Troubles
 from kohort.client.validation import Validation
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ErrorCode, UsageError
+from kohort.errors import ErrorCode, UndecodableValue, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 
-MOST_NOTES: Final = 100
 Refused = tuple[str, ErrorCode]
 """A topic, and why the cluster refuses it."""
+DAMAGES_MOST: Final = 5
+"""Fetches of the same offset, each damaged in another way, after which the way is of no use."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
 
@@ -59,36 +63,36 @@ class ConsumerMachine:
         self.metadata.want(())
         self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
         self.failures = Failures(self.subscription)
-        self.notes: deque[str] = deque(maxlen=MOST_NOTES)
-        """What happened that a log should say, oldest first: the faces take from it."""
+        self.notes = Notes()
+        troubles = self._troubles = Troubles(self.notes)
         self._open: Fetched | None = None
         self._judged: tuple[int, frozenset[str]] | None = None
         self._refused: Refused | None = None
         """What ``_refused_topic`` found, in this version of the metadata and for these topics."""
-        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures)
+        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures, troubles)
         self.queries = OffsetQueries(config, self.metadata, rng)
         self._fetcher = Fetcher(
-            config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range
+            config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range, troubles
         )
-        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures)
+        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures, troubles)
         self._group: Group | None = None
         sources: list[RequestSource] = []
         if config.group_id is not None:
-            lookup = CoordinatorLookup(config.group_id, config, self.metadata, rng, self.failures.append)
+            lookup = CoordinatorLookup(config.group_id, config, self.metadata, rng, self.failures.append, troubles)
             self._group = self._join_together(lookup, rng)
             sources += [self._group.membership, self._group.commits, self._group.committed, lookup]
-        sources += [self._resets, validation, self.queries, self._fetcher]
-        self.engine = Engine(config, sources, self.metadata, rng)
+        watch = TopicWatch(self.metadata, troubles, self.subscription)
+        sources += [self._resets, validation, self.queries, self._fetcher, watch]
+        self.engine = Engine(config, sources, self.metadata, rng, troubles)
 
     def _join_together(self, lookup: CoordinatorLookup, rng: Rng) -> Group:
         config, subscription, metadata = self.config, self.subscription, self.metadata
         assignors = assignors_named(config.partition_assignment_strategy)
-        membership = Membership(
-            config, assignors, lookup, subscription, metadata, rng, self.failures.append, self.notes.append
-        )
-        commits = Commits(config, lookup, membership, subscription, metadata, rng, self.notes.append)
+        raise_later, warn, troubles = self.failures.append, self.notes.warn, self._troubles
+        membership = Membership(config, assignors, lookup, subscription, metadata, rng, raise_later, warn, troubles)
+        commits = Commits(config, lookup, membership, subscription, metadata, rng, warn)
         committed = CommittedOffsets(
-            config, lookup, subscription, metadata, rng, self.failures.append, self._resets.no_offset
+            config, lookup, subscription, metadata, rng, raise_later, self._resets.no_offset, troubles
         )
         rebalance = Rebalance(
             membership,
@@ -176,11 +180,13 @@ class ConsumerMachine:
         """
         self.raise_failure()
         self.subscription.match_pattern()
+        if self.metadata.hopeless is not None:
+            raise self.metadata.hopeless
         refused = self._refused_topic()
         if refused is not None:
             self.metadata.request_refresh()
             name, code = refused
-            raise ApiError(code, f"topic {name!r}")
+            raise refused_topic(code, name)
         if self._group is None:
             return None
         self._group.rebalance.advance(now_ms)
@@ -219,7 +225,7 @@ class ConsumerMachine:
     @property
     def needs_user(self) -> bool:
         """Whether ``advance`` would do something now, or raise."""
-        if self.failures or self._refused_topic() is not None:
+        if self.failures or self.metadata.hopeless is not None or self._refused_topic() is not None:
             return True
         self.subscription.match_pattern()
         return self._group is not None and self._group.rebalance.is_due
@@ -297,6 +303,8 @@ class ConsumerMachine:
             if fetched is None or (fetched.error is not None and taken):
                 break
             if fetched.error is not None:
+                if self.ask_again(fetched):
+                    continue
                 raise fetched.error
             position = fetched.state.position
             assert position is not None
@@ -336,6 +344,31 @@ class ConsumerMachine:
             corrupt.state.advance(offset, corrupt.taken_at.offset_epoch)
             self._open = corrupt
 
+    def ask_again(self, fetched: Fetched) -> bool:
+        """Whether what is damaged is fetched once more, or is of no interest any more: then nothing is to be raised.
+
+        A checksum fails where the log is damaged, or where bytes were on their way. The latter are other bytes the next
+        time, so the same ones twice are raised, and so is what stays damaged however often it is fetched.
+        """
+        error, state = fetched.error, fetched.state
+        if error is None or self._is_gone(fetched):
+            return True
+        if isinstance(error, UndecodableValue):
+            return False
+        checksum, before = fetched.damage(), state.damage
+        is_there_still = before is not None and before.offset == error.offset
+        times = before.times + 1 if before is not None and is_there_still else 1
+        state.damage = Damage(error.offset, checksum, times)
+        if before is not None and is_there_still and (before.checksum == checksum or times > DAMAGES_MOST):
+            return False
+        self.notes.warn(f"{error}; it is fetched once more, for it may have been damaged on its way")
+        stood_at = fetched.taken_at or state.position
+        assert stood_at is not None
+        good_until = stood_at.offset if fetched.taken_at is None else max(error.offset, fetched.start_offset)
+        state.fetch_again(Position(good_until, stood_at.offset_epoch))
+        self._open = None
+        return True
+
     def _is_gone(self, fetched: Fetched) -> bool:
         return fetched.is_stale or self.subscription.assigned.get(fetched.partition) is not fetched.state
 
@@ -366,7 +399,7 @@ class ConsumerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
-                raise ApiError(code, f"topic {topic!r}")
+                raise refused_topic(code, topic)
         return count
 
     def lag(self) -> dict[TopicPartition, int]:

@@ -7,6 +7,7 @@ from the batch headers alone, so that the next fetch can leave before a single r
 from __future__ import annotations
 
 import struct
+import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -87,6 +88,21 @@ class Fetched:
     def is_stale(self) -> bool:
         """Whether the position was moved since these bytes were asked for."""
         return self.state.run != self.run
+
+    def damage(self) -> int:
+        """The checksum of the batch that ``error`` speaks of, or of its header where that makes no sense: the same
+        after another fetch if it is so in the log, another one if it came about on the way."""
+        assert self.error is not None
+        at, end = 0, len(self.data)
+        while end - at >= _BATCH_MIN:
+            base_offset, length, _ = _HEAD.unpack_from(self.data, at)
+            size = length + _LENGTH_ENDS_AT
+            if not _BATCH_MIN <= size <= end - at:
+                break
+            if base_offset + _LAST_DELTA.unpack_from(self.data, at + _LAST_DELTA_AT)[0] >= self.error.offset:
+                return zlib.crc32(self.data[at : at + size])
+            at += size
+        return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
         """The records, decoded once. Those before a corrupt batch are served; ``error`` keeps the rest's."""

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, MutableSequence, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from kohort.client.backoff import Backoff
 from kohort.client.connections import Answer, Connection, Pending, State
 from kohort.client.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Received, Send
 from kohort.client.metadata import Metadata
+from kohort.client.notes import Notes
 from kohort.client.source import ANY_NODE, RequestSource
+from kohort.client.troubles import Troubles
 from kohort.clock import Rng, earliest
 from kohort.config.client import ClientConfig
-from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError
+from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, NotKafka, ProtocolError
 from kohort.wire.apis import api_of
 
 DATA: Final = "data"
+CONNECTION: Final = "connection"
 NOWHERE_BYTES: Final = 4096
 """Room for what still comes on a connection that was given up."""
 _BOOTSTRAP: Final = -2
@@ -40,10 +43,24 @@ class Lane:
     retry_at_ms: int = 0
 
 
-class Engine:
-    """The machine that every client is built around."""
+class Refusal(NamedTuple):
+    """Why the last connection to a node ended; ``is_stranger``: who answers there is no Kafka broker."""
 
-    def __init__(self, config: ClientConfig, sources: Sequence[RequestSource], metadata: Metadata, rng: Rng) -> None:
+    text: str
+    is_stranger: bool
+
+
+class Engine:
+    """The machine that every client is built around. ``troubles`` hears of connections that cannot be had."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        sources: Sequence[RequestSource],
+        metadata: Metadata,
+        rng: Rng,
+        troubles: Troubles | None = None,
+    ) -> None:
         self.metadata = metadata
         self.wake_at_ms: int | None = None
         self.ever_connected = False
@@ -55,7 +72,8 @@ class Engine:
         self._lanes: dict[tuple[int, str], Lane] = {}
         self._by_connection: dict[ConnectionId, Lane] = {}
         self._anywhere: list[Pending] = []
-        self._refused: dict[int, str] = {}
+        self._refused: dict[int, Refusal] = {}
+        self._troubles = Troubles(Notes()) if troubles is None else troubles
         self._next_id = 1
         self._seen_version = metadata.version
         self._expires_at_ms: int | None = None
@@ -69,6 +87,13 @@ class Engine:
             lane.waiting or (lane.connection is not None and lane.connection.load) for lane in self._lanes.values()
         )
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether any broker could be asked something now."""
+        return any(
+            lane.connection is not None and lane.connection.state is State.READY for lane in self._lanes.values()
+        )
+
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
         """Take one event; returns what to do, in order."""
         match given:
@@ -80,8 +105,10 @@ class Engine:
                 self._received(connection, None, now_ms)
             case Closed(connection, reason):
                 lane = self._by_connection.get(connection)
-                if lane is not None:
-                    self._lost(lane, reason, now_ms)
+                ended = None if lane is None else lane.connection
+                if lane is not None and ended is not None:
+                    unneeded = ended.state is State.READY and not ended.load
+                    self._lost(lane, ended.ended(reason), now_ms, quietly=unneeded)
         if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
             self._expire(now_ms)
         self._pump(now_ms)
@@ -131,36 +158,43 @@ class Engine:
         connection = lane.connection if lane is not None else None
         if lane is None or connection is None:
             return
+        was = connection.state
         out, answers = connection.take_landed(now_ms) if data is None else connection.received(data, now_ms)
         self._write(connection, out)
         if connection.state is State.READY:
             self.ever_connected = True
             self.metadata.features = connection.features
             lane.failures = 0
-            self._refused.pop(lane.node_id, None)
+            if was is not State.READY:
+                self._refused.pop(lane.node_id, None)
+                self._troubles.mended(
+                    (CONNECTION, connection.address), f"{connection.address} is connected again", now_ms
+                )
         self._deliver(answers, now_ms)
         if connection.broken is not None:
             self._broken(lane, connection.broken, now_ms)
 
-    def _broken(self, lane: Lane, error: ProtocolError, now_ms: int) -> None:
+    def _broken(self, lane: Lane, error: ProtocolError | NotKafka, now_ms: int) -> None:
         """Bytes that make no sense: the request they should have answered gets the error, the rest the loss."""
         assert lane.connection is not None
         if lane.connection.in_flight:
             self._fail([lane.connection.in_flight.popleft()], error, now_ms)
         self._end(lane, keep=True)
-        self._lost(lane, str(error), now_ms)
+        self._lost(lane, str(error), now_ms, is_stranger=isinstance(error, NotKafka))
 
-    def _lost(self, lane: Lane, reason: str, now_ms: int) -> None:
+    def _lost(self, lane: Lane, reason: str, now_ms: int, *, is_stranger: bool = False, quietly: bool = False) -> None:
         """The connection is gone: back off, fail what waited on it, or send it elsewhere."""
         connection = lane.connection
         assert connection is not None
+        if not quietly:
+            self._tell_loss(lane, connection, reason, now_ms)
         self._by_connection.pop(connection.id, None)
         lane.connection = None
         lane.failures += 1
         lane.retry_at_ms = now_ms + self._backoff.delay_ms(lane.failures)
         orphans = [*connection.pending(), *lane.waiting]
         lane.waiting = []
-        self._refused[lane.node_id] = f"{connection.address} ({reason})"
+        self._refused[lane.node_id] = Refusal(f"{connection.address} ({reason})", is_stranger)
         if lane.node_id >= 0:
             self.metadata.request_refresh()
         fixed = [p for p in orphans if p.unsent.node_id != ANY_NODE or p.correlation_id >= 0]
@@ -168,7 +202,18 @@ class Engine:
         for pending in self._anywhere:
             pending.tried |= {lane.node_id}
         who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
-        self._fail(fixed, ConnectionFailed(f"{who}: {reason}"), now_ms)
+        kind = NotKafka if is_stranger else ConnectionFailed
+        self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
+
+    def _tell_loss(self, lane: Lane, connection: Connection, reason: str, now_ms: int) -> None:
+        about, address = (CONNECTION, connection.address), (connection.host, connection.port)
+        if connection.state is State.READY:
+            self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
+            return
+        whose = ""
+        if lane.node_id >= 0 and address not in self._bootstrap:
+            whose = f", the address that the cluster gives for node {lane.node_id} (advertised.listeners)"
+        self._troubles.report(about, f"no broker at {connection.address}{whose}: {reason}", now_ms)
 
     # Time
 
@@ -183,7 +228,7 @@ class Engine:
                 self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
             if connection.state is not State.READY and connection.deadline_ms <= now_ms:
                 self._end(lane, keep=True)
-                self._lost(lane, "the connection did not stand in time", now_ms)
+                self._lost(lane, connection.unfinished(self._config.socket_connection_setup_timeout_ms), now_ms)
             elif (stuck := connection.overdue(now_ms)) is not None:
                 connection.in_flight.remove(stuck)
                 self._fail([stuck], self._timed_out(stuck, connection.address), now_ms)
@@ -200,9 +245,15 @@ class Engine:
 
     def _timed_out(self, pending: Pending, what: str) -> ApiTimeout:
         unsent = pending.unsent
-        tried = "; ".join(self._refused.values())
+        tried = self.told_of_addresses(unsent.timeout_ms)
         why = f"; failed so far: {tried}" if tried else ""
         return ApiTimeout(f"{api_of(unsent.request).name} waited {unsent.timeout_ms} ms for {what}{why}")
+
+    def told_of_addresses(self, waited_ms: int) -> str:
+        """Which connections failed, and which are still being made after so long and how far they came."""
+        connections = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
+        unfinished = [f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not State.READY]
+        return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])
 
     def _is_idle(self, connection: Connection, now_ms: int) -> bool:
         idle_ms = self._config.connections_max_idle_ms
@@ -286,8 +337,9 @@ class Engine:
         hopeless = [p for p in self._anywhere if p.tried >= set(candidates)]
         if hopeless:
             self._anywhere = [p for p in self._anywhere if p not in hopeless]
-            causes = "; ".join(self._refused.get(node_id, "") for node_id in candidates)
-            self._fail(hopeless, ConnectionFailed(f"no broker could be reached: {causes}"), now_ms)
+            refusals = [self._refused[node_id] for node_id in candidates if node_id in self._refused]
+            kind = NotKafka if refusals and all(r.is_stranger for r in refusals) else ConnectionFailed
+            self._fail(hopeless, kind(f"no broker could be reached: {'; '.join(r.text for r in refusals)}"), now_ms)
         if self._anywhere and not any(self._is_connecting(node_id) for node_id in candidates):
             lanes = [self._lane(node_id, DATA) for node_id in candidates]
             due = [lane for lane in lanes if lane.retry_at_ms <= now_ms]

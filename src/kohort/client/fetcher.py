@@ -21,9 +21,10 @@ from kohort.client.positions import PartitionState
 from kohort.client.sessions import FetchSession, SessionRequest, Wanted, nodes_with_sessions
 from kohort.client.source import Poll, Unsent
 from kohort.client.subscription import SubscriptionState
+from kohort.client.troubles import READING, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, error_code
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_UUID, Node, TopicPartition
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kohort.wire.schema import Message
@@ -69,6 +70,7 @@ class Fetcher:
         rng: Rng,
         raise_later: Callable[[KohortError], None],
         out_of_range: Callable[[TopicPartition, PartitionState], None],
+        troubles: Troubles,
     ) -> None:
         self._config = config
         self._subscription = subscription
@@ -76,6 +78,7 @@ class Fetcher:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._raise_later = raise_later
         self._out_of_range = out_of_range
+        self._troubles = troubles
         self._limit = min(PREFETCH_BYTES, max(config.fetch_max_bytes, 1))
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: dict[int, Unsent] = {}
@@ -265,7 +268,9 @@ class Fetcher:
                 state.preferred_replica = -1
         self._metadata.request_refresh()
         self._later(sent.node_id, now_ms)
-        if not error.retriable:
+        # Bytes that make no sense once may have been damaged on their way; the loss of the connection is told.
+        is_first = self._failures[sent.node_id] == 1 and type(error) is ProtocolError
+        if not error.retriable and not is_first:
             self._raise_later(error)
 
     def _later(self, node_id: int, now_ms: int) -> None:
@@ -281,6 +286,8 @@ class Fetcher:
         data: PartitionData,
         now_ms: int,
     ) -> None:
+        if self._troubles:
+            self._troubles.mended((READING, partition), f"{partition} can be read again", now_ms)
         state.high_watermark = data.high_watermark
         state.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else data.high_watermark
         if data.log_start_offset >= 0:
@@ -315,6 +322,9 @@ class Fetcher:
         now_ms: int,
     ) -> None:
         code = error_code(data.error_code)
+        what = f"fetching {partition} at offset {state.fetch_offset}"
+        if code in REFRESHED or code in RETRIED:
+            self._troubles.refused((READING, partition), code, what, now_ms)
         if code in REFRESHED:
             leader = data.current_leader
             moved = leader.leader_id >= 0 and self._metadata.update_leader(
@@ -336,4 +346,4 @@ class Fetcher:
             self._later(node_id, now_ms)
         else:
             self._later(node_id, now_ms)
-            self._raise_later(ApiError(code, f"fetching {partition} at offset {state.fetch_offset}"))
+            self._raise_later(ApiError(code, what))

@@ -8,6 +8,7 @@ from typing import Final
 from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
 from kohort.client.source import ANY_NODE, IDLE, Poll, Unsent
+from kohort.client.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
 from kohort.errors import ApiError, KohortError, error_code
@@ -32,6 +33,7 @@ class CoordinatorLookup:
         metadata: Metadata,
         rng: Rng,
         raise_later: Callable[[KohortError], None],
+        troubles: Troubles,
         key_type: int = GROUP_KEY,
     ) -> None:
         self.node_id: int | None = None
@@ -41,6 +43,8 @@ class CoordinatorLookup:
         self._metadata = metadata
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._raise_later = raise_later
+        self._troubles = troubles
+        self._what = f"the coordinator of {WHAT[key_type]} {key!r}"
         self._wanted = False
         self._in_flight = False
         self._failures = 0
@@ -71,13 +75,14 @@ class CoordinatorLookup:
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             code = error_code(found.error_code)
-            if not code.retriable:
+            if code.retriable:
+                self._troubles.refused(self._what, code, f"looking for {self._what}", now_ms)
+            else:
                 self._wanted = False
-                self._raise_later(
-                    ApiError(code, f"looking for the coordinator of {WHAT[self._key_type]} {self._key!r}")
-                )
+                self._raise_later(ApiError(code, f"looking for {self._what}"))
             self._try_later(now_ms)
             return
+        self._troubles.mended(self._what, f"{self._what} is found", now_ms)
         self._metadata.learn_node(Node(found.node_id, found.host, found.port))
         self.node_id = found.node_id
         self._wanted = False

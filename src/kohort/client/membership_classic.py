@@ -23,6 +23,7 @@ from kohort.client.metadata import Metadata
 from kohort.client.promise import Promise
 from kohort.client.source import Poll, Unsent
 from kohort.client.subscription import SubscriptionState
+from kohort.client.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, UsageError, error_code
@@ -39,6 +40,7 @@ from kohort.wire.messages.group_classic import (
 from kohort.wire.schema import Message
 
 LEAVE_LANE: Final = "leave"
+JOINING_GROUP: Final = "joining"
 COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
@@ -64,6 +66,7 @@ class Membership:
         rng: Rng,
         raise_later: Callable[[KohortError], None],
         note: Callable[[str], None],
+        troubles: Troubles,
     ) -> None:
         assert config.group_id is not None
         self.state = MemberState.UNJOINED
@@ -85,6 +88,7 @@ class Membership:
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._raise_later = raise_later
         self._note = note
+        self._troubles = troubles
         self._join_reason = ""
         self._leads = False
         self._in_flight: Unsent | None = None
@@ -215,14 +219,15 @@ class Membership:
     def _on_join(self, asked: Generation, response: JoinGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
         if code is ErrorCode.NONE:
+            self._troubles.mended(JOINING_GROUP, f"group {self._group_id!r} is joined", now_ms)
             self._joined(response, now_ms)
         elif code is ErrorCode.MEMBER_ID_REQUIRED:
             self.generation = Generation(member_id=response.member_id)
             self._join_again(now_ms, backoff=False)
-        elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            self._join_again(now_ms, backoff=True)
-        elif code in COORDINATOR_MOVED:
-            self._lookup.mark_unknown()
+        elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or code in COORDINATOR_MOVED:
+            self._troubles.refused(JOINING_GROUP, code, f"joining group {self._group_id!r}", now_ms)
+            if code in COORDINATOR_MOVED:
+                self._lookup.mark_unknown()
             self._join_again(now_ms, backoff=True)
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
             self._join_again(now_ms, backoff=False)

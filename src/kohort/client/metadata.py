@@ -14,7 +14,7 @@ from kohort.client.backoff import Backoff
 from kohort.client.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
-from kohort.errors import ErrorCode, KohortError, error_code
+from kohort.errors import ErrorCode, KohortError, NotKafka, UnsupportedVersion, error_code
 from kohort.model import NO_EPOCH, NO_UUID, Node, TopicPartition
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -105,6 +105,11 @@ class Metadata:
     def refresh_pending(self) -> bool:
         """Whether an answer is under way or will be asked for without more ado."""
         return self._asked_for is not None or self._refresh_wanted or not self._is_covered()
+
+    @property
+    def hopeless(self) -> KohortError | None:
+        """Why no answer is to be expected, however often it is asked for; None if there is hope."""
+        return self.last_failure if isinstance(self.last_failure, NotKafka | UnsupportedVersion) else None
 
     # What is known
 

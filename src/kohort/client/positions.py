@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -51,6 +51,14 @@ class Moves:
         self.count = 0
 
 
+class Damage(NamedTuple):
+    """Bytes that fail their checks: of which offset, their checksum, and how often something was wrong there."""
+
+    offset: int
+    checksum: int
+    times: int
+
+
 @dataclass(slots=True, eq=False)
 class PartitionState:
     """One assigned partition."""
@@ -77,6 +85,8 @@ class PartitionState:
     """A request about this partition's position is under way."""
     stuck: bool = False
     """The log is corrupt at ``fetch_offset``: there is no use in fetching it again."""
+    damage: Damage | None = None
+    """What was found damaged last."""
 
     @property
     def fetchable(self) -> bool:
@@ -95,6 +105,10 @@ class PartitionState:
         self.leader = leader
         needs_validation = position.offset_epoch != NO_EPOCH and not trusted
         self._go(FetchState.AWAIT_VALIDATION if needs_validation else FetchState.FETCHING)
+
+    def fetch_again(self, position: Position) -> None:
+        """What was fetched from ``position`` on is of no use."""
+        self.seek(position, self.leader, trusted=True)
 
     def await_reset(self, policy: str) -> None:
         """Give up the position and find one by ``policy``."""

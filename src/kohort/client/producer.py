@@ -6,19 +6,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kohort.client.accumulate import Accumulator, Lot
-from kohort.client.checks import checked_topic, is_text, shown, whole_number
+from kohort.client.checks import checked_topic, is_text, refused_topic, shown, whole_number
 from kohort.client.engine import Engine
 from kohort.client.metadata import Metadata
+from kohort.client.notes import Notes
 from kohort.client.partitioner import StickyPartitioner, partition_of_key
 from kohort.client.produce_batch import ProduceBatch, prebuilt, record_timestamp
 from kohort.client.producer_ids import ProducerIds
 from kohort.client.promise import Promise
 from kohort.client.sender import Sender
 from kohort.client.source import RequestSource
+from kohort.client.topic_watch import TopicWatch
 from kohort.client.transactions import Transactions
+from kohort.client.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, ApiTimeout, KohortError, UsageError
+from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.model import Header
 
 
@@ -37,20 +40,22 @@ class ProducerMachine:
     def __init__(self, config: ProducerConfig, rng: Rng) -> None:
         self.config = config
         self.metadata = Metadata(config, rng)
+        self.notes = Notes()
+        troubles = Troubles(self.notes)
         self.accumulator = Accumulator(config)
         self.transactions: Transactions | None = None
         """Of a producer with a ``transactional.id``."""
         numbering: Transactions | ProducerIds | None = None
         if config.transactional_id is not None:
-            numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle)
+            numbering = self.transactions = Transactions(config, self.metadata, rng, lambda: self.sender.idle, troubles)
         elif config.enable_idempotence:
             waiting = self.accumulator.waiting
             numbering = ProducerIds(config, rng, lambda: bool(waiting), self._no_id_yet)
-        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, self.transactions)
-        sources: list[RequestSource] = [self.sender]
+        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, self.transactions, troubles)
+        sources: list[RequestSource] = [self.sender, TopicWatch(self.metadata, troubles)]
         if numbering is not None:
             sources.append(numbering)
-        self.engine = Engine(config, sources, self.metadata, rng)
+        self.engine = Engine(config, sources, self.metadata, rng, troubles)
         self._sticky: dict[str, StickyPartitioner] = {}
         self._rng = rng
 
@@ -79,13 +84,13 @@ class ProducerMachine:
         """Whether nothing is to be delivered any more, and no transaction is being ended."""
         return self.sender.idle and (self.transactions is None or not self.transactions.is_ending)
 
-    def not_done(self, waited_s: float | None) -> ApiTimeout:
+    def not_done(self, waited_ms: int | None) -> ApiTimeout:
         """What still kept this producer from being idle."""
         if self.sender.idle:
-            return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_s} s")
+            return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_ms} ms")
         late = next((b for b in self.accumulator.batches() if b.last_error is not None), None)
         why = f"; {late.topic}-{late.partition}: attempt {late.attempts} failed: {late.last_error}" if late else ""
-        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_s} s{why}")
+        return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_ms} ms{why}")
 
     def check_may_send(self) -> None:
         """Raises UsageError for a transactional producer without an open transaction; or why that can take no more."""
@@ -99,7 +104,9 @@ class ProducerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
-                raise ApiError(code, f"topic {topic!r}")
+                raise refused_topic(code, topic)
+            if self.metadata.hopeless is not None:
+                raise self.metadata.hopeless
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
@@ -141,7 +148,8 @@ class ProducerMachine:
     def no_topic(self, topic: str, waited_ms: int) -> ApiTimeout:
         """Why the partitions of ``topic`` are still not known."""
         code = self.metadata.error(topic)
-        why = self.metadata.last_failure or (code.name if code is not None else "no answer yet")
+        no_answer = self.engine.told_of_addresses(waited_ms) or "no answer yet"
+        why = self.metadata.last_failure or (no_answer if code is None else code.name)
         servers = ", ".join(self.config.bootstrap_servers)
         return ApiTimeout(
             f"the partitions of topic {topic!r} are not known after {waited_ms} ms (asked {servers}): {why}"

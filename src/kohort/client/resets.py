@@ -19,6 +19,7 @@ from kohort.client.metadata import Metadata
 from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
+from kohort.client.troubles import READING, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig, duration_ms
 from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
@@ -40,12 +41,14 @@ class Resets:
         metadata: Metadata,
         rng: Rng,
         failures: Failures,
+        troubles: Troubles,
     ) -> None:
         self._config = config
         self._subscription = subscription
         self._metadata = metadata
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._failures = failures
+        self._troubles = troubles
         self._failed = 0
 
     @property
@@ -126,8 +129,11 @@ class Resets:
                 continue
             self._later(state, now_ms)
             self._metadata.request_refresh()
-            if code not in REFRESHED and not code.retriable:
-                self._failures.append(ApiError(code, f"looking for the {state.reset_to} offset of {partition}"))
+            what = f"looking for the {state.reset_to} offset of {partition}"
+            if code in REFRESHED or code.retriable:
+                self._troubles.refused((READING, partition), code, what, now_ms)
+            else:
+                self._failures.append(ApiError(code, what))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         runs: Runs = sent.context

@@ -23,6 +23,7 @@ from kohort.client.produce_batch import SEQUENCES, ProduceBatch
 from kohort.client.producer_ids import NOBODY, Numbering, ProducerIdentity
 from kohort.client.source import Poll, Unsent
 from kohort.client.transactions import Transactions
+from kohort.client.troubles import PASSING_MS, WRITING, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
@@ -86,7 +87,8 @@ class Sender:
         accumulator: Accumulator,
         rng: Rng,
         numbering: Numbering | None,
-        transactions: Transactions | None = None,
+        transactions: Transactions | None,
+        troubles: Troubles,
     ) -> None:
         self.completed: list[ProduceBatch] = []
         """Batches done since the face last looked; it takes them from here."""
@@ -95,6 +97,7 @@ class Sender:
         self._accumulator = accumulator
         self._numbering = numbering
         self._transactions = transactions
+        self._troubles = troubles
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._lineages: dict[TopicPartition, Lineage] = {}
         self._under_way: dict[int, int] = {}
@@ -123,6 +126,8 @@ class Sender:
             if leader is None:
                 self._metadata.want_also(tp.topic)
                 self._metadata.request_refresh()
+                if self._metadata.topic(tp.topic) is not None:
+                    self._troubles.report((WRITING, tp), f"{tp} has no leader", now_ms, patience_ms=PASSING_MS)
                 continue
             node_id = leader.node_id
             under_way = self._under_way.get(node_id, 0)
@@ -231,11 +236,11 @@ class Sender:
             self._land(batch)
             result = results.get((batch.topic, batch.partition))
             if not sent.expect_response:
-                self._succeed(batch, -1, -1)
+                self._succeed(batch, -1, -1, now_ms)
             elif result is None:
                 self._retry(batch, ConnectionFailed("the broker's answer left the partition out"), now_ms)
             elif result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-                self._succeed(batch, result.base_offset, result.log_append_time_ms)
+                self._succeed(batch, result.base_offset, result.log_append_time_ms, now_ms)
             else:
                 self._refused(batch, result, nodes, now_ms)
 
@@ -307,9 +312,12 @@ class Sender:
         lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
         lineage.under_way.remove(batch)
 
-    def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int) -> None:
-        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
+    def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int, now_ms: int) -> None:
+        tp = TopicPartition(batch.topic, batch.partition)
+        lineage = self._lineages[tp]
         lineage.recovering = False
+        if self._troubles:
+            self._troubles.mended((WRITING, tp), f"{tp} can be written again", now_ms)
         lineage.known = lineage.known or batch.producer_id == lineage.identity.producer_id
         if batch.producer_epoch == lineage.identity.epoch:
             lineage.acked_sequence = (batch.base_sequence + batch.count - 1) % SEQUENCES
@@ -318,9 +326,12 @@ class Sender:
             self._finished(batch)
 
     def _retry(self, batch: ProduceBatch, error: KohortError, now_ms: int, *, at_once: bool = False) -> None:
-        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
+        tp = TopicPartition(batch.topic, batch.partition)
+        lineage = self._lineages[tp]
         lineage.recovering = True
         batch.last_error = error
+        if isinstance(error, ApiError):
+            self._troubles.refused((WRITING, tp), error.code, f"writing to {tp}", now_ms)
         if batch.done:  # its time ran out while it was under way
             return
         if batch.attempts > self._config.retries:

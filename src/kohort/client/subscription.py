@@ -46,7 +46,7 @@ class SubscriptionState:
         self._unsettled: list[tuple[TopicPartition, PartitionState]] = []
         self._unsettled_of: tuple[object, int] = (None, 0)
         self._metadata = metadata
-        self._pattern: re.Pattern[str] | None = None
+        self.pattern: re.Pattern[str] | None = None
         self._exclude_internal = exclude_internal_topics
         self._matched_version = -1
         self._pattern_version = -1
@@ -66,7 +66,7 @@ class SubscriptionState:
     def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
         """Read every topic whose whole name matches, those made later too."""
         self._set_mode(Mode.PATTERN)
-        self._pattern = pattern
+        self.pattern = pattern
         self._matched_version = -1
         self._pattern_version = self._metadata.version
         self.want_metadata()
@@ -83,17 +83,17 @@ class SubscriptionState:
     def unsubscribe(self) -> None:
         self.mode = Mode.NONE
         self.topics = self.group_topics = frozenset()
-        self._pattern = None
+        self.pattern = None
         self.assigned.clear()
         self._moves.count += 1
         self.want_metadata()
 
     def match_pattern(self) -> bool:
         """Take the topics that match now; returns whether they changed."""
-        if self._pattern is None or self._matched_version == self._metadata.version:
+        if self.pattern is None or self._matched_version == self._metadata.version:
             return False
         self._matched_version = self._metadata.version
-        pattern, metadata = self._pattern, self._metadata
+        pattern, metadata = self.pattern, self._metadata
         matched = frozenset(
             name
             for name in metadata.topics()
@@ -111,8 +111,8 @@ class SubscriptionState:
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether an assignment fits what the user wants now: it may have changed since the join."""
-        if self._pattern is not None:
-            return all(self._pattern.fullmatch(p.topic) for p in partitions)
+        if self.pattern is not None:
+            return all(self.pattern.fullmatch(p.topic) for p in partitions)
         return all(p.topic in self.topics for p in partitions)
 
     def lead(self, topics: Iterable[str]) -> None:

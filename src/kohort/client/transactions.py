@@ -34,6 +34,7 @@ from kohort.client.transaction_messages import (
     first_error,
     init_request,
 )
+from kohort.client.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
@@ -66,6 +67,7 @@ TO_BE_ABORTED: Final = frozenset(
     }
 )
 JOINING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
+TRANSACTION: Final = "transaction"
 CONCURRENT_MS: Final = 20
 """The coordinator still writes the markers of the transaction before: that takes a moment."""
 
@@ -97,7 +99,14 @@ class Transactions:
     ``delivered`` says whether everything handed over has arrived or failed: nothing ends before that.
     """
 
-    def __init__(self, config: ProducerConfig, metadata: Metadata, rng: Rng, delivered: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: Metadata,
+        rng: Rng,
+        delivered: Callable[[], bool],
+        troubles: Troubles,
+    ) -> None:
         assert config.transactional_id is not None
         self.who = Identity(config.transactional_id)
         self.phase = Phase.NEW
@@ -107,8 +116,11 @@ class Transactions:
         self._metadata = metadata
         self._rng = rng
         self._delivered = delivered
+        self._troubles = troubles
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._lookup = CoordinatorLookup(config.transactional_id, config, metadata, rng, self._stop, TRANSACTION_KEY)
+        self._lookup = CoordinatorLookup(
+            config.transactional_id, config, metadata, rng, self._stop, troubles, TRANSACTION_KEY
+        )
         self._group_lookups: dict[str, CoordinatorLookup] = {}
         self._promise: Promise[None] = Promise()
         """Of the initialization, commit or abort under way."""
@@ -283,7 +295,7 @@ class Transactions:
         lookup = self._group_lookups.get(group_id)
         if lookup is None:
             config, metadata = self._config, self._metadata
-            lookup = CoordinatorLookup(group_id, config, metadata, self._rng, self._lose)
+            lookup = CoordinatorLookup(group_id, config, metadata, self._rng, self._lose, self._troubles)
             self._group_lookups[group_id] = lookup
         return self._ask(commit_offsets(self.who, asked.group, asked.offsets), lookup)
 
@@ -310,9 +322,10 @@ class Transactions:
         code, where = first_error(response)
         if code is ErrorCode.NONE:
             self._failures = self._retry_at_ms = 0
+            self._troubles.mended(TRANSACTION, f"{self._name} is served", now_ms)
             self._done(sent.request, response)
         else:
-            self._refused(sent, ApiError(code, where or f"transactional.id {self.who.transactional_id!r}"), now_ms)
+            self._refused(sent, ApiError(code, where or self._name), now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if sent.request.API_KEY not in MAX_VERSION:
@@ -354,6 +367,8 @@ class Transactions:
 
     def _refused(self, sent: Unsent, error: ApiError, now_ms: int) -> None:
         code = error.code
+        if code in MOVED or code.retriable:
+            self._troubles.refused(TRANSACTION, code, self._name, now_ms)
         if code in MOVED:
             sent.context.mark_unknown()
             self._try_later(now_ms)
@@ -375,6 +390,10 @@ class Transactions:
             pass  # asked for before the abort, to which it does not matter
         else:
             self._stop(error)
+
+    @property
+    def _name(self) -> str:
+        return f"transactional.id {self.who.transactional_id!r}"
 
     def _try_later(self, now_ms: int) -> None:
         self._failures += 1

@@ -15,6 +15,7 @@ from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.resets import Resets
 from kohort.client.source import IDLE, Poll, Unsent
 from kohort.client.subscription import SubscriptionState
+from kohort.client.troubles import READING, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, LogTruncated, UnsupportedVersion, error_code
@@ -41,6 +42,7 @@ class Validation:
         resets: Resets,
         rng: Rng,
         failures: Failures,
+        troubles: Troubles,
     ) -> None:
         self._config = config
         self._subscription = subscription
@@ -48,6 +50,7 @@ class Validation:
         self._resets = resets
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
         self._failures = failures
+        self._troubles = troubles
         self._seen_version = -1
         self._failed = 0
 
@@ -126,8 +129,11 @@ class Validation:
                 continue
             self._later(state, now_ms)
             self._metadata.request_refresh()
-            if code not in REFRESHED and not code.retriable and code is not ErrorCode.UNKNOWN_SERVER_ERROR:
-                self._failures.append(ApiError(code, f"validating the position in {partition}"))
+            what = f"validating the position in {partition}"
+            if code in REFRESHED or code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
+                self._troubles.refused((READING, partition), code, what, now_ms)
+            else:
+                self._failures.append(ApiError(code, what))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         runs: Runs = sent.context

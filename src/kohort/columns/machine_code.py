@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +26,7 @@ from kohort.columns.primitives import called_by
 from kohort.version import VERSION
 
 DIGEST_BYTES: Final = 32
+OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 READABLE: Final = 0o644
 """Who shares the installation shares its machine code, as with compiled modules of Python."""
 log = logging.getLogger(__name__)
@@ -39,18 +41,35 @@ def address_of_kernel(function: FunctionType) -> int:
     symbol = f"{function.__module__}.{function.__qualname__}"
     name = f"{symbol}-{fingerprint(function)}.o"
     code = stored(name, folders())
-    if code is None:
+    address = None if code is None else linked(code, symbol)
+    if address is None:  # never compiled, or the file holds another kernel, whole
         from kohort.columns.compiler import compile_kernel
 
+        tell_of_compilation()
         code = compile_kernel(function, symbol, target_machine())
         store(name, code, folders())
+        address = linked(code, symbol)
+    if address is None:
+        raise LookupError(f"{symbol} is not in what was made of it")
+    return address
+
+
+def linked(code: bytes, symbol: str) -> int | None:
+    """Where ``symbol`` lies once ``code``, an object file, is in this process; None where it has no such symbol."""
     linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
     address: int = linker.get_function_address(symbol)
-    assert address, f"{symbol} is not in its object file"
+    if not address:
+        return None
     _linked.append(linker)
     return address
+
+
+@cache
+def tell_of_compilation() -> None:
+    """Once in a process: it is some seconds of somebody's first call, and many on a busy machine."""
+    log.warning("kernels are compiled for this processor, once on this machine: that takes some seconds")
 
 
 @cache
@@ -93,13 +112,25 @@ def folders() -> list[Path]:
 
 
 def stored(name: str, places: Sequence[Path]) -> bytes | None:
-    """The object file of that name; None if there is none, or one that is damaged."""
+    """The object file of that name; None if there is none, or one that is damaged or that others may have written."""
     for folder in places:
         with suppress(OSError):
-            data = (folder / name).read_bytes()
+            data = _trusted(folder / name)
             if hashlib.sha256(data[DIGEST_BYTES:]).digest() == data[:DIGEST_BYTES]:
                 return data[DIGEST_BYTES:]
     return None
+
+
+def _trusted(path: Path) -> bytes:
+    """What is in the file, which is about to be run. Raises PermissionError where that is not this user's to decide:
+    it belongs to another one than this and root, or others may write to it."""
+    with path.open("rb") as file:
+        found = os.fstat(file.fileno())
+        if hasattr(os, "geteuid") and (found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE):
+            text = f"{path} is not used: user {found.st_uid} owns it, mode {stat.S_IMODE(found.st_mode):o}"
+            log.warning("%s; it must be this user's or root's, and written by nobody else", text)
+            raise PermissionError(text)
+        return file.read()
 
 
 def store(name: str, code: bytes, places: Sequence[Path]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from kohort.config.broker import LONG_MAX
 from kohort.config.options import INT_MAX, option, options_of, parse_config
+from kohort.config.other_names import instead_of
 from kohort.errors import ConfigError
 
 C = TypeVar("C", bound="ClientConfig")
@@ -221,14 +222,23 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
     Raises ConfigError for an unknown option, one given twice with different values, a value out of bounds, or options
     that exclude each other.
     """
+    if config is not None and not isinstance(config, Mapping):
+        raise ConfigError(
+            f"the first argument is a mapping of options, not {config!r}; topics are for subscribe() and send()"
+        )
     given: dict[str, Any] = {}
     for source in (config or {}, options):
         for spelling, value in source.items():
+            if not isinstance(spelling, str):
+                raise ConfigError(f"an option's name is text, not {spelling!r}")
             name = spelling.replace("_", ".")
             if name in given and given[name] != value:
                 raise ConfigError(f"{name} is given twice: {given[name]!r} and {value!r}")
             given[name] = value
     _check_whose(cls, given)
+    for name in given:
+        if hint := instead_of(name):
+            raise ConfigError(f"unknown option {name!r}{hint}")
     return parse_config(cls, given)
 
 

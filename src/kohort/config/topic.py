@@ -185,8 +185,11 @@ def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> Topic
             raise unknown_option(name, table)
         if text is not None:
             values[table[name].attribute] = table[name].parse(text)
-    config = replace(topic_defaults(broker), **values)
+    return replace(topic_defaults(broker), **values)
+
+
+def check_lags(config: TopicConfig) -> None:
+    """Raises ConfigError where nothing could be compacted in time: of what is given, as Kafka, not of what is kept."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
         raise ConfigError(f"min.compaction.lag.ms={least}: expected at most max.compaction.lag.ms, which is {most}")
-    return config

@@ -19,6 +19,7 @@ from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.outcome import Reply, TimerKey
 from kohort.coordinator.records import LogItem
 from kohort.coordinator.replay import replay_one
+from kohort.coordinator.skipped import Skipped
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, SyncGroupRequest, SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitValue
@@ -204,7 +205,7 @@ def check_replay(groups: Groups, log: Iterable[LogItem]) -> None:
     """Replaying the log of the partition gives the written state, bytes and all."""
     again = Groups()
     for item in log:
-        replay_one(again, item, 0)
+        replay_one(again, item, 0, Skipped())
     if written_state(again) != written_state(groups):
         raise InvariantBroken(
             f"replaying the log gives {written_state(again)!r}, but what is written is {written_state(groups)!r}"

@@ -8,9 +8,9 @@ is kept as it came: whoever shows it escapes it.
 from __future__ import annotations
 
 import dataclasses
+import json
 import types
 import typing
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Literal
@@ -271,19 +271,29 @@ def to_json(entry: JournalEntry) -> dict[str, Any]:
     return head | fields
 
 
-def from_json(data: Mapping[str, Any]) -> JournalEntry:
+def from_json(data: Any) -> JournalEntry:
     """The entry of such a dictionary. Raises ValueError for a kind yet unknown or for fields that do not fit.
 
     Fields that this version does not know are ignored, so that an older tool reads a newer broker's journal.
     """
-    cls = KINDS.get(data.get("kind", ""))
+    kind = data.get("kind") if isinstance(data, dict) else None
+    cls = KINDS.get(kind) if isinstance(kind, str) else None
     if cls is None:
-        raise ValueError(f"not a journal entry of {SCHEMA}: kind {data.get('kind')!r}")
+        raise ValueError(f"not a journal entry of {SCHEMA}: kind {kind!r}")
     try:
         entry: JournalEntry = _typed(cls, data)
     except (TypeError, AttributeError, KeyError) as error:
         raise ValueError(f"a journal entry of kind {data['kind']!r} that does not fit: {error}") from error
     return entry
+
+
+def read_entry(value: bytes) -> JournalEntry:
+    """The entry that a record of the journal holds. Raises ValueError for any other bytes."""
+    try:
+        data = json.loads(value)
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
+    return from_json(data)
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,8 @@ from kohort.coordinator.records import (
     is_plain_offset,
     parse_record,
 )
+from kohort.coordinator.skipped import Skipped
+from kohort.errors import CorruptLog
 
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
@@ -56,8 +58,8 @@ def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
     return had
 
 
-def replay_one(groups: Groups, item: LogItem, now_ms: int) -> None:
-    """Parse and ``replay`` one thing that a log holds. Raises CorruptLog for a record that cannot be read."""
+def replay_one(groups: Groups, item: LogItem, now_ms: int, skipped: Skipped) -> None:
+    """Parse and ``replay`` one thing that a log holds. What cannot be read is counted and changes nothing."""
     key, value = item
     if isinstance(value, TransactionEnded):
         for group_id in replay_end(groups, value):
@@ -65,13 +67,24 @@ def replay_one(groups: Groups, item: LogItem, now_ms: int) -> None:
         return
     producer_id, records = value if isinstance(value, InTransaction) else (NO_PRODUCER, [(key, value)])
     for of, says in records:
-        record = parse_record(of, says)
+        record = _parsed(of, says, skipped)
         if record is not None:
             replay(groups, record, now_ms, producer_id)
 
 
-def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int) -> None:
-    """Parse and ``replay`` what a log says, in order. Raises CorruptLog for a record that cannot be read.
+def _parsed(key: bytes, value: bytes | None, skipped: Skipped) -> Record | None:
+    try:
+        record = parse_record(key, value)
+    except CorruptLog as error:
+        skipped.add(error)
+        return None
+    if record is None:
+        skipped.add(f"a record of type {int.from_bytes(key[:2], signed=True)}, which is not served here")
+    return record
+
+
+def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
+    """Parse and ``replay`` what a log says, in order. What cannot be read is counted and changes nothing.
 
     A long log is commits for the most part, and many of them of the same groups and topics. The first to a topic goes
     the long way; the next ones, whose keys differ from its key in the partition alone, are put beside it as they are.
@@ -84,10 +97,10 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int) -> None:
                 place[int.from_bytes(key[-4:], "big", signed=True)] = value
                 continue
         elif isinstance(value, SPECIAL):
-            replay_one(groups, (key, value), now_ms)
+            replay_one(groups, (key, value), now_ms, skipped)
             places.clear()  # pending offsets are overtaken by the long way alone
             continue
-        record = parse_record(key, value)
+        record = _parsed(key, value, skipped)
         if record is None:
             continue
         replay(groups, record, now_ms)

@@ -29,8 +29,11 @@ from kohort.coordinator.placement import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.refusals import code_of, refusal, refused
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
+from kohort.coordinator.room import GroupsRoom
 from kohort.coordinator.shard import Availability, Shard
-from kohort.errors import ApiError, ErrorCode, KohortError, StorageError
+from kohort.coordinator.skipped import Skipped
+from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
+from kohort.notes import Note, warning
 from kohort.wire.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -47,7 +50,7 @@ from kohort.wire.messages.group_classic import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from kohort.wire.messages.offsets import OffsetDeleteRequest, OffsetFetchRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
@@ -61,6 +64,7 @@ CHECKS: Final[dict[type[Message], Callable[[GroupRequest, BrokerConfig], None]]]
 }
 """What is refused before anyone asks where the group is. OffsetCommit takes any group id, even an empty one."""
 
+GROWING: Final = frozenset({JoinGroupRequest, OffsetCommitRequest})
 SWEEP: Final = TimerKey("offsets")
 
 
@@ -82,6 +86,8 @@ class Coordinator:
         self._shards: dict[int, Shard] = {}
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._connections = ClosedConnections()
+        self._room = GroupsRoom(config.group_coordinator_max_bytes)
+        self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self._across: dict[type[Message], Callable[[GroupRequest, Context], list[Reply]]] = {
             OffsetFetchRequest: self._fetch_offsets,
@@ -105,6 +111,8 @@ class Coordinator:
             if check is not None:
                 check(request, self._config)
             shard = self._shard_of(group_id)
+            if kind in GROWING:
+                self._check_room(request, shard, now_ms)
         except ApiError as error:
             if kind is HeartbeatRequest and error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return [Reply(request, HeartbeatResponse())]  # members are kept through a failover (facts 2.1)
@@ -176,6 +184,11 @@ class Coordinator:
                 for member in group.round.members.values():
                     yield from (asked for asked in (member.join, member.sync) if asked is not None)
 
+    def take_notes(self) -> list[Note]:
+        """Lines for the broker's log, each given once."""
+        notes, self._notes = self._notes, []
+        return notes
+
     # Which groups are here.
 
     def partition_of(self, group_id: str) -> int:
@@ -192,21 +205,16 @@ class Coordinator:
         return partition in self._shards
 
     def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
-        """Read a partition from its log and go on from there. Raises StorageError if it cannot be understood."""
+        """Read a partition from its log and go on from there."""
         shard = self._shards.get(partition)
         if shard is None or shard.availability is not Availability.LOADING:
             self.start_loading(partition)
-        self.load_some(partition, records, now_ms)
+        self.load_some(partition, records, now_ms, Skipped())
         return self.finish_loading(partition, now_ms)
 
-    def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int) -> None:
-        """Read the next records of a partition that is loading. Raises StorageError if they cannot be understood."""
-        shard = self._shards[partition]
-        try:
-            replay_log(shard.groups, records, now_ms)
-        except StorageError:
-            shard.availability = Availability.FAILED
-            raise
+    def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
+        """Read the next records of a partition that is loading; what cannot be read goes to ``skipped``."""
+        replay_log(self._shards[partition].groups, records, now_ms, skipped)
 
     def refuse_loading(self, partition: int) -> None:
         """The partition cannot be read: its groups are not coordinated."""
@@ -246,6 +254,14 @@ class Coordinator:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
+    def _check_room(self, request: GroupRequest, shard: Shard, now_ms: int) -> None:
+        """Raises COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
+        all_groups = (one.groups for one in self._shards.values())
+        if not self._room.takes(request, shard.groups, all_groups, now_ms):
+            problem = "groups hold as much memory as they may: new groups and members are refused"
+            self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
     def _at(self, now_ms: int) -> Context:
         return Context(now_ms, self._config, self._rng, self._topics, self._connections)
 
@@ -256,7 +272,7 @@ class Coordinator:
             try:
                 built = [build_record(r) for r in outcome.records]
                 self._append(shard.partition, built, ctx.now_ms, outcome.producer)
-            except (ApiError, StorageError) as error:
+            except (ApiError, StorageError, ProtocolError) as error:
                 outcome = self._refused(shard, group_id, outcome, error, ctx)
             else:
                 producer_id = NO_PRODUCER if outcome.producer is None else outcome.producer.producer_id

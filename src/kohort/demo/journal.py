@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from threading import Event
 from typing import Final
 
 from kohort.aio.consumer import Consumer
-from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled, from_json
+from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled, read_entry
 from kohort.errors import ApiTimeout
 from kohort.model import TopicPartition
 
@@ -31,7 +30,7 @@ class GroupJournal:
         """Wait a moment for entries, and keep them."""
         for record in self._consumer.poll(_POLL_MS):
             if record.key == self._group.encode() and record.value is not None:
-                self.entries.append(from_json(json.loads(record.value)))
+                self.entries.append(read_entry(record.value))
 
     def read_all(self) -> list[JournalEntry]:
         """Everything that the journal holds now."""

@@ -180,8 +180,8 @@ def _idle_ms(this: Rebalance, vitals: Vitals | None) -> int | None:
 
 def _expired(this: Rebalance) -> Finding:
     vitals, who = this.trigger.vitals, this.trigger.who
-    assert vitals is not None
-    assert who is not None
+    if vitals is None or who is None:  # a journal that the broker did not write so
+        return Finding("SESSION_TIMEOUT", "low", f"{_who(this)} was silent until its session ended", ())
     return find_silence(who, vitals, this.opened_at_ms, this.fenced)
 
 

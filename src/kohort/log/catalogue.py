@@ -11,8 +11,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.errors import StorageError
 from kohort.log.checkpoints import PARTITION_METADATA_FILE, parse_partition_metadata
+from kohort.log.json_files import read_json
 from kohort.log.names import parse_folder
 from kohort.log.storage import Storage
 from kohort.model import uuid_from_text, uuid_to_text
@@ -20,6 +20,9 @@ from kohort.notes import Note, warning
 
 CATALOGUE_FILE: Final = "kohort-topics.json"
 VERSION: Final = 1
+PARTITIONS_MAX: Final = 10_000
+"""Of one topic; Kafka refuses more in one request."""
+LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 QUORUM_LOG: Final = "__cluster_metadata"
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
@@ -59,11 +62,14 @@ class Catalogue:
     """Ids of topics whose folders may still be there."""
     next_producer_id: int = 0
     """The first id that was never handed out, whatever happened to the rest of its block."""
+    cluster_id: str = ""
+    """Whose topics these are, for when ``meta.properties`` is lost; "" where that was never written."""
 
     def save(self, storage: Storage) -> None:
         """Write it, and return when it is on the disk."""
         head = {
             "version": VERSION,
+            "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
             "deleted": [uuid_to_text(topic_id) for topic_id in self.deleted],
         }
@@ -74,29 +80,41 @@ class Catalogue:
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
     """The catalogue as written, or made from the folders where there is none. Raises StorageError if it is damaged."""
-    data = storage.read(CATALOGUE_FILE)
-    if data is None:
-        return _from_folders(storage, notes)
-    try:
-        return _parse(json.loads(data))
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(
-            f"{CATALOGUE_FILE} cannot be read ({error!r}). Mend it, or remove it to have the topics found by their"
-            f" folders; their options are lost then"
-        ) from error
+    advice = "Mend it, or remove it to have the topics found by their folders; their options are lost then"
+    found = read_json(storage, CATALOGUE_FILE, _parse, advice)
+    return _from_folders(storage, notes) if found is None else found
 
 
 def _parse(content: Any) -> Catalogue:
     if content["version"] != VERSION:
         raise ValueError(f"version {content['version']}; this broker reads {VERSION}")
-    catalogue = Catalogue(next_producer_id=int(content["next_producer_id"]))
+    catalogue = Catalogue(
+        next_producer_id=_number(content, "next_producer_id", 0, LONG_MAX),
+        cluster_id=str(content.get("cluster_id", "")),
+    )
     catalogue.deleted = [uuid_from_text(text) for text in content["deleted"]]
-    for topic in content["topics"]:
-        overrides = {str(name): str(value) for name, value in topic["overrides"].items()}
-        topic_id, partitions = uuid_from_text(topic["topic_id"]), int(topic["partitions"])
-        name = str(topic["name"])
-        catalogue.topics[name] = TopicEntry(name, topic_id, partitions, overrides, bool(topic["internal"]))
+    for entry in map(_entry, content["topics"]):
+        if entry.name in catalogue.topics:
+            raise ValueError(f"two topics of the name {entry.name}")
+        catalogue.topics[entry.name] = entry
+    if len({entry.topic_id for entry in catalogue.topics.values()}) < len(catalogue.topics):
+        raise ValueError("two topics of one id")
     return catalogue
+
+
+def _entry(topic: Any) -> TopicEntry:
+    name, partitions = topic["name"], _number(topic, "partitions", 1, PARTITIONS_MAX)
+    if parse_folder(f"{name}-0") != (name, 0):
+        raise ValueError(f"a topic cannot be called {name!r}")
+    overrides = {str(option): str(value) for option, value in topic["overrides"].items()}
+    return TopicEntry(name, uuid_from_text(topic["topic_id"]), partitions, overrides, bool(topic["internal"]))
+
+
+def _number(content: Any, name: str, least: int, most: int) -> int:
+    value = content[name]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{name} is {value!r}, not a number from {least} to {most}")
+    return value
 
 
 def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
@@ -115,10 +133,7 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
     if found:
         names = ", ".join(sorted(found))
         notes.append(warning(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options"))
-    catalogue = Catalogue(topics=found)
-    if found:
-        catalogue.save(storage)
-    return catalogue
+    return Catalogue(topics=found)
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:

@@ -20,6 +20,7 @@ from kohort.log.keyed import body_of, keyed_records
 from kohort.log.partition import PartitionLog
 from kohort.log.scan import whole_batches
 from kohort.log.segment import POSITION_MAX, Segment
+from kohort.log.sequence import check_place
 from kohort.log.sieve import Sieve, Sifted, empty_batch, is_taken_back, sift
 from kohort.log.storage import Storage
 from kohort.log.swap import CLEANED, forget_cleaned
@@ -123,13 +124,17 @@ class Compaction:
 
     def _chunks(self, segment: Segment, from_offset: int) -> Iterator[Chunk]:
         """The batches of a segment from the one that holds ``from_offset``. Raises StorageError once it is deleted."""
-        self._check_present(segment)
+        before = self._end_of(segment)
         at = 0
         if from_offset > segment.base_offset:
             at = next((position for position, _ in segment.headers(from_offset)), segment.size)
+        expected = segment.base_offset
         while at < segment.size:
             self._check_present(segment)
             data, batches = whole_batches(segment.file(), at, segment.size, SLICE_BYTES)
+            for _, header in batches:
+                check_place(header, expected, segment.base_offset, before)
+                expected = header.next_offset
             last_at, last = batches[-1]
             at += last_at + last.size
             yield Chunk(memoryview(data), batches, at >= segment.size)
@@ -138,6 +143,11 @@ class Compaction:
         """Retention goes on meanwhile; the next attempt does without what it took."""
         if all(segment is not present for present in self.log.segments):
             raise StorageError(f"{segment.log_name} was deleted meanwhile")
+
+    def _end_of(self, segment: Segment) -> int:
+        """Where the segment after it begins: the active one is never compacted."""
+        self._check_present(segment)
+        return min(other.base_offset for other in self.log.segments if other.base_offset > segment.base_offset)
 
     def _groups(self) -> Iterator[list[Segment]]:
         """All segments before ``clean_until``, those together that fit one segment."""

@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import Final
 
 EPOCHS_FILE: Final = "leader-epoch-checkpoint"
+EPOCH_MAX: Final = 0x3FFFFFFF
+"""No log gets there: the CRC of a batch does not cover its epoch, and one that says more has lost a bit."""
 
 
 class LeaderEpochs:
@@ -33,7 +35,7 @@ class LeaderEpochs:
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Let ``epoch`` begin at ``start_offset``; whether that is news. An epoch without records is replaced."""
-        if self._entries and epoch <= self._entries[-1][0]:
+        if epoch > EPOCH_MAX or (self._entries and epoch <= self._entries[-1][0]):
             return False
         while self._entries and self._entries[-1][1] >= start_offset:
             self._entries.pop()
@@ -83,6 +85,8 @@ class LeaderEpochs:
         for line in lines[2:-1]:
             epoch, start = line.split(" ")
             entries.append((int(epoch), int(start)))
+        if any(not 0 <= epoch <= EPOCH_MAX or start < 0 for epoch, start in entries):
+            raise ValueError("it has an epoch, or an offset, that no log has")
         if any(b[0] <= a[0] or b[1] <= a[1] for a, b in pairwise(entries)):
             raise ValueError("its entries do not grow")
         return cls(entries)

@@ -8,8 +8,10 @@ from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
 from kohort.log.checkpoints import META_PROPERTIES_FILE, build_properties, parse_properties
+from kohort.log.names import parse_folder
 from kohort.log.storage import Storage
 from kohort.model import uuid_to_text
+from kohort.notes import Note, warning
 
 VERSION: Final = "1"
 
@@ -21,10 +23,16 @@ class Identity(NamedTuple):
     node_id: int
 
 
-def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng) -> Identity:
-    """The folder's identity, made now if it has none. Raises ConfigError where the options contradict it."""
-    properties = parse_properties(storage.read(META_PROPERTIES_FILE) or b"")
-    cluster_id = properties.get("cluster.id")
+def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng, remembered: str, notes: list[Note]) -> Identity:
+    """The folder's identity, made now if it has none. Raises ConfigError where the options contradict it.
+
+    ``remembered`` is the cluster id that the catalogue of topics bears, "" if it bears none. A file that is missing
+    or damaged is made anew from it, and ``notes`` say so; Kafka refuses to start then.
+    """
+    data = storage.read(META_PROPERTIES_FILE)
+    properties = {name: value for name, value in parse_properties(data or b"").items() if _is_said(name, value)}
+    written = properties.get("cluster.id", "")
+    cluster_id = written or remembered
     node_id = properties.get("node.id", properties.get("broker.id"))
     if cluster_id and config.cluster_id and cluster_id != config.cluster_id:
         raise ConfigError(
@@ -36,11 +44,30 @@ def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng) -> Identity
             f"node.id={config.node_id}: the data folder belongs to node {node_id}; set node.id={node_id} or use another"
         )
     identity = Identity(cluster_id or config.cluster_id or uuid_to_text(_uuid(rng)), config.node_id)
-    if not cluster_id or not node_id:
+    if not written or not node_id:
         kept = {"version": VERSION, "directory.id": uuid_to_text(_uuid(rng))} | properties
         kept |= {"cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
         storage.replace(META_PROPERTIES_FILE, build_properties(kept))
+        if data is not None or any(parse_folder(folder) for folder in storage.folders()):
+            notes.append(warning(_what_was_lost(data, written, node_id, remembered, identity)))
+    elif remembered and remembered != written:
+        notes.append(warning(f"{META_PROPERTIES_FILE} says cluster {written!r}, the topics are of {remembered!r}"))
     return identity
+
+
+def _is_said(name: str, value: str) -> bool:
+    """Whether it is a line that somebody wrote: what is no text, or says nothing, is damage."""
+    return bool(value) and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()
+
+
+def _what_was_lost(data: bytes | None, written: str, node_id: str | None, remembered: str, made: Identity) -> str:
+    state = "was missing" if data is None else "could not be read whole"
+    told = [] if node_id else [f"node {made.node_id} is taken from the options"]
+    if not written and remembered:
+        told.insert(0, f"cluster {made.cluster_id} is as the topics have it")
+    elif not written:
+        told.insert(0, f"the cluster is now {made.cluster_id}, and nobody knows what it was")
+    return f"{META_PROPERTIES_FILE} {state}, and was made anew: {'; '.join(told)}"
 
 
 def new_topic_id(rng: Rng) -> bytes:

@@ -54,10 +54,15 @@ class OffsetIndex:
         return self._positions[-1] if self._positions else 0
 
     def append(self, relative_offset: int, position: int) -> None:
-        """Add an entry; both numbers must grow."""
-        assert not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1])
-        self._offsets.append(relative_offset)
-        self._positions.append(position)
+        """Add an entry, if both numbers grow: an entry that was damaged on the disk may be ahead of it."""
+        if not self._offsets or (relative_offset > self._offsets[-1] and position > self._positions[-1]):
+            self._offsets.append(relative_offset)
+            self._positions.append(position)
+
+    def floors(self, relative_offset: int) -> Iterator[tuple[int, int]]:
+        """The entries up to ``relative_offset``, the last first."""
+        for i in range(bisect_right(self._offsets, relative_offset) - 1, -1, -1):
+            yield self._offsets[i], self._positions[i]
 
     def lookup(self, relative_offset: int) -> int:
         """The greatest indexed position from which a scan forwards meets ``relative_offset``; 0 if none is indexed."""
@@ -109,9 +114,9 @@ class TimeIndex:
         return (self._timestamps[-1], self._offsets[-1]) if self._timestamps else None
 
     def maybe_append(self, timestamp_ms: int, relative_offset: int) -> None:
-        """Add an entry if its timestamp is later than all before it."""
-        if timestamp_ms >= 0 and (not self._timestamps or timestamp_ms > self._timestamps[-1]):
-            assert not self._offsets or relative_offset >= self._offsets[-1]
+        """Add an entry if its timestamp is later than all before it, and its offset not before theirs."""
+        last = self.last
+        if timestamp_ms >= 0 and (last is None or (timestamp_ms > last[0] and relative_offset >= last[1])):
             self._timestamps.append(timestamp_ms)
             self._offsets.append(relative_offset)
 
@@ -138,6 +143,8 @@ class TimeIndex:
             index._timestamps.append(timestamp)
             index._offsets.append(offset)
         index.saved = len(index)
+        if index and min(index._timestamps[0], index._offsets[0]) < 0:
+            raise ValueError("it begins with a negative entry")
         if not _grows(index._timestamps) or any(b < a for a, b in pairwise(index._offsets)):
             raise ValueError("its entries do not grow")
         return index

@@ -8,14 +8,16 @@ a codec of its own (recoding.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.appending import Appended, Prepared
 from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.group_commit import GroupCommit
+from kohort.log.log_slice import LogSlice
 from kohort.log.producers import ProducedBatch
-from kohort.log.recoding import CODECS, Prepared, opened
+from kohort.log.recoding import CODECS, opened
 from kohort.log.recovery import Place, recover
 from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
@@ -38,18 +40,6 @@ LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 SNAPSHOTS_KEPT: Final = 2
 
 
-class Appended(NamedTuple):
-    """Where a batch came to lie. ``log_append_time_ms`` is -1 where records keep their own times."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
-    awaits_flush: bool = False
-    """The answer may leave only when ``has_reached_disk(last_offset)``."""
-
-
 class PartitionLog:
     """One partition. It is recovered when it is made; ``notes`` says what that took."""
 
@@ -64,13 +54,16 @@ class PartitionLog:
         recovery_point: int = 0,
         start_offset: int = 0,
         on_flush_due: Callable[[TopicPartition, int], None] | None = None,
+        tell: Callable[[Note], None] | None = None,
     ) -> None:
+        """``tell`` takes, as it happens, what the disk refuses to those who ask."""
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
         self._on_flush_due = on_flush_due
+        self._tell = tell
         self._configure(config)
-        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset)
+        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset, not self._compacts)
         found = recover(place, now_ms)
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
@@ -97,13 +90,7 @@ class PartitionLog:
     def _configure(self, config: TopicConfig) -> None:
         self._config = config
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._rules = BatchRules(
-            config.max_message_bytes,
-            config.segment_bytes,
-            self._log_append_time,
-            config.message_timestamp_before_max_ms,
-            config.message_timestamp_after_max_ms,
-        )
+        self._rules = BatchRules.of(config)
         self._codec = CODECS[config.compression_type]
         self._compacts = "compact" in config.cleanup_policy
         segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if self._compacts else config.segment_ms
@@ -173,8 +160,6 @@ class PartitionLog:
     def prepare(self, batch: Buffer, now_ms: int) -> Steps[Prepared]:
         """Check a producer's batch, and open it where that is wanted, in steps. Raises ApiError."""
         header = checked_header(batch, self._rules, now_ms, from_client=True)
-        if not self.opens_batches:
-            return Prepared(batch, header)
         return (yield from self._opened(batch, header))
 
     def append_prepared(self, prepared: Prepared, now_ms: int) -> Appended:
@@ -197,7 +182,7 @@ class PartitionLog:
             self._begin_epoch()
             segment.append(self._placed(batch, header, now_ms), header.size, last_offset, max_timestamp)
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            raise self._refused("append", "a batch is refused", error) from error
         self._next_offset = last_offset + 1
         append_time_ms = now_ms if self._log_append_time else -1
         if header.producer_id >= 0:
@@ -253,7 +238,7 @@ class PartitionLog:
             self._flush_due_ms = now_ms + self._config.flush_ms
             if self._on_flush_due is not None:
                 self._on_flush_due(self.tp, self._flush_due_ms)
-        return last_offset < self._wanted_to and not self._guarded(lambda: self.has_reached_disk(last_offset))
+        return last_offset < self._wanted_to and not self.has_reached_disk(last_offset)
 
     def roll(self, now_ms: int) -> None:
         """End the segment and begin another at the log's end. The old one goes to the disk in its own time."""
@@ -268,10 +253,18 @@ class PartitionLog:
     # ---------------------------------------------------------------- read
 
     def read(self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True) -> list[Buffer]:
+        """The bytes of ``slices``, and the errors."""
+        found = self.slices(offset, max_bytes, end=end, at_least_one=at_least_one, at_hand=max_bytes)
+        return self._guarded(lambda: [one.load() for one in found])
+
+    def slices(
+        self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True, at_hand: int = 0
+    ) -> list[LogSlice]:
         """Whole batches as stored, from the one that holds ``offset`` up to those that begin before ``end``.
 
-        At most ``max_bytes``, except that ``at_least_one`` gives a first batch of any size. Raises ApiError
-        OFFSET_OUT_OF_RANGE for an offset before the start or after the end of the log; at the end there is nothing.
+        At most ``max_bytes``, except that ``at_least_one`` gives a first batch of any size; about ``at_hand`` of them
+        are read at once. Raises ApiError OFFSET_OUT_OF_RANGE for an offset before the start or after the end of the
+        log; at the end there is nothing.
         """
         if not self._start_offset <= offset <= self._next_offset:
             raise ApiError(
@@ -279,21 +272,25 @@ class PartitionLog:
                 f"{self.tp} holds offsets {self._start_offset} to {self._next_offset}, not {offset}",
             )
         end = self._next_offset if end is None else min(end, self._next_offset)
-        found: list[Buffer] = []
+        found: list[LogSlice] = []
         i = self._index_of(offset)
         try:
             while offset < end and (max_bytes > 0 or (at_least_one and not found)):
-                segment = self._segments[i]
-                batches, exhausted = segment.read(offset, max_bytes, end, at_least_one=at_least_one and not found)
-                if batches:
+                reach = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self._next_offset
+                batches, exhausted = self._segments[i].slice(
+                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found, at_hand=at_hand
+                )
+                if batches is not None:
                     found.append(batches)
                     max_bytes -= len(batches)
+                    at_hand = max(at_hand - len(batches), 0)
                 i += 1
                 if not exhausted or i == len(self._segments):
                     break
                 offset = self._segments[i].base_offset
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            if not found:  # else whoever reads on from there is told
+                raise self._refused("read", f"offset {offset} cannot be read", error) from error
         return found
 
     def _index_of(self, offset: int) -> int:
@@ -315,10 +312,7 @@ class PartitionLog:
         if not self._start_offset <= offset < self._next_offset:
             return 0
         i = self._index_of(offset)
-        try:
-            first = self._segments[i].bytes_from(offset)
-        except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+        first = self._guarded(lambda: self._segments[i].bytes_from(offset))
         return first + sum(segment.size for segment in self._segments[i + 1 :])
 
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
@@ -333,7 +327,13 @@ class PartitionLog:
         try:
             return action()
         except StorageError as error:
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}") from error
+            raise self._refused("other", "a request is refused", error) from error
+
+    def _refused(self, duty: str, what: str, error: StorageError) -> ApiError:
+        """The answer to who asks for what the disk refuses. The broker's log is told of it, too."""
+        if self._tell is not None:
+            self._tell(warning(f"{what}: {error}", ("disk", duty)).about(self.tp))
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
         """The greatest epoch up to ``epoch`` and the offset at which it ended; (-1, -1) for one not reached (5.12)."""
@@ -429,17 +429,18 @@ class PartitionLog:
     def has_reached_disk(self, offset: int) -> bool:
         """Whether the record at ``offset`` is on the disk; if not, a flush that takes it there is begun or under way.
 
-        Raises StorageError if that flush failed; the next append begins another.
+        Raises ApiError if that flush failed; the next append begins another.
         """
         self.recovery_point = max(self.recovery_point, self._commit.through() or 0)
         if offset < self.recovery_point:
             return True
         try:
             self._commit.check(offset)
-        except StorageError:
+        except StorageError as error:
             self._unflushed_records = self._next_offset - self.recovery_point
-            raise
-        self._begin_flush()
+            what = f"what was written up to offset {offset} is not on the disk, and its answers are refused"
+            raise self._refused("flush", what, error) from error
+        self._guarded(self._begin_flush)
         return False
 
     def flush_if_due(self, now_ms: int) -> None:

@@ -105,6 +105,10 @@ class Producers:
             )
         return repeated
 
+    def is_open(self, producer_id: int) -> bool:
+        """Whether the producer has a transaction open here."""
+        return producer_id in self._open
+
     def check_marker(self, marker: Marker) -> None:
         """Raises ApiError for a marker of a producer that was fenced, or of a coordinator that was replaced."""
         producer = self._by_id.get(marker.producer_id)

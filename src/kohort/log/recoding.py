@@ -11,9 +11,10 @@ any client may make topics. Kafka has none, as it reads records as a stream.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
+from kohort.log.appending import Prepared
 from kohort.log.keyed import keyed_records
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
@@ -34,13 +35,6 @@ CODECS: Final[Mapping[str, Codec | None]] = {
 OPENED_MAX_BYTES: Final = 16 << 20
 """What the records of a batch that is opened may be once decompressed: sixteen times what a batch may be by default."""
 CHECK_US: Final = 2
-
-
-class Prepared(NamedTuple):
-    """A producer's batch that may be appended, and its header."""
-
-    batch: Buffer
-    header: BatchHeader
 
 
 def opened(

@@ -21,10 +21,11 @@ from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
 from kohort.log.producers import Producers
 from kohort.log.scan import checked_headers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
+from kohort.log.sequence import check_place, true_base
 from kohort.log.storage import Storage
 from kohort.log.swap import NAME_DIGITS, finish_interrupted
 from kohort.notes import Note, info, warning
-from kohort.wire.control_records import parse_marker
+from kohort.wire.control_records import Marker, parse_marker
 from kohort.wire.record_batch import BatchHeader
 
 Replay = Callable[[Segment, int, BatchHeader], None]
@@ -46,6 +47,10 @@ class Place:
     clean: bool
     recovery_point: int = 0
     start_offset: int = 0
+    contiguous: bool = True
+    """Whether offsets follow one another without a gap: nothing compacts the log."""
+    ended_at: int | None = None
+    """Where the log ended at its clean stop, if that is known."""
 
 
 @dataclass(slots=True)
@@ -83,7 +88,8 @@ def recover(place: Place, now_ms: int) -> Recovered:
     try:
         return _recover(place, now_ms)
     except CorruptLog as error:
-        found = _recover(replace(place, clean=False), now_ms)
+        ended_at = max(_sort_files(place, []).snapshots, default=None)
+        found = _recover(replace(place, clean=False, ended_at=ended_at), now_ms)
         found.notes.insert(0, warning(f"the stop was clean, but {error}"))
         return found
 
@@ -107,17 +113,18 @@ def _recover(place: Place, now_ms: int) -> Recovered:
             epochs.assign(header.partition_leader_epoch, header.base_offset)
         if header.last_offset >= replay_from:
             producers.record(header, header.base_offset, header.max_timestamp, now_ms)
-            if header.is_control and (marker := parse_marker(segment.batch(position, header), header)) is not None:
+            if header.is_control and (marker := _marker_of(segment, position, header, notes)) is not None:
                 taken_back = producers.taken_back(marker, header.base_offset)
                 if taken_back is not None:
                     aborted.add(taken_back, segment_name(segment.base_offset))
                 producers.end(marker, header.max_timestamp, now_ms)
 
     if place.clean:
-        next_offset = _open_clean(segments, replay_from, replay, notes)
+        ended_at = max(files.snapshots, default=None)
+        next_offset = _open_clean(segments, ended_at, replay_from, replay, notes)
     else:
         _replay_headers(segments, first_unflushed, replay_from, replay, notes)
-        next_offset = _recover_unflushed(segments, first_unflushed, replay, notes)
+        next_offset = _recover_unflushed(place, segments, first_unflushed, replay, notes)
     start_offset = max(place.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
         said = f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there"
@@ -135,6 +142,15 @@ def _recover(place: Place, now_ms: int) -> Recovered:
         [offset for offset in files.snapshots if offset <= replay_from],
         notes,
     )
+
+
+def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list[Note]) -> Marker | None:
+    """The marker in a control batch. One that is whole and says nothing ends nothing; what follows it is good."""
+    try:
+        return parse_marker(segment.batch(position, header), header)
+    except CorruptRecord as error:
+        notes.append(warning(f"passed over the control batch at offset {header.base_offset}: {error.problem}"))
+        return None
 
 
 def _begin_epoch(place: Place, epochs: LeaderEpochs, next_offset: int) -> bool:
@@ -285,14 +301,19 @@ def _read_aborted(
 # ---------------------------------------------------------------- after a clean stop
 
 
-def _open_clean(segments: list[Segment], replay_from: int, replay: Replay, notes: list[Note]) -> int:
-    """Find where the log ends by the last index. Raises CorruptLog where that does not add up."""
+def _open_clean(
+    segments: list[Segment], ended_at: int | None, replay_from: int, replay: Replay, notes: list[Note]
+) -> int:
+    """Find where the log ends by the last index. Raises CorruptLog where that does not add up.
+
+    A clean stop leaves a snapshot of the producers that bears the end of the log, ``ended_at``.
+    """
     last = segments[-1]
     next_offset = last.end_offset()
     if not last.size and len(segments) > 1 and segments[-2].end_offset() > next_offset:
         raise CorruptLog(f"{segments[-2].log_name} reaches beyond the beginning of {last.log_name}")
-    if next_offset < replay_from:
-        raise CorruptLog(f"the log ends at {next_offset}, before its last producer snapshot of {replay_from}")
+    if ended_at is not None and next_offset != ended_at:
+        raise CorruptLog(f"the log ends at {next_offset}, and its last producer snapshot is of {ended_at}")
     _replay_headers(segments, len(segments) - 1, replay_from, replay, notes)
     if next_offset > replay_from:
         for position, header in last.headers(replay_from):
@@ -308,7 +329,7 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
     for i in range(count):
         if segments[i].size and segments[i + 1].base_offset > replay_from:
             try:
-                for position, header in segments[i].headers(replay_from):
+                for position, header in segments[i].headers(replay_from, segments[i + 1].base_offset):
                     replay(segments[i], position, header)
             except CorruptLog as error:
                 notes.append(warning(f"{error}; left as it is, and cannot be read there"))
@@ -317,15 +338,18 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
 # ---------------------------------------------------------------- after an unclean stop
 
 
-def _recover_unflushed(segments: list[Segment], first: int, replay: Replay, notes: list[Note]) -> int:
-    """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end."""
+def _recover_unflushed(place: Place, segments: list[Segment], first: int, replay: Replay, notes: list[Note]) -> int:
+    """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end.
+
+    A batch whose base offset alone is damaged is mended: nothing of it is lost.
+    """
     expected = segments[first].base_offset
     for i in range(first, len(segments)):
         segment = segments[i]
         if not segment.size:
             return _begin_at(segments, expected, notes)
-        limit = segments[i + 1].base_offset if i + 1 < len(segments) and segments[i + 1].size else None
-        check = _Check(segment, limit, replay)
+        is_last = i + 1 == len(segments) or not segments[i + 1].size
+        check = _Check(segment, None if is_last else segments[i + 1].base_offset, place, replay, notes)
         segment.rebuild_indexes(check.good_batches())
         expected = max(expected, check.next_offset)
         if check.problem:
@@ -357,18 +381,21 @@ def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
 class _Check:
     """One pass over a segment: hands out good batches, then knows where and why it stopped."""
 
-    def __init__(self, segment: Segment, limit: int | None, replay: Replay) -> None:
+    def __init__(self, segment: Segment, limit: int | None, place: Place, replay: Replay, notes: list[Note]) -> None:
+        """``limit`` is where the next segment begins, if there is one."""
         self._segment = segment
         self._limit = limit
+        self._place = place
         self._replay = replay
+        self._notes = notes
         self.next_offset = segment.base_offset
         self.good_bytes = 0
         self.problem = ""
 
     def good_batches(self) -> Iterator[tuple[int, BatchHeader]]:
         try:
-            for position, header in checked_headers(self._segment.file(), self._segment.size):
-                self._check_offsets(header)
+            for position, found, after in self._with_next():
+                header = self._in_place(position, found, after)
                 self._replay(self._segment, position, header)
                 self.next_offset = header.next_offset
                 self.good_bytes = position + header.size
@@ -376,10 +403,34 @@ class _Check:
         except CorruptRecord as error:
             self.problem = error.problem
 
-    def _check_offsets(self, header: BatchHeader) -> None:
-        if header.last_offset_delta < 0 or header.base_offset < self.next_offset:
-            raise CorruptRecord(
-                f"batch of offsets {header.base_offset} to {header.last_offset} where {self.next_offset} is next"
+    def _with_next(self) -> Iterator[tuple[int, BatchHeader, int | None]]:
+        """Each batch with the base offset of the one behind it: None where that is torn, or the log ends."""
+        held = None
+        try:
+            for found in checked_headers(self._segment.file(), self._segment.size):
+                if held is not None:
+                    yield *held, found[1].base_offset
+                held = found
+        except CorruptRecord:
+            if held is not None:
+                yield *held, None
+            raise
+        if held is not None:
+            yield *held, self._place.ended_at if self._limit is None else self._limit
+
+    def _in_place(self, position: int, header: BatchHeader, after: int | None) -> BatchHeader:
+        """The header, its base offset mended where its neighbours prove another. Raises CorruptRecord."""
+        base_offset = true_base(
+            header, self.next_offset, after, self._segment.base_offset, contiguous=self._place.contiguous
+        )
+        if base_offset != header.base_offset:
+            self._segment.move(position, base_offset)
+            self._notes.append(
+                warning(
+                    f"the batch at {position} in {self._segment.log_name} said base offset {header.base_offset};"
+                    f" the batches around it say {base_offset}, and so does it now"
+                )
             )
-        if self._limit is not None and header.last_offset >= self._limit:
-            raise CorruptRecord(f"batch reaches offset {header.last_offset}; the next segment begins at {self._limit}")
+            header = header._replace(base_offset=base_offset)
+        check_place(header, self.next_offset, self._segment.base_offset, self._limit)
+        return header

@@ -7,12 +7,11 @@ unclean stop recovery makes them anew, so an index file that is behind does no h
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.errors import CorruptLog, CorruptRecord
+from kohort.errors import CorruptLog, CorruptRecord, StorageError
 from kohort.log.index import (
     OFFSET_ENTRY_SIZE,
     RELATIVE_OFFSET_MAX,
@@ -20,20 +19,18 @@ from kohort.log.index import (
     OffsetIndex,
     TimeIndex,
 )
+from kohort.log.log_slice import LogSlice
 from kohort.log.scan import headers
+from kohort.log.sequence import SEARCH_BYTES, Search, check_place
 from kohort.log.storage import Storage, StorageFile
-from kohort.notes import Note, info
+from kohort.notes import Note, info, warning
 from kohort.wire.codec import Buffer
-from kohort.wire.record_batch import HEADER_BYTES, LENGTH_ENDS_AT, SMALLEST_LENGTH, BatchHeader
+from kohort.wire.record_batch import BatchHeader
 
-_prefix: Final = struct.Struct(">qi")
-_last_offset_delta: Final = struct.Struct(">i")
-LAST_OFFSET_DELTA_AT: Final = 23
-SEARCH_BYTES: Final = 4096
-"""How much is read at a time while looking for the batch of an offset."""
 REMEMBERED_ENDS: Final = 16
 """How many ends of reads are remembered, so that sequential readers need no search."""
 POSITION_MAX: Final = 0x7FFFFFFF
+OFFSET_MAX: Final = 0x7FFFFFFFFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,7 @@ class Segment:
         "_first_timestamp",
         "_flushed",
         "_folder",
+        "_gone",
         "_max_timestamp",
         "_max_timestamp_end",
         "_offsets",
@@ -94,6 +92,7 @@ class Segment:
         self._ends: dict[int, int] = {}
         self._times_known = False
         self._used = False
+        self._gone = False
         self.base_offset = base_offset
         self.size = size
         self.suffix = ""
@@ -180,11 +179,14 @@ class Segment:
         return now_ms - self._created_ms
 
     def first_timestamp(self) -> int:
-        """The latest timestamp of the first batch; -1 if it has none, or if there is no batch."""
+        """The latest timestamp of the first batch; -1 if it has none or cannot be read, or if there is no batch."""
         if self._first_timestamp is None:
             if not self.size:
                 return -1
-            self._first_timestamp = next(self.headers())[1].max_timestamp
+            try:
+                self._first_timestamp = next(self.headers())[1].max_timestamp
+            except CorruptLog:  # what comes after a damaged batch is appended all the same
+                self._first_timestamp = -1
         return self._first_timestamp
 
     def seal(self) -> None:
@@ -223,67 +225,47 @@ class Segment:
 
     # ---------------------------------------------------------------- reading
 
-    def read(self, offset: int, max_bytes: int, end: int, *, at_least_one: bool) -> tuple[Buffer, bool]:
-        """Whole batches from the one that holds ``offset`` to those that begin before ``end``.
+    def slice(
+        self, offset: int, max_bytes: int, end: int, reach: int, *, at_least_one: bool, at_hand: int
+    ) -> tuple[LogSlice | None, bool]:
+        """Whole batches from the one that holds ``offset`` to those that begin before ``end``, found by their headers.
 
         Returns them, and whether the segment has no more; nothing where the first is larger than ``max_bytes`` unless
-        ``at_least_one``.
+        ``at_least_one``. Their first ``at_hand`` bytes are read at once, and otherwise no more than the search needs.
+        No batch may reach ``reach``, where the next segment begins or the log ends. Raises CorruptLog where the first
+        is bad; what is bad further on ends what is handed out.
         """
-        start = self._find(offset)
-        if start >= self.size:
-            return b"", True
-        file = self._open()
-        data = file.lend(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
-        length = self._batch_size(data, 0, start)
-        if length > len(data) or length > max_bytes:
-            if not at_least_one:
-                return b"", False
-            data = file.lend(start, length)
-        stop, last = self._whole_batches(data, start, end)
-        if not stop:
-            return b"", False
-        self._remember(_end_of(data, last) + 1, start + stop)
-        return data if stop == len(data) else memoryview(data)[:stop], start + stop == self.size
-
-    def _whole_batches(self, data: Buffer, position: int, end: int) -> tuple[int, int]:
-        """How many bytes of ``data`` are whole batches that begin before ``end``, and where the last of them begins."""
-        at, last, limit = 0, 0, len(data)
-        while limit - at >= HEADER_BYTES:
-            base_offset, length = _prefix.unpack_from(data, at)
-            if length < SMALLEST_LENGTH:
-                raise self._corrupt(position + at, f"a batch length of {length}")
-            stop = at + LENGTH_ENDS_AT + length
-            if base_offset >= end or stop > limit:
-                break
-            at, last = stop, at
-        return at, last
-
-    def _find(self, offset: int) -> int:
-        """Position of the batch that holds ``offset``, or of the next one if none does; the size if there is none."""
+        search = Search(self._open(), self.size, reach)
         known = self._ends.get(offset)
-        if known is not None:
-            self._used = True
-            return known
-        offsets, _ = self._indexes()
-        at = offsets.lookup(offset - self.base_offset)
-        file, window, window_at = self._open(), b"", at
-        while at < self.size:
-            place = at - window_at
-            if place + HEADER_BYTES > len(window):
-                window, window_at, place = file.read(at, SEARCH_BYTES), at, 0
-            size = self._batch_size(window, place, at)
-            if _end_of(window, place) >= offset:
-                return at
-            at += size
-        return at
+        try:
+            start = self._find(search, offset) if known is None else known
+            if start >= self.size:
+                return None, True
+            begun = search.look(start, max(min(at_hand, max_bytes), SEARCH_BYTES))
+            first, _, length = search.place(start)
+            if length > max_bytes and not at_least_one:
+                return None, False
+            size, next_offset = search.readable(start, max(max_bytes, length), first if known is None else offset, end)
+        except CorruptRecord as error:
+            raise CorruptLog(f"{self._path('log')} {error.problem}") from error
+        if not size:
+            return None, False
+        self._remember(next_offset, start + size)
+        return LogSlice(self.lend, start, size, next_offset, begun), start + size == self.size
 
-    def _batch_size(self, data: Buffer, at: int, position: int) -> int:
-        if len(data) - at < min(HEADER_BYTES, self.size - position):
-            raise self._corrupt(position, "the file is shorter than it was")
-        length: int = _prefix.unpack_from(data, at)[1]
-        if length < SMALLEST_LENGTH or length > self.size - position - LENGTH_ENDS_AT:
-            raise self._corrupt(position, f"a batch length of {length}")
-        return LENGTH_ENDS_AT + length
+    def lend(self, position: int, size: int) -> Buffer:
+        """Some of its bytes, for a reader who found them. Raises StorageError, also where the segment is gone."""
+        if self._gone:
+            raise StorageError(f"{self._path('log')} was removed while it was read")
+        return self._open().lend(position, size)
+
+    def _find(self, search: Search, offset: int) -> int:
+        """Position of the batch that holds ``offset``, or of the next one if none does; the size if there is none."""
+        for indexed, position in self._indexes()[0].floors(offset - self.base_offset):
+            base_offset, last_offset, _ = search.place(position)
+            if last_offset == self.base_offset + indexed:
+                return search.find(offset, position, base_offset)
+        return search.find(offset, 0, self.base_offset)
 
     def _remember(self, offset: int, position: int) -> None:
         if len(self._ends) >= REMEMBERED_ENDS:
@@ -297,13 +279,29 @@ class Segment:
             position = self._indexes()[0].lookup(offset - self.base_offset) if offset > self.base_offset else 0
         return self.size - position
 
-    def headers(self, from_offset: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Position and header of each batch from the one that holds ``from_offset``. Raises CorruptLog."""
-        yield from self._walk(0 if from_offset <= self.base_offset else self._find(from_offset))
+    def headers(self, from_offset: int = 0, before: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        """Position and header of each batch from the one that holds ``from_offset``.
 
-    def _walk(self, start: int) -> Iterator[tuple[int, BatchHeader]]:
+        Raises CorruptLog for one that cannot follow the one before it, or that reaches ``before``, where the next
+        segment begins.
+        """
+        start = 0
+        if from_offset > self.base_offset:
+            try:
+                start = self._find(
+                    Search(self._open(), self.size, OFFSET_MAX if before is None else before), from_offset
+                )
+            except CorruptRecord as error:
+                raise CorruptLog(f"{self._path('log')} {error.problem}") from error
+        yield from self._walk(start, before)
+
+    def _walk(self, start: int, before: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+        expected = self.base_offset
         try:
-            yield from headers(self._open(), start, self.size)
+            for position, header in headers(self._open(), start, self.size):
+                check_place(header, expected, self.base_offset, before)
+                expected = header.next_offset
+                yield position, header
         except CorruptRecord as error:
             raise CorruptLog(f"{self._path('log')}: {error.problem}") from error
 
@@ -347,8 +345,13 @@ class Segment:
         """The offset after the last batch, found from the last index entry on; raises CorruptLog."""
         end = self.base_offset
         if self.size:
-            for _, header in self._walk(self._indexes()[0].last_position):
+            indexed, start = next(self._indexes()[0].floors(RELATIVE_OFFSET_MAX), (0, 0))
+            for position, header in self._walk(start):
+                if start and position == start and header.last_offset != self.base_offset + indexed:
+                    raise CorruptLog(f"{self._path('log')}: batch reaches offset {header.last_offset}, not {indexed}")
                 end = header.next_offset
+            if self._max_timestamp >= 0 and not self.base_offset <= self._max_timestamp_end < end:
+                raise CorruptLog(f"{self._path('timeindex')} reaches offset {self._max_timestamp_end} of {end}")
         return end
 
     # ---------------------------------------------------------------- files
@@ -374,7 +377,7 @@ class Segment:
                 self._offsets, self._times = self._read_indexes()
             except ValueError as error:
                 self.notes.append(info(f"{error}; made anew from {self.log_name}"))
-                self.rebuild_indexes(self.headers())
+                self.rebuild_indexes(self._good_headers())
             else:
                 self._since_entry = self.size - self._offsets.last_position
                 if not self._times_known and (last := self._times.last) is not None:
@@ -383,6 +386,13 @@ class Segment:
         assert self._offsets is not None
         assert self._times is not None
         return self._offsets, self._times
+
+    def _good_headers(self) -> Iterator[tuple[int, BatchHeader]]:
+        """Up to the first that is bad: what lies before it can be found, and who reads on meets it."""
+        try:
+            yield from self._walk(0)
+        except CorruptLog as error:
+            self.notes.append(warning(str(error)))
 
     def _read_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
         if not self.size:
@@ -418,6 +428,11 @@ class Segment:
             self._storage.replace(self._path(ending), index.unsaved(), durable=False)
             index.saved = len(index)
 
+    def move(self, position: int, base_offset: int) -> None:
+        """Give the batch at ``position`` the base offset that it was written with, which its CRC does not cover."""
+        self._open().overwrite(position, base_offset.to_bytes(8, "big"))
+        self._flushed = min(self._flushed, position)
+
     def truncate(self, size: int) -> None:
         """Cut the log file, the indexes of which must not reach beyond ``size``."""
         self._open().truncate(size)
@@ -444,7 +459,8 @@ class Segment:
             self._file = None
 
     def drop(self) -> None:
-        """Give everything back and write nothing."""
+        """Give everything back and write nothing; nobody reads on."""
+        self._gone = True
         self._offsets = self._times = None
         if self._file is not None:
             self._file.close()
@@ -462,13 +478,3 @@ class Segment:
         self.drop()
         for ending in ("log", "index", "timeindex", "txnindex"):
             self._storage.start_delete(self._path(ending))
-
-    def _corrupt(self, position: int, problem: str) -> CorruptLog:
-        return CorruptLog(f"{self._path('log')} at {position}: {problem}")
-
-
-def _end_of(data: Buffer, at: int) -> int:
-    """The last offset of the batch at ``at``."""
-    base_offset: int = _prefix.unpack_from(data, at)[0]
-    delta: int = _last_offset_delta.unpack_from(data, at + LAST_OFFSET_DELTA_AT)[0]
-    return base_offset + delta

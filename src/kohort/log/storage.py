@@ -47,6 +47,10 @@ class StorageFile(Protocol):
         """As ``read``; what is large may lie in a buffer that is used again once nobody looks into it."""
         ...
 
+    def overwrite(self, at: int, data: Buffer) -> None:
+        """Write over bytes that are there: only recovery does, to mend them."""
+        ...
+
     def truncate(self, size: int) -> None:
         """Cut the file to ``size`` bytes."""
         ...
@@ -170,6 +174,9 @@ class MemoryFile:
         with memoryview(self._data) as view:
             lent[:] = view[at : at + size]
         return lent
+
+    def overwrite(self, at: int, data: Buffer) -> None:
+        self._data[at : at + len(data)] = data
 
     def truncate(self, size: int) -> None:
         del self._data[size:]

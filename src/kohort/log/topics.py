@@ -12,8 +12,9 @@ from typing import Final
 
 from kohort.clock import Rng
 from kohort.config import BrokerConfig, TopicConfig, topic_config
+from kohort.config.topic import check_lags
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
-from kohort.log.catalogue import Catalogue, TopicEntry, folder_topic_id, load_catalogue
+from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_topic_id, load_catalogue
 from kohort.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_FILE,
@@ -31,8 +32,6 @@ from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
 from kohort.steps import Pace, Steps, at_once
 
-PARTITIONS_MAX: Final = 10_000
-"""Of one topic; Kafka refuses more in one request."""
 PRODUCER_ID_BLOCK: Final = 1000
 CONFIGS_KEPT: Final = 100
 """Sets of options whose reading is remembered: most topics have one and the same."""
@@ -82,10 +81,16 @@ class Topics:
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
         self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
-        self.cluster_id, self.node_id = claim_identity(storage, config, rng)
+        self._refusals: list[Note] = []
+        self._catalogue = load_catalogue(storage, self.recovery_notes)
+        remembered = self._catalogue.cluster_id
+        self.cluster_id, self.node_id = claim_identity(storage, config, rng, remembered, self.recovery_notes)
+        if remembered != self.cluster_id:
+            self._catalogue.cluster_id = self.cluster_id
+            if self._catalogue.topics:
+                self._catalogue.save(storage)
         self.was_clean = storage.read(CLEAN_SHUTDOWN_FILE) is not None
         """Whether the last stop left nothing to recover."""
-        self._catalogue = load_catalogue(storage, self.recovery_notes)
         self._next_producer_id = self._block_end = self._catalogue.next_producer_id
         self._recover(now_ms)
         storage.delete(CLEAN_SHUTDOWN_FILE)
@@ -192,6 +197,7 @@ class Topics:
         if known is None:
             try:
                 known = topic_config(self._config, overrides)
+                check_lags(known)
             except ConfigError as error:
                 raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
             if len(self._configs) == CONFIGS_KEPT:
@@ -251,7 +257,7 @@ class Topics:
         try:
             config = self.check_new(new)
         except ApiError as error:
-            return error
+            return error.with_traceback(None)  # it is kept: whatever its frames hold is not
         kept = {option: value for option, value in new.overrides.items() if value is not None}
         topic = Topic(new.name, new_topic_id(self._rng), kept, config, new.internal)
         self._making[new.name] = topic
@@ -270,7 +276,7 @@ class Topics:
         self._unmake(topic)
         del self._catalogue.topics[topic.name]
         self._catalogue.deleted.append(topic.topic_id)
-        return _refused(topic.name, error)
+        return self._refused(topic.name, error)
 
     def _make_partitions(
         self, topic: Topic, made: list[PartitionLog], total: int, now_ms: int, pace: Pace
@@ -314,13 +320,13 @@ class Topics:
             if gone:  # first: a topic made anew must not find what was known of the old one
                 yield from self._upkeep.write_checkpoints_in_steps()
         except StorageError as error:
-            refused |= {name: _refused(name, error) for name in gone}
+            refused |= {name: self._refused(name, error) for name in gone}
         pace = Pace()
         for name, logs in leaving.items():
             try:
                 yield from self._folders.give_up(logs, now_ms, pace)
             except StorageError as error:
-                refused[name] = _refused(name, error)
+                refused[name] = self._refused(name, error)
         done = {topic.topic_id for topic in gone.values() if topic.name not in refused}
         self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id not in done]
         return [refused.get(result.name, result) if isinstance(result, Topic) else result for result in results]
@@ -355,7 +361,7 @@ class Topics:
             for log in made:
                 self._upkeep.forget(log.tp)
                 log.drop()
-            raise _refused(name, error) from error
+            raise self._refused(name, error) from error
         del self._growing[name]
         for log in made:
             if log.config is not topic.config:
@@ -399,12 +405,17 @@ class Topics:
         """Write the catalogue; only what is written is true."""
         if next_producer_id is None:
             next_producer_id = self._catalogue.next_producer_id
-        catalogue = Catalogue(topics, deleted, next_producer_id)
+        catalogue = Catalogue(topics, deleted, next_producer_id, self.cluster_id)
         try:
             catalogue.save(self._storage)
         except StorageError as error:
+            self.tell(warning(f"the catalogue of topics cannot be written: {error}", "catalogue"))
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._catalogue = catalogue
+
+    def _refused(self, name: str, error: StorageError | ApiError) -> ApiError:
+        self.tell(warning(f"topic {name!r} cannot be changed: {error}", ("disk", name)))
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
     def _open_log(
         self,
@@ -424,6 +435,7 @@ class Topics:
             recovery_point=recovery_point,
             start_offset=start_offset,
             on_flush_due=self._upkeep.flush_at,
+            tell=self.tell,
         )
 
     # ---------------------------------------------------------------- time
@@ -436,6 +448,15 @@ class Topics:
     def tick(self, now_ms: int) -> list[Note]:
         """Do what is due: flush, retain, expire, write checkpoints, give back files. Says what went or was mended."""
         return self._upkeep.tick(now_ms)
+
+    def tell(self, refused: Note) -> None:
+        """Have the broker's log say what the disk refused."""
+        self._refusals.append(refused)
+
+    def take_refusals(self) -> list[Note]:
+        """What the disk refused to those who asked since the last call: their answers had KAFKA_STORAGE_ERROR."""
+        refusals, self._refusals = self._refusals, []
+        return refusals
 
     def _logs(self) -> Iterator[PartitionLog]:
         return (log for topic in self for log in topic.partitions)
@@ -464,10 +485,6 @@ class Topics:
 
 def _unknown(name: str) -> ApiError:
     return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
-
-
-def _refused(name: str, error: StorageError | ApiError) -> ApiError:
-    return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
 
 def _check_partitions(partitions: int) -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 import crc32c
 
+from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import (
@@ -45,6 +46,16 @@ class BatchRules:
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
 
+    @classmethod
+    def of(cls, config: TopicConfig) -> BatchRules:
+        return cls(
+            config.max_message_bytes,
+            config.segment_bytes,
+            config.message_timestamp_type == "LogAppendTime",
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
+
 
 def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client: bool) -> BatchHeader:
     """The header of the one batch that ``batch`` must be; ApiError with Kafka's code where it may not be appended.
@@ -63,10 +74,21 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
             ErrorCode.RECORD_LIST_TOO_LARGE,
             f"a batch of {size} bytes; segment.bytes is {rules.segment_bytes}",
         )
-    _check_count(header)
     if from_client:
         _check_crc(batch, header)
+    _check_count(header)
+    if from_client:
         _check_client_batch(header, rules, now_ms)
+    return header
+
+
+def intact_header(batch: Buffer) -> BatchHeader:
+    """The header of the one batch that ``batch`` must be, for who acts on it before it is appended.
+
+    Raises ApiError: CORRUPT_MESSAGE, which has the producer send it again, where it was damaged on its way.
+    """
+    header = _one_batch(batch)
+    _check_crc(batch, header)
     return header
 
 
@@ -80,6 +102,7 @@ def _one_batch(batch: Buffer) -> BatchHeader:
     if size > len(batch):
         raise _not_whole(batch)
     if size < len(batch):
+        _check_crc(batch, header)  # a length that was damaged leaves a rest, too
         raise _invalid(f"{len(batch) - size} bytes after a batch of {size}; exactly one is expected")
     return header
 
@@ -92,11 +115,15 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
         return _invalid("no batch; exactly one is expected")
     if len(batch) < LENGTH_ENDS_AT or LENGTH_ENDS_AT + _length.unpack_from(batch, LENGTH_AT)[0] > len(batch):
         return _not_whole(batch)
-    return ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem)
+    return _corrupt(error.problem)
 
 
 def _not_whole(batch: Buffer) -> ApiError:
-    return _invalid(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
+    """Of a batch whose length was damaged, or that lost its end: who sends it again may have more luck.
+
+    Kafka sees no batch in it, and 4.3 never answers a Produce without one.
+    """
+    return _corrupt(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
 
 
 def _check_count(header: BatchHeader) -> None:
@@ -108,7 +135,7 @@ def _check_crc(batch: Buffer, header: BatchHeader) -> None:
     try:
         check_crc(batch, 0, header)
     except CorruptRecord as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, error.problem) from error
+        raise _corrupt(error.problem) from error
 
 
 def _check_client_batch(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
@@ -156,6 +183,10 @@ def with_append_time(
     crc = crc32c.crc32c(rest, crc32c.crc32c(summed))
     head = _head.pack(base_offset, header.batch_length, leader_epoch, header.magic, crc)
     return [head + summed, rest]
+
+
+def _corrupt(problem: str) -> ApiError:
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, problem)
 
 
 def _invalid(problem: str) -> ApiError:

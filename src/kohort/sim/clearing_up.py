@@ -1,4 +1,5 @@
-"""When everybody has left: an administrator commits, makes and deletes a topic, deletes the group, and looks again."""
+"""When everybody has left: an administrator commits, makes and deletes a topic, deletes the group, tries to write where
+the coordinator alone writes, and looks again."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from kohort.client.admin_model import NewTopic
 from kohort.client.admin_topics import create_topics, delete_topics
 from kohort.client.metadata import Metadata
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.sim.checks.cleared import check_gone, check_offsets
+from kohort.sim.checks.cleared import check_gone, check_offsets, check_own_topics
+from kohort.sim.strangers import write_as_broker
 
 TIMEOUT_MS: Final = 5_000
 LATER: Final = "h"
@@ -44,6 +46,7 @@ def clear_up(administer: Administer, group_id: str, topic: str, restart: Callabl
     _look_for_offsets(administer, {kept: 7}, f"after {SIDE} was deleted")
     administer(f"deletes {group_id}", lambda m: delete_groups(m, [group_id]))[group_id]
     _look_for_group(administer, group_id, "afterwards")
+    check_own_topics(administer(f"writes a commit for {LATER}", lambda m: write_as_broker(m, LATER, kept, 99)))
     restart()
     _look_for_group(administer, group_id, "after a restart")
     _look_for_offsets(administer, {kept: 7}, "after a restart")

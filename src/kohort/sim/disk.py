@@ -70,3 +70,7 @@ class _FaultyFile(MemoryFile):
             super().append([self._disk.torn(b"".join(bytes(b) for b in buffers))])
             raise ProcessDied
         return super().append(buffers)
+
+    def overwrite(self, at: int, data: Buffer) -> None:
+        self._disk.strike("overwrite")
+        super().overwrite(at, data)

@@ -23,11 +23,13 @@ def spark_home() -> Path:
     return Path(pyspark.__file__).parent
 
 
-def spark_environ(environ: Mapping[str, str] = os.environ, *, local: bool = True) -> dict[str, str]:
+def spark_environ(
+    environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
+) -> dict[str, str]:
     """What to set beside ``environ``, which is heeded where it has chosen. Raises JavaNotFound.
 
     Workers must run this Python, or they die with a misleading time-out; loopback spares a look-up of our name.
-    ``local``: the workers are on this machine.
+    ``local``: the workers are on this machine. ``quiet``: without the module of which Java warns at each start.
     """
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,
@@ -36,5 +38,7 @@ def spark_environ(environ: Mapping[str, str] = os.environ, *, local: bool = True
     }
     if local:
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    java = find_java(environ)
+    java = java.without_incubator() if quiet else java
     chosen = {name: environ[name] for name in wanted if name in environ}
-    return wanted | chosen | {"JAVA_HOME": str(find_java(environ).home)}
+    return wanted | chosen | {"JAVA_HOME": str(java.home)}

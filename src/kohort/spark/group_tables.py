@@ -6,12 +6,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.coordinator.journal import JournalEntry, from_json
+from kohort.coordinator.journal import JournalEntry, read_entry
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.errors import CorruptLog
 from kohort.insight.rebalances import rebalances
@@ -118,7 +117,7 @@ def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
     for value in values:
         if value is not None:
             try:
-                entries.append(from_json(json.loads(bytes(value))))
+                entries.append(read_entry(bytes(value)))
             except ValueError:
                 continue
     rows = []

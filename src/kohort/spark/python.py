@@ -14,7 +14,7 @@ import site
 import sys
 from pathlib import Path
 
-from kohort.spark.scripts import script_folder, write_script
+from kohort.spark.private_files import private_folder, write_script
 
 
 def worker_python(folder: Path | None = None) -> str:
@@ -22,7 +22,7 @@ def worker_python(folder: Path | None = None) -> str:
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
-    return str(make_launcher(Path(sys.executable), (folder or script_folder()) / f"python-{name}"))
+    return str(make_launcher(Path(sys.executable), (folder or private_folder()) / f"python-{name}"))
 
 
 def pyspark_is_installed() -> bool:

@@ -36,7 +36,7 @@ def drop_producer(settings: Mapping[str, str]) -> None:
     producer = _kept.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
         with suppress(KohortError):  # what it has not delivered is the failure that is being told already
-            producer.close(timeout_s=0)
+            producer.close(timeout_ms=0)
 
 
 class Sending:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.extras import needs
 from kohort.spark.environment import PANDAS_WARNING, spark_environ
+from kohort.spark.private_files import private_folder, write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +39,15 @@ rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
+# What ends a query is raised to whoever waits for it: here a line will do.
+logger.query.name = org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution
+logger.query.additivity = false
+logger.query.appenderRef.brief.ref = brief
+appender.brief.type = Console
+appender.brief.name = brief
+appender.brief.target = SYSTEM_ERR
+appender.brief.layout.type = PatternLayout
+appender.brief.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{none}
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -57,7 +65,8 @@ def session(
 ) -> SparkSession:
     """A session ready for ``format("kohort")``; an active one is reused, as ``getOrCreate`` does.
 
-    ``local[*,3]`` gives a failed task three attempts, where ``local[*]`` fails the query at once.
+    ``local[*,3]`` gives a failed task three attempts, where ``local[*]`` fails the query at once. ``quiet``: nothing of
+    Spark's log but errors, and no word of Java's about a module that only MLlib gains from, and then does without.
     """
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)
     with needs("spark", "a Spark session"):
@@ -66,10 +75,10 @@ def session(
         from kohort.spark.source import KohortDataSource
     local = master.startswith("local")
     if SparkSession.getActiveSession() is None:
-        os.environ.update(spark_environ(local=local))
+        os.environ.update(spark_environ(local=local, quiet=quiet))
     settings: dict[str, Any] = dict(SETTINGS) if local else {"spark.sql.session.timeZone": "UTC"}
     if quiet:
-        flag = f"-Dlog4j2.configurationFile={_quiet_log_file()}"
+        flag = f"-Dlog4j2.configurationFile={write_whole(private_folder() / 'log4j2.properties', QUIET_LOGS)}"
         settings["spark.ui.showConsoleProgress"] = "false"  # Spark's bar, through what is said of the run
         settings["spark.driver.extraJavaOptions"] = f"{flag} {(conf or {}).get('spark.driver.extraJavaOptions', '')}"
     settings |= {k: v for k, v in (conf or {}).items() if k != "spark.driver.extraJavaOptions" or not quiet}
@@ -80,14 +89,3 @@ def session(
     # Spark also finds the source by itself, but looks only once, in a process that a busy machine may start too late.
     spark.dataSource.register(KohortDataSource)
     return spark
-
-
-def _quiet_log_file() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"kohort-spark-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    target = folder / "log4j2.properties"
-    if not target.exists() or target.read_text() != QUIET_LOGS:
-        fresh = folder / f"log4j2.{os.getpid()}"
-        fresh.write_text(QUIET_LOGS)
-        fresh.replace(target)
-    return target

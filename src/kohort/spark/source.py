@@ -3,6 +3,7 @@ write is planned, not when a task runs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
@@ -11,6 +12,7 @@ from kohort.errors import ConfigError
 from kohort.spark.batch import KohortBatchReader
 from kohort.spark.columns import ddl
 from kohort.spark.member_stream import MemberStreamReader
+from kohort.spark.option_names import check_names
 from kohort.spark.options import parse_source_options
 from kohort.spark.shape import shape_of
 from kohort.spark.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
@@ -20,6 +22,11 @@ from kohort.spark.stream import KohortStreamReader
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
     """Reads and writes topics of kohort's broker, of Apache Kafka, and of whatever speaks its protocol."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        # Called by load() and save(), before it is known which: so what neither knows is refused, streams or not.
+        super().__init__(options)
+        check_names(dict(options))
 
     @classmethod
     def name(cls) -> str:

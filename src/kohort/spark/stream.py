@@ -62,6 +62,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._limits = Limits(options, time.monotonic, time.sleep)
         self._changes = LogChanges(fail=options.fail_on_data_loss)
         self._initial: Flat | None = None
+        self._began_at_latest: Flat = {}
         self._heads: Flat = {}
         self._available_now = False
         self._target: Flat | None = None
@@ -93,6 +94,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         fresh = resolve_start(cluster, missing, options.stream_start, held, options.group_fallback)
         initial = pinned | fresh
         self._group.pin(initial, fresh=bool(fresh))
+        word = options.group_fallback if options.stream_start == "group" else options.stream_start
+        if word == "latest":
+            self._began_at_latest = {tp: offset for tp, offset in fresh.items() if tp not in held}
         if not options.commits and options.stream_start == "latest":
             log.warning(
                 "without group.id, startingOffsets=latest is resolved anew if the first micro-batch has to be "
@@ -138,10 +142,29 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._heads = self._read_heads(begin)
         if self._available_now:
             self._target = self._heads
+            self._tell_of_nothing(self._heads)
         elif all(begin.get(tp) == head for tp, head in self._heads.items()):
             self._cluster.wait_for_records(self._heads, self._options.idle_wait_ms)
             self._heads = self._read_heads(begin)
         return self._heads
+
+    def _tell_of_nothing(self, target: Flat) -> None:
+        """A new query that is to read to the end, and begins there, most likely was to read what is there."""
+        begun, self._began_at_latest = self._began_at_latest, {}
+        if not begun or any(begun.get(tp) != head for tp, head in target.items()):
+            return
+        there = sum(begun.values()) - sum(self._cluster.earliest(begun).values())
+        if there:
+            options = self._options
+            how = "groupFallback=earliest" if options.stream_start == "group" else "startingOffsets=earliest"
+            what = f"group {options.group_id} has no offsets" if options.group_id else "no start is given"
+            log.warning(
+                "nothing is read: %s, so the query begins at the end of its topics, behind the %s records that are "
+                "there. %s, and a new checkpoint, begin with the first",
+                what,
+                f"{there:,}",
+                how,
+            )
 
     def _read_heads(self, begin: Flat) -> Flat:
         cluster = self._cluster

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.aio.system import SystemClock
-from kohort.errors import UsageError
+from kohort.client.checks import checked_ms
 
 
 class MovableClock:
@@ -22,8 +22,6 @@ class MovableClock:
         since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
         return since + self._ahead_ms
 
-    def advance(self, seconds: float) -> None:
+    def advance(self, ms: int) -> None:
         """Set it ahead. Raises UsageError for less than nothing."""
-        if seconds < 0:
-            raise UsageError(f"advance({seconds}): a broker's time does not go back")
-        self._ahead_ms += round(seconds * 1000)
+        self._ahead_ms += checked_ms("advance: ms", ms)

@@ -5,7 +5,7 @@
     with StagedBroker() as broker:
         broker.fail("OffsetCommit", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
         ...
-        broker.advance(46)  # every session times out
+        broker.advance(46_000)  # every session times out
 
 Any Kafka client can be under test. APIs have Kafka's names (``JoinGroup``), error codes too. Calls block, shortly, and
 may come from any thread; within ``async with`` they come from the loop.
@@ -23,10 +23,12 @@ from kohort.aio.cluster_server import ClusterServer, start_brokers
 from kohort.aio.embedded import Broker
 from kohort.aio.server import Server
 from kohort.broker.io import ConnectionId
+from kohort.client.checks import checked_ms
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
 from kohort.testing.clock import MovableClock
 from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of
 
+WAIT_MS: Final = 30_000
 LONG_POLL_S: Final = 0.1
 """How long a fetch waits at most for data, by the wall, in a broker whose time stands still."""
 
@@ -90,12 +92,13 @@ class StagedBroker(Broker):
 
     # ------------------------------------------------------------ time
 
-    def advance(self, seconds: float) -> None:
-        """Set the broker's clock ahead: sessions, rebalances, retention and expiry that are due happen at once.
+    def advance(self, ms: int) -> None:
+        """Set the broker's clock ahead by so many milliseconds: what is due then (sessions, rebalances, retention,
+        expiry) happens at once.
 
         The clients' clocks stay: to the broker they all were silent for so long.
         """
-        self._clock.advance(seconds)
+        self._clock.advance(ms)
         for server in self._servers.values():
             self._on_loop(server.clock_moved)
 
@@ -144,19 +147,20 @@ class StagedBroker(Broker):
         return self._on_loop(self._script.requests, api, client_id)
 
     def wait_for(
-        self, api: str, *, count: int = 1, client_id: str | None = None, timeout: float = 30
+        self, api: str, *, count: int = 1, client_id: str | None = None, timeout_ms: int = WAIT_MS
     ) -> list[SeenRequest]:
         """Wait until so many requests have arrived since the broker started, or since ``forget_requests``.
 
-        Raises ApiTimeout after ``timeout`` seconds. On the caller's own loop use ``arrived``.
+        Raises ApiTimeout after ``timeout_ms``. On the caller's own loop use ``arrived``.
         """
         if self._loop is None:
             raise UsageError("wait_for() would stop the loop that the broker runs on: await arrived()")
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
         done = self._on_loop(self._script.await_requests, api, count, client_id)
         try:
-            return done.result(timeout)
+            return done.result(limit_ms / 1000)
         except TimeoutError:
-            raise self._too_late(done, api, count, timeout) from None
+            raise self._too_late(done, api, count, limit_ms) from None
 
     async def arrived(
         self,
@@ -164,14 +168,15 @@ class StagedBroker(Broker):
         *,
         count: int = 1,
         client_id: str | None = None,
-        timeout: float = 30,  # noqa: ASYNC109 - as wait_for
+        timeout_ms: int = WAIT_MS,
     ) -> list[SeenRequest]:
         """As ``wait_for``, for ``async with``."""
+        limit_ms = checked_ms("timeout_ms", timeout_ms)
         done = self._script.await_requests(api, count, client_id)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(done), timeout)
+            return await asyncio.wait_for(asyncio.wrap_future(done), limit_ms / 1000)
         except TimeoutError:
-            raise self._too_late(done, api, count, timeout) from None
+            raise self._too_late(done, api, count, limit_ms) from None
 
     def forget_requests(self) -> None:
         """Begin anew with ``requests`` and ``wait_for``."""
@@ -202,10 +207,10 @@ class StagedBroker(Broker):
                 server.serve_kept(request)
         return len(kept)
 
-    def _too_late(self, done: Future[list[SeenRequest]], api: str, count: int, timeout: float) -> ApiTimeout:
+    def _too_late(self, done: Future[list[SeenRequest]], api: str, count: int, timeout_ms: int) -> ApiTimeout:
         done.cancel()
         seen = len(self.requests(api))
-        return ApiTimeout(f"{seen} of {count} {api} requests arrived within {timeout:g} s")
+        return ApiTimeout(f"{seen} of {count} {api} requests arrived within {timeout_ms} ms")
 
 
 def _servers_of(served: Server | ClusterServer) -> dict[int, Server]:

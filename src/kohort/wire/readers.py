@@ -25,7 +25,7 @@ from kohort.wire.generate import (
     tagged_fields,
     uvarint,
 )
-from kohort.wire.schema import NEW_LIST, FieldSpec, Message
+from kohort.wire.schema import NEW_LIST, STRING_MAX, FieldSpec, Message
 
 Reader = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
 StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
@@ -136,6 +136,8 @@ class _ReaderSource(Source):
         """Set ``l`` to a length or a count, -1 for null."""
         if self.flexible:
             self.add(path, depth, "l = b[p] - 1", "if l > 126:", "    l, p = uvarint(b, p)", "    l -= 1")
+            if spec.kind == "string":
+                self.add(path, depth, f"    if {STRING_MAX} < l <= n - p: raise Malformed('a string of %d bytes' % l)")
             self.add(path, depth, "else: p += 1")
         elif spec.kind == "string":
             self.add(path, depth, "(l,) = int16(b, p)", "p += 2")

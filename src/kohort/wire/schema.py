@@ -26,6 +26,8 @@ M = TypeVar("M", bound="Message")
 
 NEW_LIST: Final = object()
 MAX_VERSION: Final = 32767
+STRING_MAX: Final = 0x7FFF
+"""Bytes of a string, whatever carries its length: Kafka refuses a longer one in compact form, too."""
 
 
 class Versions(NamedTuple):

@@ -217,6 +217,22 @@ def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
         room.topics.close()
 
 
+def test_a_base_offset_that_lost_a_bit_is_mended_in_its_file(tmp_path):
+    with FileStorage(tmp_path / "data", sync=False) as storage:
+        room = LogRoom(storage)
+        names = room.fill(3)
+        path = Path(storage.root, "orders-0", f"{0:020d}.log")
+        whole = path.read_bytes()
+        room.log.drop()
+        path.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])
+
+        assert "said base offset 288230376151711744" in room.crash()[0]
+
+        assert path.read_bytes() == whole
+        assert values_from(room.log, 0) == names
+        room.topics.close()
+
+
 def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage, tmp_path):
     topics = Topics(storage, BrokerConfig(), random.Random(1), NOW)
     before = open_files(tmp_path)

@@ -1,6 +1,7 @@
 """Options of topics, changed one by one or as a whole."""
 
 import pytest
+from broker_house import House
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import (
@@ -100,6 +101,16 @@ def test_rates_of_replication_are_kept_and_shown_until_they_are_deleted(peer):
     assert described(peer, "1") == [[(RATE, "5", dynamic_default)]]
     assert replace(peer, "", BROKER) == 0
     assert described(peer, "1") == []
+
+
+def test_the_least_compaction_lag_is_at_most_the_longest_when_it_is_given(house, peer, topic):
+    lags = ("min.compaction.lag.ms", SET, "11"), ("max.compaction.lag.ms", SET, "10")
+    assert change(peer, *lags) == ErrorCode.INVALID_CONFIG
+    assert change(peer, lags[0]) == 0
+
+    lower = House(house.storage, log_cleaner_max_compaction_lag_ms=10)
+
+    assert lower.broker.state.topics.get("orders").config.min_compaction_lag_ms == 11
 
 
 def test_replacing_forgets_what_is_not_named(peer, topic):

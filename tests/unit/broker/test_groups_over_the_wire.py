@@ -240,3 +240,15 @@ def test_a_journal_that_cannot_be_written_holds_no_group_up(house, monkeypatch):
     assert ann.leave() == 0
 
     assert any("journal entries are lost: the disk is full" in note for note in house.said())
+
+
+def test_an_answer_that_its_version_cannot_say_costs_its_connection_alone(house):
+    ann, ben = two_members(house)
+    peer = house.connect()
+    asked = ann.join_request()
+    asked.member_id = ""
+
+    peer.send(asked, 5, client_id="c" * 32_767)  # its member id would be longer than a string may be
+
+    assert "the answer cannot be written" in peer.closed
+    assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)

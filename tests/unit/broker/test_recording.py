@@ -111,6 +111,17 @@ def test_a_foreign_file_is_refused(data):
         parse_head(io.BytesIO(data).read)
 
 
+HEADS = [b"[]", b"7", b"[" * 200_000, b'{"version": 1, "config": [], "seed": 1}', b"\xff"]
+
+
+@pytest.mark.parametrize("body", HEADS)
+def test_a_whole_head_of_another_shape_is_refused(body):
+    data = MAGIC + struct.pack(">II", len(body), zlib.crc32(body)) + body
+
+    with pytest.raises(NotARecording):
+        parse_head(io.BytesIO(data).read)
+
+
 def test_options_that_are_not_known_are_refused():
     said = json.loads(build_head(HEAD).removeprefix(MAGIC)[8:])
     body = json.dumps({**said, "config": {**said["config"], "from.tomorrow": 1}}).encode()

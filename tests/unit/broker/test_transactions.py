@@ -1,5 +1,7 @@
 """Transactions, request by request: what is written together counts together, or not at all."""
 
+import time
+
 import pytest
 from broker_house import House
 from transactional import (
@@ -328,8 +330,24 @@ def test_transactions_are_listed_and_described(house, peer, producer):
     assert found(duration_filter=4_000) == found(transactional_id_pattern="t.*") == ["t"]
     assert found(state_filters=["Empty"]) == found(duration_filter=6_000) == found(transactional_id_pattern="u") == []
     assert peer.ask(ListTransactionsRequest(state_filters=["Odd"]), 0).unknown_state_filters == ["Odd"]
-    bad = peer.ask(ListTransactionsRequest(transactional_id_pattern="("), 2)
-    assert bad.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+@pytest.mark.parametrize("pattern", ["(", "a{99999999999999}", "(" * 5_000 + "a" + ")" * 5_000, "(a)\\1"])
+def test_transactions_cannot_be_listed_by_what_is_no_pattern(peer, pattern):
+    answer = peer.ask(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert peer.closed is None
+
+
+def test_no_pattern_holds_the_broker(peer):
+    assert Transactional(peer, transactional_id="a" * 40 + "!").init() == 0
+    before = time.process_time()
+
+    answer = peer.ask(ListTransactionsRequest(transactional_id_pattern="(a+)+$"), 2)
+
+    assert answer.transaction_states == []
+    assert time.process_time() - before < 1.0
 
 
 def test_an_administrator_ends_what_hangs(peer, producer):

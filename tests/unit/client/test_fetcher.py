@@ -6,10 +6,11 @@ import pytest
 from consumer_stage import User, tp
 from scripted_group import TOPIC_ID, ScriptedGroup, fetch_answer
 
+from kohort.client import consumer as consumer_module
 from kohort.client import fetcher as fetcher_module
 from kohort.client.positions import FetchState, Position
 from kohort.client.subscription import Reset
-from kohort.errors import ApiError, CorruptRecord, ErrorCode
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, ProtocolError
 from kohort.testing.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderIdAndEpoch, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
@@ -284,17 +285,29 @@ def test_the_preferred_replica_is_asked_while_it_lasts(stage: ScriptedGroup):
 
 # Damage
 
+UNPARKED_MS = 40_000
+"""Until a fetch that finds nothing is given up, here."""
+
 
 def batch(first: int, last: int, **options: object) -> bytes:
     return build_batch([NewRecord(None, v) for v in values(first, last)], base_offset=first, **options)
 
 
 def served(stage: ScriptedGroup, *batches: bytes, **options: object) -> None:
-    def once(request: FetchRequest):
-        stage.fetch = lambda _: SILENCE
-        return fetch_answer(PartitionData(partition_index=0, high_watermark=10, records=b"".join(batches), **options))
+    """A log of these batches: what is asked for is there as often as it is asked for."""
 
-    stage.fetch = once
+    def answer(request: FetchRequest):
+        offset = request.topics[0].partitions[0].fetch_offset if request.topics else 10
+        found = [data for data in batches if last_offset(data) >= offset]
+        if not found:
+            return SILENCE
+        return fetch_answer(PartitionData(partition_index=0, high_watermark=10, records=b"".join(found), **options))
+
+    stage.fetch = answer
+
+
+def last_offset(data: bytes) -> int:
+    return int.from_bytes(data[:8], "big") + int.from_bytes(data[23:27], "big")
 
 
 def broken(data: bytes) -> bytes:
@@ -309,6 +322,7 @@ def test_good_records_before_a_corrupt_batch_come_first_then_the_error_until_the
     stage.loop.run(1000)
 
     assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
+    stage.loop.run(UNPARKED_MS)  # it is asked for once more
     for _ in range(2):
         with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
             user.poll()
@@ -319,13 +333,68 @@ def test_good_records_before_a_corrupt_batch_come_first_then_the_error_until_the
     stage.until(lambda: len(user.records) == 8, limit_ms=40_000)
 
 
+def test_what_was_damaged_on_its_way_is_asked_for_once_more(stage: ScriptedGroup):
+    good = [batch(0, 4), batch(4, 6), batch(6, 10)]
+    served(stage, good[0], broken(good[1]), good[2])
+    user = reader(stage)
+    stage.loop.run(1000)
+    assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
+
+    served(stage, *good)
+    assert user.poll() == []
+    stage.until(lambda: len(user.records) == 10, UNPARKED_MS)
+
+    assert user.values() == values(0, 10)
+    assert offsets_asked(stage)[:3] == [0, 10, 4]
+    note = next(user.machine.notes.take())
+    assert note.text.startswith("t-0 at offset 4: CRC ")
+    assert note.text.endswith("; it is fetched once more, for it may have been damaged on its way")
+
+
+def test_a_way_that_damages_everything_is_told_in_the_end(stage: ScriptedGroup):
+    damaged = [batch(0, 4)[:-1] + bytes([n]) for n in range(20)]
+
+    def answer(request: FetchRequest):
+        if request.topics[0].partitions[0].fetch_offset:
+            return SILENCE
+        return fetch_answer(PartitionData(partition_index=0, high_watermark=10, records=damaged.pop()))
+
+    stage.fetch = answer
+    user = reader(stage)
+
+    with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
+        stage.polls(10 * UNPARKED_MS)
+    assert len(damaged) == 20 - 1 - consumer_module.DAMAGES_MOST
+    assert user.records == []
+
+
+def test_an_answer_that_makes_no_sense_once_is_asked_for_again_and_twice_is_raised(stage: ScriptedGroup):
+    rubbish = (6).to_bytes(4, "big") + (4).to_bytes(4, "big") + b"??"
+    times = 1
+
+    def answer(request: FetchRequest):
+        nonlocal times
+        times -= 1
+        return rubbish if times >= 0 else stage.serve_records(request)
+
+    stage.fetch = answer
+    user = reader(stage)
+    stage.until(lambda: len(user.records) == 10)
+    assert "the connection to one:9092 was lost" in next(user.machine.notes.take()).text
+
+    times = 2
+    user.machine.subscription.seek(T0, Position(0))
+    with pytest.raises(ProtocolError):
+        stage.polls(40_000)
+
+
 def test_a_corrupt_first_batch_raises_and_moves_nothing(stage: ScriptedGroup):
     served(stage, broken(batch(0, 4)))
     user = reader(stage)
     stage.loop.run(1000)
 
     with pytest.raises(CorruptRecord, match="t-0 at offset 0"):
-        user.poll()
+        stage.polls(UNPARKED_MS)
 
     assert user.machine.subscription.state(T0).position.offset == 0
 
@@ -336,21 +405,24 @@ def test_a_header_that_makes_no_sense_is_not_fetched_over_and_over(stage: Script
     served(stage, batch(0, 4), bytes(bad))
     user = reader(stage)
     stage.loop.run(5000)
-    asked = len(stage.sent(FetchRequest))
+    assert len(stage.sent(FetchRequest)) == 1
 
     assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
-    with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
-        user.poll()
-    assert asked == 1
+    stage.loop.run(5000)
+    for _ in range(3):
+        with pytest.raises(CorruptRecord, match="t-0 at offset 4"):
+            user.poll()
+        stage.loop.run(1000)
+    assert len(stage.sent(FetchRequest)) == 2
 
 
 def test_bytes_without_one_whole_batch_are_an_error(stage: ScriptedGroup):
     served(stage, batch(0, 4)[:70])
-    user = reader(stage)
+    reader(stage)
     stage.loop.run(1000)
 
     with pytest.raises(CorruptRecord, match="70 bytes that do not hold one whole batch"):
-        user.poll()
+        stage.polls(1000)
 
 
 def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch(stage: ScriptedGroup):

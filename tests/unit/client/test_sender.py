@@ -547,3 +547,26 @@ def test_a_flush_that_takes_too_long_says_what_failed_last():
 
     assert "orders-0: attempt" in str(world.machine.not_done(0.5))
     assert "NOT_ENOUGH_REPLICAS" in str(world.machine.not_done(0.5))
+
+
+# What is told
+
+
+def test_a_producer_tells_that_it_cannot_write():
+    world = World()
+    world.codes = [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    world.wait(world.send(b"v"))
+
+    first, last = [note.text for note in world.machine.notes.take()]
+    assert first == "writing to orders-0: KAFKA_STORAGE_ERROR; it is tried again"
+    assert last.startswith("orders-0 can be written again, after ")
+
+
+def test_a_producer_tells_that_nobody_leads():
+    world = World()
+    world.leader = -1
+    world.codes = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    world.send(b"v")
+    world.loop.run(5000)
+
+    assert next(world.machine.notes.take()).text.startswith("orders-0 has no leader; it is tried again")

@@ -1,6 +1,7 @@
 """Kernels are compiled once on a machine; from then on a process loads them without their compiler."""
 
 import ctypes
+import os
 import random
 import subprocess
 import sys
@@ -8,8 +9,8 @@ import sys
 import pytest
 
 pytest.importorskip("numba")
-from kohort.columns import pack, scan
-from kohort.columns.machine_code import fingerprint, store, stored
+from kohort.columns import machine_code, pack, scan
+from kohort.columns.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WITHOUT_NUMBA = """
@@ -64,6 +65,61 @@ def test_a_damaged_file_counts_as_none(tmp_path):
     assert stored("a.o", [tmp_path]) is None
     kept.write_bytes(b"")
     assert stored("a.o", [tmp_path]) is None
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners and modes here")
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
+def test_a_file_that_others_may_have_written_is_never_run(tmp_path, caplog, mode):
+    store("a.o", b"planted", [tmp_path])
+    (tmp_path / "a.o").chmod(mode)
+    store("a.o", b"machine code", [tmp_path / "second"])
+
+    assert stored("a.o", [tmp_path]) is None
+    assert stored("a.o", [tmp_path, tmp_path / "second"]) == b"machine code"
+    assert f"a.o is not used: user {os.geteuid()} owns it, mode {mode:o}" in caplog.text
+
+
+@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
+def test_a_file_of_another_user_is_never_run(tmp_path, caplog):
+    store("a.o", b"planted", [tmp_path])
+    os.chown(tmp_path / "a.o", 65534, 65534)
+
+    assert stored("a.o", [tmp_path]) is None
+    assert "a.o is not used: user 65534 owns it" in caplog.text
+
+
+def one_more(number):
+    return number + 1
+
+
+def one_less(number):
+    return number - 1
+
+
+@pytest.mark.timeout(600)
+def test_a_compilation_is_told_once_and_what_is_found_is_not(caplog, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
+    machine_code.tell_of_compilation.cache_clear()
+    for function in (one_more, one_less, one_more):
+        machine_code.address_of_kernel(function)
+    assert [record.message for record in caplog.records] == [
+        "kernels are compiled for this processor, once on this machine: that takes some seconds"
+    ]
+
+
+def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
+    assert address_of_kernel(scan.scan.function)
+    assert address_of_kernel(pack.choose_partitions.function)
+    first, second = sorted(tmp_path.glob("*.o"))
+
+    other = second.read_bytes()[DIGEST_BYTES:]
+
+    store(first.name, other, [tmp_path])
+    assert address_of_kernel(pack.choose_partitions.function)
+    assert address_of_kernel(scan.scan.function)
+
+    assert stored(first.name, [tmp_path]) != other
 
 
 def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):

@@ -72,11 +72,6 @@ def test_refusals_say_what_is_allowed():
         assert words in str(refused.value)
 
 
-def test_the_least_compaction_lag_is_at_most_the_longest():
-    with pytest.raises(ConfigError, match=r"at most max.compaction.lag.ms, which is 10"):
-        topic_config(BrokerConfig(), {"min.compaction.lag.ms": "11", "max.compaction.lag.ms": "10"})
-
-
 def test_a_topic_takes_its_defaults_from_the_broker():
     given = {
         "log.preallocate": "true",

@@ -14,6 +14,7 @@ from kohort.coordinator.journal import (
     Vitals,
     Who,
     from_json,
+    read_entry,
     to_json,
 )
 
@@ -83,3 +84,11 @@ def test_a_field_of_a_newer_journal_is_ignored():
 def test_what_is_no_entry_is_a_value_error(data):
     with pytest.raises(ValueError, match="journal entry"):
         from_json(data)
+
+
+@pytest.mark.parametrize(
+    "value", [b"[]", b"7", b"null", b"", b"\xff", b"[" * 200_000, b'{"kind":[]}', b'{"kind":"new"}']
+)
+def test_what_is_no_entry_is_refused_and_nothing_else(value):
+    with pytest.raises(ValueError, match=r"."):
+        read_entry(value)

@@ -12,7 +12,9 @@ from kohort.coordinator.journal import (
     RoundSettled,
 )
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record
-from kohort.errors import ApiError, CorruptLog, ErrorCode, StorageError
+from kohort.coordinator.skipped import Skipped
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.notes import Level
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
 
@@ -126,12 +128,28 @@ class TestAPartition:
         stage.unload()
         partition = stage.coordinator.partition_of(GROUP)
 
-        with pytest.raises(CorruptLog):
-            stage.coordinator.load(partition, [(b"\x00\x02\x00\x01g", b"\x00\x63")], stage.now)
+        stage.coordinator.start_loading(partition)
+        stage.coordinator.refuse_loading(partition)
 
         assert stage.answer(stage.join()).error_code == ErrorCode.NOT_COORDINATOR
         assert stage.coordinator.load(partition, [], stage.now) == []
         assert stage.answer(stage.join()).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+    def test_with_a_record_that_cannot_be_read_has_lost_that_record_alone(self, stage):
+        (member,), generation = stage.stable(1)
+        partition = stage.coordinator.partition_of(GROUP)
+        unreadable = (b"\x00\x02\x00\x01g", b"\x00\x63")
+        skipped = Skipped()
+
+        stage.unload()
+        stage.coordinator.start_loading(partition)
+        stage.coordinator.load_some(partition, [unreadable, *stage.log[partition], unreadable], stage.now, skipped)
+        stage.coordinator.finish_loading(partition, stage.now)
+
+        assert stage.heartbeat(member, generation) == ErrorCode.NONE
+        (told,) = skipped.told_of("__consumer_offsets-0")
+        assert told.level is Level.WARNING
+        assert told.text.startswith("__consumer_offsets-0: passed over what cannot be read, 2 in all: a record of")
 
 
 class TestAfterARestart:
@@ -149,6 +167,15 @@ class TestAfterARestart:
         (loaded,) = stage.entries(GroupLoaded)
         assert (loaded.generation, [w.member_id for w in loaded.members]) == (generation, [a, b])
         assert loaded.partitions == {a: {"t": (0,)}, b: {"t": (1,)}}
+
+    def test_the_generation_after_the_last_that_can_be_said_is_the_first(self, stage):
+        last = GroupMetadataValue(protocol_type="consumer", generation=2**31 - 1, protocol=None, leader=None)
+        stage.log[stage.coordinator.partition_of(GROUP)].append(build_record(GroupWritten(GROUP, last)))
+        stage.restart()
+
+        (_,), generation = stage.stable(1)
+
+        assert generation == 0
 
     def test_silent_members_expire(self, stage):
         stage.stable(2)

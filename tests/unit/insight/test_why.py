@@ -3,7 +3,7 @@
 import pytest
 from coordinator_stage import RANGE, Stage, Topics, assignment, subscription
 
-from kohort.coordinator.journal import GroupLoaded, MemberArrived, RoundOpened, from_json, to_json
+from kohort.coordinator.journal import GroupLoaded, MemberArrived, RoundOpened, Trigger, from_json, to_json
 from kohort.errors import ApiError, ErrorCode
 from kohort.insight.names import name_of, short_id
 from kohort.insight.rebalances import rebalances
@@ -402,3 +402,15 @@ def test_a_journal_that_begins_in_the_middle_of_a_round_begins_with_the_next(sta
 
     assert rebalances(middle) == []
     assert len(rebalances(stage.journal)) == len(opened)
+
+
+def test_a_journal_that_the_broker_did_not_write_so_is_told_as_far_as_it_goes():
+    expired = Trigger(event="session_expired")
+    opened = RoundOpened(
+        at_ms=1, group="g", trigger=expired, from_generation=3, members=(), timeout_ms=1, initial=False
+    )
+
+    (this,) = rebalances([opened])
+
+    assert explain(this).cause == "SESSION_TIMEOUT"
+    assert "a member was silent until its session ended" in explain(this).sentence

@@ -223,7 +223,7 @@ def test_a_log_cut_after_a_clean_stop_forgets_the_producers_ahead_of_it(room):
 
     notes = room.crash()
 
-    assert notes == ["orders-0: the stop was clean, but the log ends at 1, before its last producer snapshot of 2"]
+    assert notes == ["orders-0: the stop was clean, but the log ends at 1, and its last producer snapshot is of 2"]
     assert room.log.producers.get(1).last_sequence == 0
     assert room.log.leader_epoch == 1
 

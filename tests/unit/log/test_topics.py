@@ -10,6 +10,7 @@ from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
+from kohort.notes import Level
 
 NOW = 1_700_000_000_000
 
@@ -227,6 +228,64 @@ def test_a_folder_belongs_to_one_cluster_and_one_node(storage):
     with pytest.raises(ConfigError, match="belongs to cluster"):
         opened(storage, node_id=4, cluster_id="another")
     assert opened(storage, node_id=4, cluster_id=topics.cluster_id).cluster_id == topics.cluster_id
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\x00\xff\xfe garbage", b"cluster.id=\x1b[2J\nnode.id=\x07", b"version=1\n"]
+)
+def test_lost_properties_are_made_anew_and_the_cluster_is_the_one_it_was(storage, content):
+    topics = opened(storage, node_id=4)
+    topics.create("orders", 1, {}, NOW)
+    topics.close()
+    if content is None:
+        storage.delete("meta.properties")
+    else:
+        storage.replace("meta.properties", content)
+
+    again = opened(storage, seed=2, node_id=4)
+
+    assert again.cluster_id == topics.cluster_id
+    assert [note.level for note in again.recovery_notes] == [Level.WARNING]
+    state = "was missing" if content is None else "could not be read whole"
+    assert said(again)[0] == (
+        f"meta.properties {state}, and was made anew: cluster {topics.cluster_id} is as the topics have it;"
+        " node 4 is taken from the options"
+    )
+    again.close()
+    assert said(opened(storage, node_id=4)) == []
+    with pytest.raises(ConfigError, match="belongs to node 4"):
+        opened(storage, node_id=5)
+
+
+def test_a_lost_cluster_is_not_another_that_is_asked_for(storage):
+    topics = opened(storage)
+    topics.create("orders", 1, {}, NOW)
+    storage.delete("meta.properties")
+
+    with pytest.raises(ConfigError, match=f"belongs to cluster '{topics.cluster_id}'"):
+        opened(storage, cluster_id="another")
+
+
+def test_where_nothing_tells_the_cluster_there_is_a_new_one_and_it_is_said(storage):
+    topics = opened(storage)
+    topics.create("orders", 1, {}, NOW)
+    topics.close()
+    storage.delete("meta.properties")
+    storage.delete(CATALOGUE_FILE)
+
+    again = opened(storage, seed=2)
+
+    assert again.cluster_id != topics.cluster_id
+    assert f"the cluster is now {again.cluster_id}, and nobody knows what it was" in said(again)[1]
+
+
+def test_what_else_the_properties_say_is_kept(storage):
+    opened(storage)
+    storage.replace("meta.properties", b"version=1\ndirectory.id=abc\nnode.id=1\n")
+
+    opened(storage)
+
+    assert b"directory.id=abc\n" in storage.read("meta.properties")
 
 
 def test_a_given_cluster_id_is_taken(storage):

@@ -175,6 +175,6 @@ def test_the_catalogue_is_text_that_can_be_mended(storage):
     lines = storage.read(CATALOGUE_FILE).decode().splitlines()
 
     assert len(lines) == 4
-    assert lines[0].startswith('{"version": 1, "next_producer_id": 0, "deleted": []')
+    assert lines[0].startswith('{"version": 1, "cluster_id": ')
     assert '"name": "orders"' in lines[2]
     assert '"overrides": {"retention.ms": "5"}' in lines[2]

@@ -72,6 +72,24 @@ def test_the_shim_drops_the_one_flag_and_passes_on_the_rest_as_it_came(tmp_path:
     assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
 
 
+def test_a_java_that_warns_of_the_module_at_each_start_is_behind_the_shim_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    home = java_that_says(tmp_path / "home", "21.0.1")
+    (home / "bin" / "java").write_text('#!/bin/sh\necho "$@"\n')
+
+    quiet = java.Java(home, 21, "JAVA_HOME").without_incubator()
+    said = subprocess.run(
+        [quiet.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert (said, quiet.version) == ("-version\n", 21)
+
+
 def test_without_any_java_the_error_says_what_was_tried_and_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

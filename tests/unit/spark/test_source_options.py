@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ConfigError
+from kohort.spark.option_names import check_names
 from kohort.spark.options import ByTime, parse_source_options
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
@@ -112,3 +113,10 @@ def test_the_pin_names_the_start_and_nothing_else() -> None:
 
     assert len(set(pins.values())) == 3
     assert other_limit.pin == pins["latest"]
+
+
+def test_a_misspelt_name_is_refused_before_it_is_known_whether_spark_reads_or_writes() -> None:
+    check_names(["kafka.bootstrap.servers", "subscribe", "GROUP.ID", "topic", "deliveryHeaders", "checkpointLocation"])
+
+    with pytest.raises(ConfigError, match=r"unknown option 'subscrib'; did you mean subscribe\?"):
+        check_names(["kafka.bootstrap.servers", "subscrib"])

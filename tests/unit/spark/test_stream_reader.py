@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -101,6 +102,42 @@ def test_a_start_that_cannot_be_pinned_stops_the_query_before_it_begins() -> Non
 def test_a_topic_that_does_not_exist_is_named() -> None:
     with pytest.raises(ApiError, match="no topic orders"):
         stream(Dictionaries()).initialOffset()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"group__id": "g"}, "group g has no offsets, .* behind the 4 records that are there. groupFallback=earliest"),
+        ({}, "no start is given, .* behind the 4 records that are there. startingOffsets=earliest"),
+        ({"group__id": "g", "startingOffsets": "earliest"}, ""),
+        ({"group__id": "g", "groupFallback": "earliest"}, ""),
+    ],
+)
+def test_a_run_to_the_end_that_begins_at_the_end_says_that_it_reads_nothing(
+    options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = stream(Dictionaries(p0=[0, 1, 2], p1=[0]), **options)
+    reader.prepareForTriggerAvailableNow()
+    begin = reader.initialOffset()
+    reader.latestOffset(begin, ALL)
+    reader.latestOffset(begin, ALL)
+
+    warnings = [r.getMessage() for r in caplog.records if "nothing is read" in r.getMessage()]
+    assert len(warnings) == bool(said)
+    assert re.search(said, " ".join(warnings))
+
+
+def test_a_run_to_the_end_of_topics_without_records_or_with_new_ones_says_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for cluster, more in ((Dictionaries(p0=[]), 0), (Dictionaries(p0=[0]), 1)):
+        reader = stream(cluster, group__id="g")
+        reader.prepareForTriggerAvailableNow()
+        begin = reader.initialOffset()
+        cluster.append(P0, more)
+        reader.latestOffset(begin, ALL)
+
+    assert not caplog.records
 
 
 # --- committing

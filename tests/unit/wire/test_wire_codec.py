@@ -239,6 +239,15 @@ def test_a_bad_length_is_refused_by_name(body: bytes, version: int, problem: str
     assert (raised.value.problem, raised.value.path) == (problem, "HeartbeatRequest.group_id")
 
 
+def test_a_string_is_no_longer_than_its_length_can_say_in_any_version() -> None:
+    rest = bytes(4) + b"\x02m" + b"\x00" * 2
+    longest = b"\x80\x80\x02" + b"g" * 32_767
+    assert decode(HeartbeatRequest, 4, longest + rest)[0].group_id == "g" * 32_767
+    with pytest.raises(ProtocolError) as raised:
+        decode(HeartbeatRequest, 4, b"\x81\x80\x02" + b"g" * 32_768 + rest)
+    assert (raised.value.problem, raised.value.path) == ("a string of 32768 bytes", "HeartbeatRequest.group_id")
+
+
 @pytest.mark.parametrize("length", [-2, -(2**15)])
 def test_a_nullable_field_takes_minus_one_and_no_other_negative(length: int) -> None:
     head = b"\x00\x01g" + bytes(4) + b"\x00\x01m"

@@ -26,6 +26,7 @@ from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
 from kohort.log.topics import Topic, Topics
 from kohort.model import Node
+from kohort.notes import warning
 
 JOURNAL_REPLICAS: Final = 3
 """Replication factor of the journal, where there are so many nodes."""
@@ -54,7 +55,12 @@ class Cluster:
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
-        self._placements: dict[bytes, list[Placement]] = load_placements(storage, self.nodes) if nodes else {}
+        held = load_placements(storage, self.nodes) if nodes else {}
+        self._placements: dict[bytes, list[Placement]] = {
+            topic.topic_id: held[topic.topic_id][: len(topic.partitions)]
+            for topic in self.topics
+            if topic.topic_id in held
+        }
         self._unwritten = False
         """Whether the disk has refused what ``_placements`` says."""
         self.transactions = Transactions(config, self.topics, self.placements, self.tell, now_ms)
@@ -260,6 +266,7 @@ class Cluster:
             save_placements(self._storage, kept)
             self._unwritten = False
         except StorageError as error:
+            self.topics.tell(warning(f"who leads what cannot be written: {error}", "placements"))
             if needs_disk:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
             self._unwritten = True

@@ -5,14 +5,13 @@ A cluster of one node has no such file. Kafka keeps this in its metadata quorum;
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from kohort.broker.cluster.placement import NO_LEADER, Placement
-from kohort.errors import StorageError
+from kohort.log.json_files import read_json
 from kohort.log.storage import Storage
 from kohort.model import uuid_from_text, uuid_to_text
 
@@ -31,16 +30,9 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
     """What is written, less the nodes that are no more. Raises StorageError if it cannot be read."""
-    data = storage.read(CLUSTER_FILE)
-    if data is None:
-        return {}
-    try:
-        content = json.loads(data)
-        return _parse(content, list(known))
-    except (ValueError, KeyError, TypeError) as error:
-        raise StorageError(
-            f"{CLUSTER_FILE} cannot be read ({error!r}). Mend it, or remove it to have the partitions placed anew"
-        ) from error
+    nodes = list(known)
+    advice = "Mend it, or remove it to have the partitions placed anew"
+    return read_json(storage, CLUSTER_FILE, lambda content: _parse(content, nodes), advice) or {}
 
 
 def _parse(content: Any, nodes: list[int]) -> dict[bytes, list[Placement]]:
@@ -54,7 +46,7 @@ def _parse(content: Any, nodes: list[int]) -> dict[bytes, list[Placement]]:
 
 def _placement(entry: Any, nodes: list[int]) -> Placement:
     replicas, leader, adding, removing = entry
-    kept = [int(node) for node in replicas if node in nodes]
+    kept = [int(node) for node in dict.fromkeys(replicas) if node in nodes]
     if not kept:
         return Placement([nodes[0]])  # the storage is shared: nothing is lost with the nodes that held it
     return Placement(

@@ -10,6 +10,7 @@ has to wait, as in Kafka.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import Final, Literal
 
 from kohort.broker.cluster.news import Appended, News, TransactionMarked
@@ -18,10 +19,12 @@ from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import ProducerEpoch
 from kohort.coordinator.placement import partition_of
+from kohort.coordinator.records import LogItem, TransactionEnded
+from kohort.coordinator.skipped import Skipped
 from kohort.coordinator.transactions import decide
 from kohort.coordinator.transactions.states import AT_REST, DECIDED, State
 from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record
-from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.errors import ApiError, CorruptLog, ErrorCode, ProtocolError, StorageError
 from kohort.log.topics import Topic, Topics
 from kohort.model import TopicPartition
 from kohort.notes import Note, failure
@@ -92,18 +95,31 @@ class Transactions:
         if topic is None:
             return
         for partition, log in enumerate(topic.partitions):
+            skipped = Skipped()
             try:
-                for key, value in (item for items in slices_of(log) for item in items):
-                    assert value is None or isinstance(value, bytes), "nothing here is in a transaction"
-                    self._replay(*parse_record(key, value))
+                for item in chain.from_iterable(slices_of(log, skipped)):
+                    self._load_one(item, skipped)
             except StorageError as error:
                 self._unreadable.add(partition)
                 self.notes.append(failure(f"the transactions of {NAME}-{partition} cannot be coordinated: {error}"))
+            self.notes += skipped.told_of(f"{NAME}-{partition}")
         for known in list(self._by_id.values()):
             self._arm(known)
             if known.state in DECIDED:
                 self._complete(known, now_ms)
         self._timers.set(("expiry", ""), now_ms + EXPIRY_CHECK_MS)
+
+    def _load_one(self, item: LogItem, skipped: Skipped) -> None:
+        """Take in one thing that the log holds. Nothing of the broker's is in a transaction there, nor a marker."""
+        key, value = item
+        if value is not None and not isinstance(value, bytes):
+            what = "a marker" if isinstance(value, TransactionEnded) else "records in a transaction"
+            skipped.add(f"{what} of producer {value.producer_id}, which has no place there")
+            return
+        try:
+            self._replay(*parse_record(key, value))
+        except CorruptLog as error:
+            skipped.add(error)
 
     def _replay(self, transactional_id: str, written: Transaction | None) -> None:
         if written is None:
@@ -114,11 +130,11 @@ class Transactions:
     def _write(self, transactional_id: str, written: Transaction | None, now_ms: int) -> None:
         """Append, then replay. Raises ApiError, and nothing has happened, where it cannot be written."""
         topic, partition = self.ensure(now_ms), self.partition_of(transactional_id)
-        key, value = build_record(transactional_id, written)
-        batch = build_batch([NewRecord(key, value, (), now_ms)])
         try:
+            key, value = build_record(transactional_id, written)
+            batch = build_batch([NewRecord(key, value, (), now_ms)])
             topic.partitions[partition].append(batch, now_ms, from_client=False)
-        except (ApiError, StorageError) as error:
+        except (ApiError, StorageError, ProtocolError) as error:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME}-{partition}: {error}") from error
         self._tell(Appended((topic.topic_id, partition), len(batch)))
         self._replay(transactional_id, written)
@@ -222,7 +238,7 @@ class Transactions:
     def mark(self, place: TopicPartition, marker: Marker, now_ms: int) -> None:
         """Write a marker, unless the partition is gone, or has seen a later life of the producer. Raises ApiError."""
         topic = self._topics.get(place.topic)
-        if topic is None or place.partition >= len(topic.partitions):
+        if topic is None or not 0 <= place.partition < len(topic.partitions):
             return
         try:
             topic.partitions[place.partition].end_transaction(marker, now_ms)

@@ -8,7 +8,8 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import PARTITIONS_MAX, Topic
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import Topic
 from kohort.steps import Pace, Steps, counted
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,

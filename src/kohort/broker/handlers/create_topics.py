@@ -14,7 +14,8 @@ from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import topic_settings
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import PARTITIONS_MAX, NewTopic, Topic
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import NewTopic, Topic
 from kohort.steps import Pace, Steps, counted, each
 from kohort.wire.messages.topics import (
     CreatableTopic,

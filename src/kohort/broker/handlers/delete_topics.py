@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.broker.cluster.news import TopicsGone
-from kohort.broker.refusals import refusal_of
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -33,7 +33,7 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     if request.version < 6:
         asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
     pace = Pace()
-    found: list[Topic | ApiError] = []
+    found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
     for one in asked:
         try:
@@ -56,7 +56,7 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     return DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
 
 
-def _told(asked: DeleteTopicState, result: Topic | ApiError) -> DeletableTopicResult:
+def _told(asked: DeleteTopicState, result: Topic | ApiError | Refusal) -> DeletableTopicResult:
     if isinstance(result, Topic):
         return DeletableTopicResult(name=result.name, topic_id=result.topic_id)
     return DeletableTopicResult(

@@ -15,7 +15,8 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import PARTITIONS_MAX, NewTopic, Topic
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
 from kohort.steps import Pace, Steps
 from kohort.wire.messages.metadata import (

@@ -15,13 +15,14 @@ from typing import Final
 from kohort.broker.flush_waits import Held, Needed
 from kohort.broker.joining import join_transaction
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
-from kohort.broker.refusals import refusal_of
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import ProducerEpoch
-from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, StorageError
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
+from kohort.log.validation import intact_header
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
@@ -35,10 +36,8 @@ from kohort.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from kohort.wire.record_batch import TRANSACTIONAL_BIT, parse_batch_header
+from kohort.wire.record_batch import CODEC_BITS, TRANSACTIONAL_BIT
 
-ADMIN_CLIENT: Final = "__admin_client"
-"""The one client id that may write to internal topics."""
 FIRST_VERSION_WITH_ZSTD: Final = 7
 FIRST_VERSION_WITH_LEADERS: Final = 10
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
@@ -90,7 +89,7 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
 def _after_flush(
     answer: ProduceResponse,
     unflushed: Mapping[tuple[int, int], Needed],
-    failed: Mapping[PartitionLog, StorageError],
+    failed: Mapping[PartitionLog, Refusal],
 ) -> ProduceResponse:
     """``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
@@ -100,13 +99,13 @@ def _after_flush(
                 index=partitions[place].index,
                 error_code=ErrorCode.KAFKA_STORAGE_ERROR,
                 base_offset=-1,
-                error_message=f"{log.tp}: {failed[log]}",
+                error_message=failed[log].message,
             )
     return answer
 
 
 def _refused(
-    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: ApiError
+    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: Refusal
 ) -> PartitionProduceResponse:
     leader_id = leader_epoch = -1
     if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
@@ -167,8 +166,8 @@ def _check(
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if message.acks not in {-1, 0, 1}:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={message.acks}: expected -1, 0 or 1")
-    if topic.internal and request.client_id != ADMIN_CLIENT:
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal")
+    if topic.internal:  # Kafka lets the client id __admin_client write there, which any client may take
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is the broker's own")
     check_leader(state, topic, data.index)
     batch = data.records
     if batch is None:
@@ -189,10 +188,7 @@ def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Top
 
 def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
     """Raises ApiError unless the batch may be written in its producer's transaction."""
-    try:
-        header = parse_batch_header(batch)
-    except CorruptRecord:
-        return  # the log refuses it
+    header = intact_header(batch)
     join_transaction(
         state,
         request.message.transactional_id,
@@ -205,10 +201,6 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
 
 
 def _check_codec(batch: Buffer) -> None:
-    """A producer older than zstd cannot mean zstd (KIP-110). Whatever else is wrong is for the log to say."""
-    try:
-        codec = parse_batch_header(batch).codec
-    except CorruptRecord:
-        return
-    if codec == Codec.ZSTD:
+    """A producer older than zstd cannot mean zstd (KIP-110). Raises ApiError."""
+    if intact_header(batch).attributes & CODEC_BITS == Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")

@@ -4,8 +4,6 @@ that hangs. KIP-664, KIP-994, KIP-1152.
 
 from __future__ import annotations
 
-import re
-
 from kohort.broker.joining import check_coordinator
 from kohort.broker.leaders import led_log
 from kohort.broker.refusals import refusal_of
@@ -15,6 +13,7 @@ from kohort.coordinator.transactions.states import NAMES
 from kohort.coordinator.transactions.transaction import Transaction
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
+from kohort.pattern import Pattern
 from kohort.wire.control_records import Marker
 from kohort.wire.messages.transaction_admin import (
     DescribedTransaction,
@@ -62,11 +61,7 @@ def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> Describ
 def list_transactions(state: BrokerState, request: Request) -> Answer:
     message: ListTransactionsRequest = request.message
     transactions = state.cluster.transactions
-    pattern = message.transactional_id_pattern
-    try:
-        matches = re.compile(pattern).fullmatch if pattern else None
-    except re.error as error:
-        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{pattern!r}: {error}") from error
+    pattern = Pattern(message.transactional_id_pattern) if message.transactional_id_pattern else None
     topic = state.topics.get(transactions.name)
     led = range(len(topic.partitions)) if topic is not None else ()
     here = [p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id]
@@ -77,7 +72,7 @@ def list_transactions(state: BrokerState, request: Request) -> Answer:
             transaction_state=known.state.value,
         )
         for known in transactions.of_partitions(here)
-        if _is_wanted(known, message, request.now_ms) and (matches is None or matches(known.transactional_id))
+        if _is_wanted(known, message, request.now_ms) and (pattern is None or pattern.fullmatch(known.transactional_id))
     ]
     unknown = [name for name in message.state_filters if name not in NAMES]
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
@@ -92,7 +87,10 @@ def _is_wanted(known: Transaction, message: ListTransactionsRequest, now_ms: int
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
-    """What an administrator sends who ends a transaction that hangs; the coordinator itself writes without asking."""
+    """What an administrator sends who ends a transaction that hangs; the coordinator itself writes without asking.
+
+    Into the broker's own topics a marker is taken only where it ends something: nobody else writes there.
+    """
     message: WriteTxnMarkersRequest = request.message
     results = []
     for asked in message.markers:
@@ -116,7 +114,10 @@ def write_txn_markers(state: BrokerState, request: Request) -> Answer:
 
 def _mark(state: BrokerState, place: TopicPartition, marker: Marker, now_ms: int) -> ErrorCode:
     try:
-        led_log(state, place.topic, place.partition).producers.check_marker(marker)
+        producers = led_log(state, place.topic, place.partition).producers
+        if place.topic in state.own_topics and not producers.is_open(marker.producer_id):
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"{place.topic} is the broker's own")
+        producers.check_marker(marker)
         state.cluster.transactions.mark(place, marker, now_ms)
     except KohortError as error:
         return refusal_of(error).code

@@ -74,15 +74,20 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 def _add_partitions(
     state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[AddPartitionsToTxnTopicResult]]:
-    """All of them or none: where one is unknown, the others are not attempted."""
+    """All of them or none: where one is refused, the others are not attempted.
+
+    The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
+    To ask whether a partition is part of one changes nothing.
+    """
     codes: dict[TopicPartition, ErrorCode] = {}
     for topic in asked.topics:
         for p in topic.partitions:
             place = TopicPartition(topic.name, p)
-            if state.topics.log(*place) is None:
+            codes[place] = ErrorCode.NONE
+            if not asked.verify_only and topic.name in state.own_topics:
+                codes[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif state.topics.log(*place) is None:
                 codes[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            else:
-                codes[place] = ErrorCode.NONE
             if pace.is_due(LOOK_US):
                 yield
     if any(codes.values()):

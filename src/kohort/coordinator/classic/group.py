@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+
+GENERATION_MAX: Final = 0x7FFF_FFFF
+"""As much as the protocol can say. A log may hold it though no group gets there; the next one is 0."""
 
 
 class ClassicGroup:
@@ -27,7 +32,8 @@ class ClassicGroup:
         return self.round.state
 
     def next_generation_id(self) -> int:
-        self.last_generation_id = max(self.last_generation_id, self.round.generation_id) + 1
+        highest = max(self.last_generation_id, self.round.generation_id)
+        self.last_generation_id = highest + 1 if highest < GENERATION_MAX else 0
         return self.last_generation_id
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:

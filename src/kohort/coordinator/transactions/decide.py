@@ -72,7 +72,8 @@ def _was_given(known: Transaction, expected: ProducerEpoch) -> bool:
 
 def fence(known: Transaction, now_ms: int) -> Transaction:
     """Abort what is open, and let the producer that opened it do nothing more."""
-    return _next(known, State.PREPARE_ABORT, now_ms, epoch=known.epoch + 1, last_epoch=NONE, client_version=0)
+    epoch = min(known.epoch + 1, EPOCH_MAX)  # nobody is given the last one; a log that says so is not to stop us
+    return _next(known, State.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NONE, client_version=0)
 
 
 def check_producer(known: Transaction | None, producer: ProducerEpoch) -> Transaction:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from kohort.errors import ErrorCode
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 
@@ -21,3 +22,9 @@ def check_offsets(
     there = {partition: value.offset for partition, value in found.items() if value is not None}
     if there != wanted:
         raise CheckFailed(f"committed is {there} {when}, and it should be {dict(wanted)}")
+
+
+def check_own_topics(code: int) -> None:
+    """A stranger's record for a topic of the broker's own was answered with this."""
+    if code != ErrorCode.INVALID_TOPIC_EXCEPTION:
+        raise CheckFailed(f"what a stranger wrote into a topic of the broker's own was answered {ErrorCode(code).name}")

@@ -108,7 +108,7 @@ def retry_renumbered(patch: Patch) -> None:
 
 @bug("fetcher", "a failed batch counts as delivered")
 def failure_is_success(patch: Patch) -> None:
-    def retry(_real: Any, sender: Sender, batch: Any, *_args: Any, **_kwargs: Any) -> None:
-        sender._succeed(batch, 0, -1)
+    def retry(_real: Any, sender: Sender, batch: Any, _error: Any, now_ms: int, **_kwargs: Any) -> None:
+        sender._succeed(batch, 0, -1, now_ms)
 
     patch.method(Sender, "_retry", retry)

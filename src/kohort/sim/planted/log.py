@@ -9,6 +9,7 @@ from kohort.log import recovery
 from kohort.log.partition import PartitionLog
 from kohort.log.producers import Producers
 from kohort.log.segment import Segment
+from kohort.log.topics import Topics
 from kohort.sim.planted.bugs import bug
 from kohort.sim.planted.patch import Patch
 from kohort.wire.record_batch import with_offset
@@ -95,3 +96,12 @@ def parked_for_ever(patch: Patch) -> None:
 @bug("log", "an append wakes nobody")
 def append_wakes_nobody(patch: Patch) -> None:
     patch.method(Purgatory, "appended", lambda *_, **__: None)
+
+
+@bug("log", "any client may write into the broker's own topics")
+def own_topics_open(patch: Patch) -> None:
+    def create(real: Any, topics: Topics, *args: Any, internal: bool = False, **kwargs: Any) -> Any:
+        del internal
+        return real(topics, *args, **kwargs)
+
+    patch.method(Topics, "create", create)

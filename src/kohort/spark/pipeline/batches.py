@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline
@@ -19,6 +20,7 @@ from kohort.spark.pipeline.frames import (
 )
 from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
 from kohort.spark.pipeline.outputs import quarantines, send_quarantined, send_undecoded, write_rows
+from kohort.spark.pipeline.parquet_folder import folder_of
 from kohort.spark.pipeline.steps import run_steps
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ _EXAMPLES: Final = 3
 
 class ExpectationFailed(KohortError):
     """Rows fail a rule that says ``else: fail``."""
+
+
+class RunEnds(KohortError):
+    """A micro-batch that Spark began after the run was asked to end; nothing of it was done."""
 
 
 class BatchRunner:
@@ -43,18 +49,58 @@ class BatchRunner:
         self._pipeline = pipeline
         self._store = store
         self._on_entry = on_entry
+        self._folders = {s.name: folder_of(pipeline, s) for s in pipeline.sinks if s.kind == "parquet"}
         self.entries: list[Entry] = []
         self.error: Exception | None = None
+        self._at_work = threading.Lock()
+        self._ends = False
+        self._complete = threading.Condition()
+        self._complete_upto = -1
 
     def __call__(self, raw: DataFrame, batch: int) -> None:
-        try:
-            entry = self._run(raw, batch)
-            self._store.write(entry)
-        except Exception as error:
-            self.error = error
-            raise
-        self.entries.append(entry)
+        with self._at_work:
+            if self._ends:
+                raise RunEnds("the run ends")
+            try:
+                self._begin_folders(batch)
+                entry = self._run(raw, batch)
+                self._store.write(entry)
+            except Exception as error:
+                self.error = error
+                raise
+            if self.entries and self.entries[-1].batch == batch:
+                self.entries.pop()  # done again by this run
+            self.entries.append(entry)
+            self._tell(entry)
+
+    def _tell(self, entry: Entry) -> None:
         self._on_entry(entry)
+
+    def complete(self, progress: Any) -> None:
+        """Spark has noted that a micro-batch is complete: what its progress event says."""
+        with self._complete:
+            self._complete_upto = max(self._complete_upto, progress.batchId)
+            self._complete.notify_all()
+
+    def end(self, timeout_s: float) -> None:
+        """Let the micro-batch under way be done, and begin no other. Then wait, up to ``timeout_s``, until Spark has
+        noted that it is complete: else it would be done again."""
+        self._ends = True
+        with self._at_work:
+            last = self.entries[-1].batch if self.entries else -1
+        with self._complete:
+            self._complete.wait_for(lambda: self._complete_upto >= last, timeout_s)
+
+    def _entry_of(self, batch: int) -> Entry | None:
+        return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
+
+    def _begin_folders(self, batch: int) -> None:
+        """Micro-batches below this one are complete: only when Spark has noted one does it begin the next."""
+        for sink in self._pipeline.sinks:
+            if sink.name in self._folders:
+                self._folders[sink.name].begin(batch)
+                if sink.compact_every and batch and batch % sink.compact_every == 0:
+                    self._folders[sink.name].compact(batch - 1)
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
@@ -108,7 +154,7 @@ class BatchRunner:
             entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
             entry.marked = False
         for sink in self._pipeline.sinks:
-            entry.sinks[sink.name] = write_rows(sink, passed, entry.batch)
+            entry.sinks[sink.name] = write_rows(sink, passed, entry.batch, self._folders.get(sink.name))
 
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules

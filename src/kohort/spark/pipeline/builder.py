@@ -95,9 +95,19 @@ class PipelineBuilder:
             rule["else"] = rule.pop("otherwise")
         return self._add("expect", rule)
 
-    def to_parquet(self: _Self, path: str, *, name: str = "parquet", partition_by: Sequence[str] = ()) -> _Self:
-        """A sink of files, each micro-batch in its own folder."""
-        return self._add("sinks", {"parquet": {"path": path, "partition_by": list(partition_by)}, "name": name})
+    def to_parquet(
+        self: _Self,
+        path: str,
+        *,
+        name: str = "parquet",
+        partition_by: Sequence[str] = (),
+        counts: str = "",
+        compact_every: int = 0,
+    ) -> _Self:
+        """A sink of files. ``counts``: the column that says how many rows of the source a row stands for;
+        ``compact_every``: after how many micro-batches small files are merged."""
+        body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
+        return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
 
     def to_topic(self: _Self, topic: str, *, key: str = "", name: str = "topic") -> _Self:
         """A topic as a sink, rows as JSON."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
 from kohort.spark.pipeline.document import PipelineError, Section
+from kohort.spark.pipeline.parse_steps import time_ms
 
 
 def check_whole(pipeline: Pipeline, top: Section) -> None:
@@ -16,13 +19,24 @@ def check_whole(pipeline: Pipeline, top: Section) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
         raise top.error(f"two sinks are called {twice[0]!r}: give each a name")
+    _check_paths(pipeline, top)
     _check_rules(pipeline, top)
     _check_state(pipeline, top)
+    _check_watermarks(pipeline, top)
     _check_members(pipeline)
     parquet = [s.name for s in pipeline.sinks if s.kind == "parquet"]
     for summary in pipeline.summaries:
         if not parquet or (summary.of and summary.of not in parquet):
             raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")
+
+
+def _check_paths(pipeline: Pipeline, top: Section) -> None:
+    """Two Parquet sinks in one folder would replace each other's files."""
+    seen: list[Path] = []
+    for path in (s.path.absolute() for s in pipeline.sinks if s.path):
+        if any(path == other or path in other.parents or other in path.parents for other in seen):
+            raise top.error(f"two Parquet sinks write to {path}, or one within the other: give each a folder")
+        seen.append(path)
 
 
 def _check_rules(pipeline: Pipeline, top: Section) -> None:
@@ -60,6 +74,29 @@ def _check_state(pipeline: Pipeline, top: Section) -> None:
         raise top.error("mode: update writes a window anew with each change, which Parquet cannot replace: say append")
     if pipeline.summaries:
         raise top.error("summaries are for pipelines without windows and joins of streams")
+
+
+def _check_watermarks(pipeline: Pipeline, top: Section) -> None:
+    """Spark takes one watermark on the way of a row: of the source, or of the first window."""
+    sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
+    windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
+    for line, window in windows[:1]:
+        if not window.late or not sources:
+            continue
+        same = [delay for column, delay in sources.values() if column == window.time]
+        if not any(time_ms(delay) == time_ms(window.late) for delay in same):
+            told = ", ".join(f"{name} has {column} with {delay}" for name, (column, delay) in sources.items())
+            raise PipelineError(
+                top.file,
+                line,
+                f"watermark: {window.late}, of {window.time}: Spark takes one watermark for a row, and its source "
+                f"has one already ({told}): leave it out here, or there",
+            )
+    for line, window in windows[1:]:
+        if window.late:
+            raise PipelineError(
+                top.file, line, "watermark: a window over windows has that of the first: leave it out here"
+            )
 
 
 def _check_members(pipeline: Pipeline) -> None:

@@ -28,10 +28,22 @@ AVAILABLE_NOW: Final = "available-now"
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """How a record's value becomes columns: ``json`` into a schema, or ``raw``, the columns of the source."""
+    """How a record's value becomes columns: ``json``, ``csv`` or ``avro`` into a schema, or ``raw``, the columns of the
+    source. ``avro_schema``: what values were written with; ``framing``: what stands before them."""
 
     format: str = "raw"
     schema: str = ""
+    separator: str = ","
+    avro_schema: str = ""
+    framing: str = "none"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The same, as options of ``format("kohort")``."""
+        found = {"value.format": self.format, "value.separator": self.separator}
+        if self.format == "avro":
+            found |= {"value.avro.schema": self.avro_schema, "value.avro.framing": self.framing}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +68,14 @@ class Source:
     watermark: tuple[str, str] | None = None
     member: bool = False
     member_line: int = field(default=0, compare=False)
+    line: int = field(default=0, compare=False)
     kafka: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
     """Aggregates ``agg`` (name: SQL) by windows of the column ``time`` and the columns ``by``. ``late``: how late rows
-    may come; without ``slide``, windows do not overlap."""
+    may come, or nothing: the source's watermark says so; without ``slide``, windows do not overlap."""
 
     time: str
     size: str
@@ -98,7 +111,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where rows go. ``counts`` names the column that says how many rows of the source a row stands for."""
+    """Where rows go. ``counts`` names the column that says how many rows of the source a row stands for.
+    ``compact_every``: after how many micro-batches small Parquet files are merged; 0: never by the run itself."""
 
     kind: str
     name: str
@@ -109,6 +123,8 @@ class Sink:
     key: str = ""
     rows: int = 20
     counts: str = ""
+    compact_every: int = 0
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +136,7 @@ class Summary:
     path: Path
     counts: str = ""
     of: str = ""
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

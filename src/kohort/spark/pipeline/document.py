@@ -47,9 +47,15 @@ class Section:
         self.name = name
         self._entries = dict(entries)
         self._asked: list[str] = []
+        self._beside: tuple[str, ...] = ()
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
+
+    def text_of(self, key: str) -> str:
+        """The text under ``key``, which is not taken; nothing if it is missing or no text."""
+        value = self._entries[key][0] if key in self._entries else ""
+        return value if isinstance(value, str) else ""
 
     def holds_section(self, key: str) -> bool:
         """Whether ``key`` is there and holds keys and values."""
@@ -137,9 +143,18 @@ class Section:
     def _refuse_unknown(self) -> None:
         for key, (_, line) in self._entries.items():
             if key not in self._asked:
-                raise PipelineError(
-                    self.file, line, f"unknown key {key!r} in {self.name}{did_you_mean(key, self._asked)}"
-                )
+                hint = did_you_mean(key, self._asked) or self._there_is(key)
+                raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{hint}")
+
+    def _there_is(self, key: str) -> str:
+        """What may be said here, or that it may be said one level above."""
+        if key in self._beside:
+            return f"; it stands beside {self.name.rpartition('.')[2]}, not in it"
+        return f"; there is {', '.join(dict.fromkeys(self._asked))}" if self._asked else ""
+
+    def beside(self, *keys: str) -> None:
+        """Keys of the section above, for which this one may be mistaken."""
+        self._beside = keys
 
 
 def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> Section:
@@ -164,7 +179,7 @@ def _plain(value: Any) -> Any:
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> Section:
     """The top section of a YAML text. Raises PipelineError with the line."""
-    with needs("spark", "a pipeline file"):
+    with needs("pipeline", "a pipeline file"):
         import yaml
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -50,6 +50,13 @@ class Entry:
     marked: bool = True
     redelivered: int = 0
     """Of the rows in: those that may have been delivered before, by this pipeline or by another member of its group."""
+    stateful: bool = False
+    """Of windows or a join of streams: the rows that came out of the steps are not those that went in."""
+    sources: dict[str, int] = field(default_factory=dict)
+    """Stateful: rows in by source, which Spark tells when the micro-batch is complete; until then there are none."""
+    late: int = 0
+    stands_for: dict[str, int] = field(default_factory=dict)
+    """Stateful, by sink with ``counts``: how many rows of the source the rows that it was given stand for."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -59,7 +66,9 @@ class Entry:
         entry = cls(
             given["batch"], sinks=dict(given["sinks"]), dead_letters=given["dead_letters"], marked=given["marked"]
         )
-        entry.redelivered = given.get("redelivered", 0)  # ledgers of before do not have it
+        entry.redelivered = given.get("redelivered", 0)  # ledgers of before do not have these
+        entry.stateful, entry.late = given.get("stateful", False), given.get("late", 0)
+        entry.sources, entry.stands_for = dict(given.get("sources", {})), dict(given.get("stands_for", {}))
         entry.rows_in, entry.undecoded = Count(*given["rows_in"]), Count(*given["undecoded"])
         entry.stepped, entry.passed = Count(*given["stepped"]), Count(*given["passed"])
         entry.dropped = {k: Count(*v) for k, v in given["dropped"].items()}
@@ -84,8 +93,12 @@ class Ledger:
     problems: list[str] = field(default_factory=list)
     late: int = 0
     """Rows that came after their watermark, and that Spark therefore left out of a window or a join."""
+    stands_for: dict[str, int] = field(default_factory=dict)
+    """By sink of windows with ``counts``: how many rows of the source its rows stand for."""
+    waited: dict[str, int] = field(default_factory=dict)
+    """By sink of windows: rows that were in open windows, kept in Spark's state, before the first of these batches."""
     held: dict[str, int] = field(default_factory=dict)
-    """By sink of windows: rows whose windows are still open, kept in Spark's state."""
+    """The same, after the last of them."""
     sources: dict[str, int] = field(default_factory=dict)
     """Rows by source, where there are several."""
 
@@ -109,7 +122,10 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
         _add(ledger.dropped, {k: c.rows for k, c in entry.dropped.items()})
         _add(ledger.quarantined, {k: c.rows for k, c in entry.quarantined.items()})
         _add(ledger.sinks, entry.sinks)
-        if filters:
+        ledger.late += entry.late
+        _add(ledger.sources, entry.sources)
+        _add(ledger.stands_for, entry.stands_for)
+        if filters and not entry.stateful:
             ledger.filtered += max(0, entry.rows_in.rows - entry.undecoded.rows - entry.stepped.rows)
         ledger.problems += [f"batch {entry.batch}: {p}" for p in problems_of(entry, filters=filters)]
     return ledger
@@ -121,7 +137,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
     if entry.redelivered > entry.rows_in.rows:
         problems.append(f"{entry.redelivered:,} of {entry.rows_in.rows:,} rows were delivered before")
     decoded = entry.rows_in.without(entry.undecoded)
-    if entry.stepped.rows < decoded.rows and not filters:
+    if entry.stateful:
+        pass  # windows and joins make other rows than they are given
+    elif entry.stepped.rows < decoded.rows and not filters:
         problems.append(
             f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "
             "if that is meant, say filters: true at the step"
@@ -140,6 +158,19 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
     if entry.dead_letters != aside:
         problems.append(f"{aside:,} rows were set aside, {entry.dead_letters:,} dead letters were acknowledged")
     return problems
+
+
+def waiting(entries: Iterable[Entry]) -> dict[str, int]:
+    """By sink of windows with ``counts``: the rows of one source that are in no window which was written, after all
+    micro-batches of a checkpoint. None where the rows in of one are not known: its run was killed before Spark told."""
+    found: dict[str, int] = {}
+    came = 0
+    for entry in entries:
+        if not entry.sources:
+            return {}
+        came += entry.rows_in.rows - entry.undecoded.rows - entry.late
+        _add(found, entry.stands_for)
+    return {name: came - rows for name, rows in found.items()}
 
 
 def _add(into: dict[str, int], more: Mapping[str, int]) -> None:

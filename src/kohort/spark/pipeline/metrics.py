@@ -16,6 +16,7 @@ _HELP = {
     "rows_out_total": "Rows that a sink holds.",
     "dead_letters_total": "Rows that were set aside and acknowledged.",
     "dropped_total": "Rows that a rule dropped.",
+    "late_total": "Rows that came after their watermark, and are in no window and no join.",
     "redelivered_total": "Rows that may have been delivered before.",
     "batches_total": "Micro-batches that are done.",
     "last_batch_timestamp_seconds": "When the last micro-batch was done.",
@@ -31,14 +32,16 @@ class Metrics:
         self._now = now
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], float] = {}
-        for name in ("rows_in_total", "dead_letters_total", "dropped_total", "redelivered_total", "batches_total"):
-            self._values[(name, "")] = 0
+        for name in _HELP:
+            if name.endswith("_total") and name != "rows_out_total":  # which is of a sink
+                self._values[(name, "")] = 0
 
     def entry_done(self, entry: Entry) -> None:
         with self._lock:
             self._add("rows_in_total", entry.rows_in.rows)
             self._add("dead_letters_total", entry.dead_letters)
             self._add("dropped_total", sum(count.rows for count in entry.dropped.values()))
+            self._add("late_total", entry.late)
             self._add("redelivered_total", entry.redelivered)
             self._add("batches_total", 1)
             for sink, rows in entry.sinks.items():

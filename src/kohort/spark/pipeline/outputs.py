@@ -1,18 +1,18 @@
 """The sinks: each writes the rows of one micro-batch and says how many rows it then holds, counted from what it wrote.
 
-Parquet gets a folder for each micro-batch (``batch=7``), replaced if Spark repeats the batch: so its rows are there
-exactly once. A topic is at least once.
+Parquet gets files whose names begin with the micro-batch, replaced if Spark repeats it (see parquet_folder.py): so its
+rows are there exactly once. A topic is at least once.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import DeadLetters, Pipeline, Rule, Sink
 from kohort.spark.pipeline.deliver import deliver, ensure_topic
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
+from kohort.spark.pipeline.parquet_files import rows_in
+from kohort.spark.pipeline.parquet_folder import ParquetFolder, SinkRefused, folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-class SinkRefused(KohortError):
-    """A sink that cannot take this run's rows without mixing or losing some."""
+_TIMES: Final = "spark.sql.parquet.outputTimestampType"
 
 
 def prepare_sinks(pipeline: Pipeline, *, fresh: bool) -> None:
@@ -29,23 +28,38 @@ def prepare_sinks(pipeline: Pipeline, *, fresh: bool) -> None:
     for sink in pipeline.sinks:
         if sink.kind == "topic":
             ensure_topic(sink.brokers, sink.topic)
-        if sink.kind == "parquet" and sink.path and fresh and any(sink.path.glob("batch=*")):
-            raise SinkRefused(
-                f"sink {sink.name}: {sink.path} holds rows, and {pipeline.state} is a new checkpoint, which would mix "
-                "them with its own: remove the folder, or give another path"
-            )
+        if sink.kind == "parquet":
+            _prepare_folder(pipeline, sink, fresh=fresh)
     if pipeline.dead_letters:
         letters = pipeline.dead_letters
         ensure_topic(letters.brokers, letters.topic, letters.partitions)
 
 
-def write_rows(sink: Sink, rows: DataFrame, batch: int) -> int:
-    """Write one micro-batch and return its rows, counted from what the sink holds (or was acknowledged)."""
-    if sink.kind == "parquet" and sink.path is not None:
-        target = _batch_folder(sink.path, batch)
+def _prepare_folder(pipeline: Pipeline, sink: Sink, *, fresh: bool) -> None:
+    folder = folder_of(pipeline, sink)
+    if folder.folders_of_before():
+        raise SinkRefused(
+            f"sink {sink.name}: {sink.path} holds a folder for each micro-batch (batch=0 ...), as an earlier version "
+            "wrote them, which would be a column for readers: begin anew with kohort pipeline reset --outputs, or give "
+            "another path"
+        )
+    if fresh and folder.data_files():
+        raise SinkRefused(
+            f"sink {sink.name}: {sink.path} holds rows, and {pipeline.state} is a new checkpoint, which would mix "
+            "them with its own: remove the folder, or give another path"
+        )
+    folder.recover()
+
+
+def write_rows(sink: Sink, rows: DataFrame, batch: int, folder: ParquetFolder | None) -> int:
+    """Write one micro-batch and return its rows, counted from what the sink holds (or was acknowledged). ``folder``: of
+    a Parquet sink, where the micro-batch is begun."""
+    if folder is not None:
+        # The type that all readers know; Spark's default is one that Parquet has given up (INT96).
+        rows.sparkSession.conf.set(_TIMES, "TIMESTAMP_MICROS")
         writer = rows.write.mode("overwrite")
-        (writer.partitionBy(*sink.partition_by) if sink.partition_by else writer).parquet(target)
-        return counted(rows.sparkSession.read.schema(rows.schema).parquet(target), sink.counts)
+        (writer.partitionBy(*sink.partition_by) if sink.partition_by else writer).parquet(str(folder.staging))
+        return rows_in(folder.publish(batch), sink.counts)
     if sink.kind == "topic":
         expected = counted(rows, sink.counts)
         sent = deliver(_as_records(rows, sink), sink.brokers)
@@ -70,11 +84,7 @@ def counted(rows: DataFrame, counts: str) -> int:
 
 def read_sink(spark: SparkSession, sink: Sink) -> DataFrame:
     """Everything that a Parquet sink holds."""
-    return spark.read.option("basePath", str(sink.path)).parquet(str(sink.path)).drop("batch")
-
-
-def _batch_folder(path: Path, batch: int) -> str:
-    return str(path / f"batch={batch}")
+    return spark.read.parquet(str(sink.path))
 
 
 def _as_records(rows: DataFrame, sink: Sink) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +15,15 @@ from kohort.errors import ConfigError
 from kohort.spark.option_text import size_bytes
 from kohort.spark.options import parse_source_options
 from kohort.spark.pipeline.check_whole import check_whole
-from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Decode, Pipeline, Sink, Source, Summary
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Sink, Source, Summary
 from kohort.spark.pipeline.document import PipelineError, Section, parse_document
+from kohort.spark.pipeline.parse_decode import parse_decode
 from kohort.spark.pipeline.parse_steps import TIME, parse_rule, parse_step
 from kohort.spark.pipeline.parse_tests import parse_test
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SINKS: Final = ("parquet", "topic", "console", "noop")
 SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
 """Settings of the client that a source has keys of its own for."""
 
@@ -50,7 +53,7 @@ def pipeline_of(top: Section, path: Path) -> Pipeline:
         raise PipelineError(str(path), name_line, f"name: {name!r}: letters, digits, - and _")
     root = path.parent
     brokers = top.take("brokers", str, "")
-    sources = _sources(top, brokers)
+    sources = _sources(top, brokers, root)
     default_brokers = brokers or sources[0].brokers
     sinks = tuple(_sink(s, root, default_brokers) for s in top.sections("sinks"))
     pipeline = Pipeline(
@@ -73,12 +76,12 @@ def pipeline_of(top: Section, path: Path) -> Pipeline:
     return pipeline
 
 
-def _sources(top: Section, brokers: str) -> tuple[Source, ...]:
+def _sources(top: Section, brokers: str, root: Path) -> tuple[Source, ...]:
     if top.one_of("source", "sources") == "source":
         one = top.section("source")
         if one is None:
             raise top.error("source is empty")
-        return (_source("input", one, brokers, top.section("decode")),)
+        return (_source("input", one, brokers, top.section("decode"), root),)
     several = top.section("sources")
     if several is None or not several.names():
         raise top.error("sources is empty")
@@ -88,11 +91,11 @@ def _sources(top: Section, brokers: str) -> tuple[Source, ...]:
             raise PipelineError(top.file, several.line_of(name), f"source {name!r}: a name that SQL takes, not input")
         section = several.section(name)
         if section is not None:
-            found.append(_source(name, section, brokers, section.section("decode")))
+            found.append(_source(name, section, brokers, section.section("decode"), root))
     return tuple(found)
 
 
-def _source(name: str, section: Section, brokers: str, decode: Section | None) -> Source:
+def _source(name: str, section: Section, brokers: str, decode: Section | None, root: Path) -> Source:
     limit, kafka = section.section("limit"), section.section("kafka")
     start_line, member_line = section.line_of("start"), section.line_of("group_mode")
     source = Source(
@@ -102,13 +105,14 @@ def _source(name: str, section: Section, brokers: str, decode: Section | None) -
         group=section.take("group", str, ""),
         start=section.take("start", str, "earliest"),
         table=section.choice("read", ("stream", "table"), "stream") == "table",
-        decode=_decode(decode),
+        decode=parse_decode(decode, root),
         max_rows=limit.take("rows", int, None) if limit else None,
         max_bytes=str(limit.take("bytes", object, "")) if limit else "",
         fail_on_data_loss=section.take("fail_on_data_loss", bool, True),
         watermark=_watermark(section.section("watermark")),
         member=section.choice("group_mode", ("standalone", "member"), "standalone") == "member",
         member_line=member_line,
+        line=section.line,
         kafka=_client_settings(kafka) if kafka else (),
     )
     section.close()
@@ -194,20 +198,12 @@ def _brokers(section: Section, default: str) -> str:
     return text
 
 
-def _decode(section: Section | None) -> Decode:
-    if section is None:
-        return Decode()
-    decode = Decode(section.choice("format", ("json", "raw"), "raw"), section.take("schema", str, ""))
-    section.close()
-    if decode.format == "json" and not decode.schema:
-        raise section.error(f"{section.name}: format json needs a schema such as: id long, amount double")
-    if decode.format == "raw" and decode.schema:
-        raise section.error(f"{section.name}: format raw has the columns of the source; leave the schema out")
-    return decode
-
-
 def _sink(section: Section, root: Path, brokers: str) -> Sink:
-    kind = section.one_of("parquet", "topic", "console", "noop")
+    return replace(_sink_of(section, root, brokers), line=section.line)
+
+
+def _sink_of(section: Section, root: Path, brokers: str) -> Sink:
+    kind = section.one_of(*SINKS)
     line = section.line_of(kind)
     name, counts = section.take("name", str, kind), section.take("counts", str, "")
     if kind == "noop":
@@ -218,9 +214,9 @@ def _sink(section: Section, root: Path, brokers: str) -> Sink:
     section.close()
     if body is None:
         raise PipelineError(section.file, line, f"{kind}: expected keys and values")
+    body.beside("name", "counts")
     if kind == "parquet":
-        columns = tuple(body.texts("partition_by", []))
-        sink = Sink(kind, name, path=root / body.take("path", str), partition_by=columns, counts=counts)
+        sink = _parquet(body, root, name, counts)
     elif kind == "topic":
         address, topic, key = _brokers(body, brokers), body.take("topic", str), body.take("key", str, "")
         sink = Sink(kind, name, brokers=address, topic=topic, key=key, counts=counts)
@@ -230,6 +226,19 @@ def _sink(section: Section, root: Path, brokers: str) -> Sink:
     return sink
 
 
+def _parquet(body: Section, root: Path, name: str, counts: str) -> Sink:
+    line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
+    columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
+    if counts and counts in columns:
+        raise PipelineError(body.file, line, f"counts: {counts} is a column of partition_by: it would be no number")
+    if every < 0 or every == 1:
+        raise PipelineError(
+            body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, from 2"
+        )
+    path = root / body.take("path", str)
+    return Sink("parquet", name, path=path, partition_by=columns, counts=counts, compact_every=every)
+
+
 def _summary(section: Section, root: Path) -> Summary:
     summary = Summary(
         name=section.take("name", str),
@@ -237,6 +246,7 @@ def _summary(section: Section, root: Path) -> Summary:
         path=root / section.take("path", str),
         counts=section.take("counts", str, ""),
         of=section.take("of", str, ""),
+        line=section.line,
     )
     section.close()
     return summary

@@ -12,7 +12,14 @@ from typing import Any, Final
 from kohort.spark.pipeline.definition import Rule, Step, Window
 from kohort.spark.pipeline.document import PipelineError, Section
 
-TIME: Final = re.compile(r"\d+ *(milliseconds?|seconds?|minutes?|hours?|days?)")
+TIME: Final = re.compile(r"(\d+) *(milliseconds?|seconds?|minutes?|hours?|days?)")
+_UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+
+
+def time_ms(text: str) -> int:
+    """A time such as ``10 minutes``, which has been checked, in milliseconds."""
+    found = TIME.fullmatch(text)
+    return int(found[1]) * _UNIT_MS[found[2].removesuffix("s")] if found else 0
 
 
 def parse_step(section: Section, root: Path) -> Step:
@@ -44,7 +51,7 @@ def _window(section: Section | None) -> Window | None:
     found = Window(
         time=section.take("time", str),
         size=section.take("size", str),
-        late=section.take("watermark", str, "0 seconds"),
+        late=section.take("watermark", str, ""),
         slide=section.take("slide", str, ""),
         by=tuple(section.texts("by", [])),
         agg=tuple((name, agg.take(name, str)) for name in agg.names()) if agg else (),
@@ -52,7 +59,11 @@ def _window(section: Section | None) -> Window | None:
     section.close()
     if not found.agg:
         raise section.error(f"{section.name} needs agg, such as agg: {{n: count(*)}}")
-    for key, text in (("size", found.size), ("watermark", found.late), ("slide", found.slide or found.size)):
+    for key, text in (
+        ("size", found.size),
+        ("watermark", found.late or found.size),
+        ("slide", found.slide or found.size),
+    ):
         if not TIME.fullmatch(text):
             raise section.error(f"{key}: {text!r}: expected a time such as 10 minutes")
     return found

@@ -9,9 +9,10 @@ how long to wait.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +26,17 @@ from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Su
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.metrics import Metrics, served
 from kohort.spark.pipeline.outputs import counted, prepare_sinks, read_sink
+from kohort.spark.pipeline.parquet_folder import folder_of
+from kohort.spark.pipeline.running import as_the_only_run
 from kohort.spark.pipeline.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
-from kohort.spark.pipeline.stateful import StatefulRunner, check_dead_letters, result_frame
+from kohort.spark.pipeline.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
+from kohort.spark.pipeline.stop_signal import StopSignal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+    from kohort.spark.pipeline.progress_events import ProgressEvents
 
 
 class PipelineStopped(KohortError):
@@ -81,6 +87,10 @@ class RunReport:
 
 
 STARTS_MOST: Final = 4
+POLL_S: Final = 1.0
+"""How often a run looks whether it is to end."""
+LAST_EVENT_S: Final = 60.0
+"""How long to wait for what Spark says of a micro-batch that is complete; it takes some ms."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
 """Spark gives the process of a Python source ten seconds to start, and no option; a busy machine may need longer."""
 
@@ -108,6 +118,7 @@ class PipelineRun:
         self._runner: BatchRunner | None = None
         self.query: StreamingQuery | None = None
         self._writer: DataStreamWriter | None = None
+        self._events: ProgressEvents | None = None
 
     def start(self) -> None:
         """Check the checkpoint and the sinks, read the tables, start the query."""
@@ -117,13 +128,13 @@ class PipelineRun:
         if pipeline.stateful:
             check_dead_letters(pipeline)
         check_checkpoint(pipeline)
-        fresh = not (pipeline.state / "ledger").exists()
-        prepare_sinks(pipeline, fresh=fresh)
+        prepare_sinks(pipeline, fresh=not (pipeline.state / "ledger").exists())
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
         if pipeline.stateful:
-            self._runner = StatefulRunner(pipeline, self._store, self._on_entry, fresh=fresh)
+            self._runner = StatefulRunner(pipeline, self._store, self._on_entry)
             stream = result_frame(self._spark, pipeline)
+            check_streams(stream, pipeline)
         else:
             self._runner = BatchRunner(pipeline, self._store, self._on_entry)
             reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream))
@@ -132,40 +143,57 @@ class PipelineRun:
         writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
         trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
         self._writer = writer.trigger(**trigger)
+        from kohort.spark.pipeline.progress_events import ProgressEvents
+
+        self._events = ProgressEvents(pipeline.name, self._runner.complete)
+        self._spark.streams.addListener(self._events)
         self.query = self._writer.start()
 
-    def wait(self) -> None:
-        """Return when the query ends by itself. Raises what stopped it, as it was first raised."""
+    def wait(self, stop: threading.Event | None = None) -> None:
+        """Return when the query ends by itself, or is asked to by ``stop``. Raises what stopped it, as it was first
+        raised."""
         if self.query is None or self._runner is None or self._writer is None:
             raise PipelineStopped("the run was not started")
         for attempt in range(1, STARTS_MOST + 1):
             try:
-                self.query.awaitTermination()
+                while not self.query.awaitTermination(POLL_S):
+                    if stop is not None and stop.is_set():
+                        self.stop()
+                        return
             except Exception as error:
                 if self._runner.error is not None:
                     raise self._runner.error from None
                 if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
                     raise PipelineStopped(_last_line(str(error))) from error
-                self._keep_progress()
                 self.query = self._writer.start()  # the checkpoint says where to go on
             else:
                 return
 
     def stop(self) -> None:
         """End a continuous run after the micro-batch under way."""
-        if self.query is not None and self.query.isActive:
-            self.query.stop()
+        if self.query is not None and self.query.isActive and self._runner is not None:
+            self._runner.end(LAST_EVENT_S)
+            with suppress(Exception):  # of the next micro-batch, had it begun: nothing of it was done
+                self.query.stop()
 
-    def _keep_progress(self) -> None:
-        """Take from Spark what it counted; it forgets with the query."""
-        if isinstance(self._runner, StatefulRunner) and self.query is not None:
-            self._runner.flow.add(self._pipeline, self.query.recentProgress)
+    def _take_in_the_last(self) -> None:
+        """Wait for what Spark says of the last micro-batch."""
+        if self._events is not None and self.query is not None:
+            self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
+
+    def close(self) -> None:
+        """End what a run that failed, or was ended by a second Ctrl-C, has left in the session."""
+        with suppress(Exception):  # Spark itself may be gone
+            if self.query is not None and self.query.isActive:
+                self.query.stop()
+            if self._events is not None:
+                self._spark.streams.removeListener(self._events)
 
     def finish(self) -> RunReport:
         """Write the summaries, commit the tables' offsets, and report."""
         pipeline = self._pipeline
         entries = self._runner.entries if self._runner else []
-        self._keep_progress()
+        self._take_in_the_last()
         stateful = self._runner.ledger() if isinstance(self._runner, StatefulRunner) else None
         report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
         for name, table in self._tables.items():
@@ -198,7 +226,8 @@ class PipelineRun:
 
     def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
         """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
-        sinks = {s.name: s for s in self._pipeline.sinks if s.kind == "parquet" and s.path and s.path.exists()}
+        parquet = [s for s in self._pipeline.sinks if s.kind == "parquet"]
+        sinks = {s.name: s for s in parquet if folder_of(self._pipeline, s).data_files()}
         if not sinks:
             return 0
         for name, sink in sinks.items():
@@ -237,8 +266,8 @@ def run_pipeline(
     on_entry: Callable[[Entry], None] = lambda _: None,
     every: str = "",
 ) -> RunReport:
-    """Run to the current end of the topics (``once``), or until interrupted; then report. ``every``: how often a
-    pipeline begins a micro-batch that is not to run once although its trigger is available-now."""
+    """Run to the current end of the topics (``once``), or until Ctrl-C; then report. ``every``: how often a pipeline
+    begins a micro-batch that is not to run once although its trigger is available-now. A second Ctrl-C is raised."""
     with ExitStack() as stack:
         if pipeline.metrics:
             metrics, told = Metrics(pipeline.name), on_entry
@@ -248,12 +277,12 @@ def run_pipeline(
                 metrics.entry_done(entry)
                 told(entry)
 
+        stack.enter_context(as_the_only_run(pipeline))
         run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
+        signal = stack.enter_context(StopSignal("ending after the micro-batch under way; Ctrl-C again ends at once"))
+        stack.callback(run.close)
         run.start()
-        try:
-            run.wait()
-        except KeyboardInterrupt:
-            run.stop()
+        run.wait(signal.asked)
         return run.finish()
 
 

@@ -8,8 +8,7 @@ part of the ledger.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
@@ -17,10 +16,10 @@ from kohort.spark.columns import REDELIVERED, TYPES
 from kohort.spark.pipeline.batches import BatchRunner
 from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
-from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
 from kohort.spark.pipeline.outputs import counted, write_rows
 from kohort.spark.pipeline.source_options import STREAM_SCHEMA, stream_options
-from kohort.spark.pipeline.steps import run_steps
+from kohort.spark.pipeline.steps import StepFailed, run_steps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +45,7 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
         extra = [f"_{name}" for name in RECORD_COLUMNS if keeps] + [again]
         own = ", ".join(f"{name} {TYPES[name[1:]]}" for name in extra)
         schema = f"{source.decode.schema}, {ERROR} string, {own}"
-        frame = reader.options(**_bad_records(pipeline)).schema(schema).load()
+        frame = reader.options(**source.decode.options, **_bad_records(pipeline)).schema(schema).load()
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
         frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))
@@ -56,10 +55,9 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
 
 
 def _bad_records(pipeline: Pipeline) -> dict[str, str]:
-    options = {"value.format": "json"}
     if pipeline.dead_letters is None:
-        return options | {"badRecords": "fail"}
-    return options | {"badRecords": "dlq", "deadLetterTopic": pipeline.dead_letters.topic}
+        return {"badRecords": "fail"}
+    return {"badRecords": "dlq", "deadLetterTopic": pipeline.dead_letters.topic}
 
 
 def _metric(source: Source) -> str:
@@ -73,71 +71,86 @@ def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
     return run_steps(pipeline, stream_frame(spark, pipeline, pipeline.stream))
 
 
-@dataclass(slots=True)
-class Flow:
-    """What went into the plan over some micro-batches, from Spark's progress: rows by source, rows too late, and rows
-    that may have been delivered before."""
+def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
+    """Raises StepFailed where Spark would refuse the plan when the query starts. Spark checks a plan of streams later
+    than the steps themselves, and offers no public way to ask."""
+    from pyspark.errors import PySparkException
 
-    rows: dict[str, int] = field(default_factory=dict)
-    undecoded: dict[str, int] = field(default_factory=dict)
-    late: int = 0
-    redelivered: int = 0
-
-    def add(self, pipeline: Pipeline, progress: Iterable[Any]) -> None:
-        """Add Spark's progress events; a micro-batch that ran is in one of them."""
-        for event in progress:
-            for source in pipeline.streams:
-                found = event.observedMetrics.get(_metric(source))
-                if found is not None:
-                    self.rows[source.name] = self.rows.get(source.name, 0) + found[_ROWS]
-                    self.undecoded[source.name] = self.undecoded.get(source.name, 0) + found[_BAD]
-                    self.redelivered += found[_AGAIN]
-            self.late += sum(operator.numRowsDroppedByWatermark for operator in event.stateOperators)
+    jvm = frame.sparkSession._jvm
+    mode = jvm.org.apache.spark.sql.streaming.OutputMode
+    plan = frame._jdf.queryExecution().analyzed()
+    try:
+        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+            plan, mode.Update() if pipeline.mode == "update" else mode.Append()
+        )
+    except PySparkException as error:
+        said = str(error).partition(";\n")[0].strip()  # the plan follows
+        raise StepFailed(f"{pipeline.file}: Spark cannot run these steps on streams: {said}") from None
 
 
 class StatefulRunner(BatchRunner):
-    """Handed to ``foreachBatch``: judges and writes the rows that came out of the steps."""
-
-    def __init__(
-        self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None], *, fresh: bool
-    ) -> None:
-        super().__init__(pipeline, store, on_entry)
-        self._fresh = fresh
-        self.stands_for: dict[str, int] = {}
-        self.flow = Flow()
+    """Handed to ``foreachBatch``: judges and writes the rows that came out of the steps. What went into them is told by
+    Spark's progress event: only then is a micro-batch told of."""
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
         # Persisted: the plan behind it keeps state, and must run once.
         judged = judge(raw, self._pipeline.rules).persist()
-        entry = Entry(batch, marked=False)
+        entry = Entry(batch, marked=False, stateful=True)
         try:
             verdicts = counts_by(judged, FAILED)
-            entry.rows_in = entry.stepped = _unmarked(sum(verdicts.values(), start=Count()))
+            entry.stepped = _unmarked(sum(verdicts.values(), start=Count()))
             entry.passed = _unmarked(verdicts.pop("", Count()))
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             for sink in self._pipeline.sinks:
-                entry.sinks[sink.name] = write_rows(replace(sink, counts=""), passed, batch)
+                folder = self._folders.get(sink.name)
+                entry.sinks[sink.name] = write_rows(replace(sink, counts=""), passed, batch, folder)
                 if sink.counts:
-                    self.stands_for[sink.name] = self.stands_for.get(sink.name, 0) + counted(passed, sink.counts)
+                    entry.stands_for[sink.name] = counted(passed, sink.counts)
         finally:
             judged.unpersist()
         return entry
 
+    def _tell(self, entry: Entry) -> None:
+        """Not yet: see complete."""
+
+    def complete(self, progress: Any) -> None:
+        entry = self._entry_of(progress.batchId)
+        if entry is not None and not entry.sources:
+            add_progress(self._pipeline, entry, progress)
+            self._store.write(entry)
+            self._on_entry(entry)
+        super().complete(progress)
+
     def ledger(self) -> Ledger:
         """What came in, what came out, and what is between."""
         ledger = total(self.entries)
-        ledger.rows_in, ledger.undecoded = sum(self.flow.rows.values()), sum(self.flow.undecoded.values())
-        ledger.dead_letters += ledger.undecoded  # sent by the tasks that decoded, which fail where they cannot
-        ledger.late, ledger.redelivered = self.flow.late, self.flow.redelivered
-        ledger.sources = dict(self.flow.rows)
-        if self._fresh and self._pipeline.mode == "append" and len(self._pipeline.streams) == 1:
-            for name, rows in self.stands_for.items():
-                held = ledger.rows_in - ledger.undecoded - ledger.late - rows
-                ledger.held[name] = held
-                if held < 0:
-                    ledger.problems.append(f"sink {name} stands for {rows:,} rows, {-held:,} more than came in")
+        untold = [entry.batch for entry in self.entries if not entry.sources]
+        if untold:
+            ledger.problems.append(f"Spark has not told what went into the micro-batches {untold}")
+        pipeline = self._pipeline
+        if pipeline.mode == "append" and len(pipeline.streams) == 1 and not pipeline.filters:
+            everything, mine = self._store.entries(), {entry.batch for entry in self.entries}
+            ledger.waited = waiting(entry for entry in everything if entry.batch not in mine)
+            ledger.held = waiting(everything)
+        for name, held in ledger.held.items():
+            if held < 0:
+                rows = ledger.stands_for.get(name, 0)
+                ledger.problems.append(f"sink {name} stands for {rows:,} rows, {-held:,} more than came in")
         return ledger
+
+
+def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
+    """What went into the plan of a micro-batch, and what came too late for it, from Spark's progress event."""
+    for source in pipeline.streams:
+        found = progress.observedMetrics.get(_metric(source))
+        entry.sources[source.name] = found[_ROWS] if found is not None else 0
+        if found is not None:
+            entry.rows_in += Count(found[_ROWS])
+            entry.undecoded += Count(found[_BAD])
+            entry.redelivered += found[_AGAIN]
+            entry.dead_letters += found[_BAD]  # sent by the tasks that decoded, which fail where they cannot
+    entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
 
 
 def _unmarked(count: Count) -> Count:

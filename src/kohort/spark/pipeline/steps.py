@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.definition import Pipeline, Step, Window
@@ -14,6 +14,10 @@ from kohort.spark.pipeline.frames import FAILED, PROBLEM
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+_WATERMARK: Final = "spark.watermarkDelayMs"
+"""Spark's mark on a column that has a watermark."""
 
 
 class StepFailed(KohortError):
@@ -47,17 +51,30 @@ def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
     if step.kind == "sql":
         return rows.sparkSession.sql(step.text)
     if step.window is not None:
-        return aggregate(rows, step.window)
+        return aggregate(rows, pipeline, step, step.window)
     function = step.function or load_function(pipeline, step)
     result: DataFrame = function(rows)
     return result
 
 
-def aggregate(rows: DataFrame, window: Window) -> DataFrame:
-    """``window_start``, ``window_end``, the columns ``by``, and the aggregates."""
+def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
+    """``window_start``, ``window_end``, the columns ``by``, and the aggregates.
+
+    Rows that have a watermark, of their source or of a window before, keep it: Spark refuses another.
+    """
     from pyspark.sql import functions as f
 
-    frame = rows.withWatermark(window.time, window.late) if rows.isStreaming else rows
+    frame = rows
+    if rows.isStreaming:
+        first = next(s for s in pipeline.steps if s.window is not None)
+        if step is first and not any(s.watermark for s in pipeline.streams):
+            frame = rows.withWatermark(window.time, window.late or "0 seconds")
+        elif window.time in rows.columns and _WATERMARK not in rows.schema[window.time].metadata:
+            have = [field.name for field in rows.schema.fields if _WATERMARK in field.metadata]
+            raise StepFailed(
+                f"{pipeline.file}, line {step.line}: the column {window.time} has no watermark, by which Spark knows "
+                f"when a window is complete; {', '.join(have) or 'no column that comes in here'} has one"
+            )
     slots = f.window(window.time, window.size, window.slide or None)
     totals = [f.expr(sql).alias(name) for name, sql in window.agg]
     grouped = frame.groupBy(slots.alias("window"), *window.by).agg(*totals)

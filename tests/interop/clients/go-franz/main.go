@@ -6,19 +6,17 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"os"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -41,8 +39,10 @@ func main() {
 		produce(args[1], args[2], args[3])
 	case "read":
 		read(args[1], args[2], number(args[3]), number(args[4]))
+	case "discover":
+		discover(args[1], args[2], args[3], number(args[4]))
 	case "admin":
-		admin(args[1], args[2], args[3])
+		admin(args[1], args[2], args[3], args[4], number(args[5]))
 	default:
 		log.Fatalf("unknown verb %s", args[0])
 	}
@@ -102,6 +102,24 @@ func consume(bootstrap, group, topic, strategy, instance string) {
 	say(map[string]any{"left": true})
 }
 
+func discover(bootstrap, group, prefix string, count int) {
+	client := connect(bootstrap,
+		kgo.ConsumerGroup(group),
+		kgo.ConsumeRegex(),
+		kgo.ConsumeTopics("^"+regexp.QuoteMeta(prefix)+".*"),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.MetadataMinAge(100*time.Millisecond),
+		kgo.MetadataMaxAge(time.Second),
+	)
+	for found := 0; found < count; {
+		client.PollFetches(context.Background()).EachRecord(func(r *kgo.Record) {
+			say(map[string]any{"found": []any{r.Topic, r.Offset}})
+			found++
+		})
+	}
+	client.Close()
+}
+
 func numbers(byTopic map[string][]int32) []int32 {
 	found := []int32{}
 	for _, partitions := range byTopic {
@@ -147,57 +165,6 @@ func read(bootstrap, topic string, partition, count int) {
 		})
 	}
 	client.Close()
-}
-
-// Administration
-
-func admin(bootstrap, topic, group string) {
-	ctx := context.Background()
-	client := kadm.NewClient(connect(bootstrap))
-	retention := "1234567"
-	configs := map[string]*string{"retention.ms": &retention}
-	_, err := client.CreateTopic(ctx, 2, 1, configs, topic)
-	check(err)
-	say(map[string]any{"created": partitions(ctx, client, topic)})
-	_, err = client.CreateTopic(ctx, 2, 1, configs, topic)
-	say(map[string]any{"refused": errors.Is(err, kerr.TopicAlreadyExists)})
-	grown, err := client.UpdatePartitions(ctx, 3, topic)
-	check(err)
-	check(grown.Error())
-	say(map[string]any{"grown": partitions(ctx, client, topic)})
-	described, err := client.DescribeTopicConfigs(ctx, topic)
-	check(err)
-	for _, entry := range described[0].Configs {
-		if entry.Key == "retention.ms" {
-			say(map[string]any{"retention": entry.MaybeValue()})
-		}
-	}
-	groups, err := client.DescribeGroups(ctx, group)
-	check(err)
-	say(map[string]any{"group": []any{groups[group].State, len(groups[group].Members)}})
-	offsets, err := client.FetchOffsets(ctx, group)
-	check(err)
-	committed := map[string]int64{}
-	offsets.Each(func(o kadm.OffsetResponse) { committed[strconv.Itoa(int(o.Partition))] = o.At })
-	say(map[string]any{"committed": committed})
-	_, err = client.DeleteGroup(ctx, group)
-	check(err)
-	listed, err := client.ListGroups(ctx)
-	check(err)
-	_, stays := listed[group]
-	say(map[string]any{"group_deleted": !stays})
-	_, err = client.DeleteTopic(ctx, topic)
-	check(err)
-	topics, err := client.ListTopics(ctx)
-	check(err)
-	say(map[string]any{"deleted": !topics.Has(topic)})
-	client.Close()
-}
-
-func partitions(ctx context.Context, client *kadm.Client, topic string) int {
-	topics, err := client.ListTopics(ctx, topic)
-	check(err)
-	return len(topics[topic].Partitions)
 }
 
 // Lines

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -41,7 +40,7 @@ func main() {
 	case "read":
 		read(args[1], args[2], number(args[3]), number(args[4]))
 	case "admin":
-		admin(args[1], args[2], args[3])
+		admin(args[1], args[2], args[3], args[4], number(args[5]))
 	default:
 		log.Fatalf("unknown verb %s", args[0])
 	}
@@ -173,54 +172,6 @@ func read(bootstrap, topic string, partition, count int) {
 	}
 	check(from.Close())
 	check(consumer.Close())
-}
-
-// Administration
-
-func admin(bootstrap, topic, group string) {
-	client, err := sarama.NewClusterAdmin([]string{bootstrap}, config())
-	check(err)
-	retention := "1234567"
-	wanted := &sarama.TopicDetail{NumPartitions: 2, ReplicationFactor: 1,
-		ConfigEntries: map[string]*string{"retention.ms": &retention}}
-	check(client.CreateTopic(topic, wanted, false))
-	say(map[string]any{"created": partitions(client, topic)})
-	say(map[string]any{"refused": errors.Is(client.CreateTopic(topic, wanted, false), sarama.ErrTopicAlreadyExists)})
-	check(client.CreatePartitions(topic, 3, nil, false))
-	say(map[string]any{"grown": partitions(client, topic)})
-	entries, err := client.DescribeConfig(sarama.ConfigResource{
-		Type: sarama.TopicResource, Name: topic, ConfigNames: []string{"retention.ms"}})
-	check(err)
-	say(map[string]any{"retention": entries[0].Value})
-	described, err := client.DescribeConsumerGroups([]string{group})
-	check(err)
-	say(map[string]any{"group": []any{described[0].State, len(described[0].Members)}})
-	offsets, err := client.ListConsumerGroupOffsets(group, nil)
-	check(err)
-	committed := map[string]int64{}
-	for _, blocks := range offsets.Blocks {
-		for partition, block := range blocks {
-			committed[strconv.Itoa(int(partition))] = block.Offset
-		}
-	}
-	say(map[string]any{"committed": committed})
-	check(client.DeleteConsumerGroup(group))
-	groups, err := client.ListConsumerGroups()
-	check(err)
-	_, stays := groups[group]
-	say(map[string]any{"group_deleted": !stays})
-	check(client.DeleteTopic(topic))
-	topics, err := client.ListTopics()
-	check(err)
-	_, stays = topics[topic]
-	say(map[string]any{"deleted": !stays})
-	check(client.Close())
-}
-
-func partitions(client sarama.ClusterAdmin, topic string) int {
-	described, err := client.DescribeTopics([]string{topic})
-	check(err)
-	return len(described[0].Partitions)
 }
 
 // Lines

@@ -10,17 +10,12 @@ import java.util.Base64;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeSet;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
-import org.apache.kafka.clients.admin.AdminClient;
-import org.apache.kafka.clients.admin.ConsumerGroupDescription;
-import org.apache.kafka.clients.admin.NewPartitions;
-import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -28,8 +23,6 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.config.ConfigResource;
-import org.apache.kafka.common.errors.TopicExistsException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -47,7 +40,8 @@ public final class Client {
             case "consume": consume(args[1], args[2], args[3], args[4], args[5]); break;
             case "produce": produce(args[1], args[2], args[3]); break;
             case "read": read(args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4])); break;
-            case "admin": admin(args[1], args[2], args[3]); break;
+            case "discover": discover(args[1], args[2], args[3], Integer.parseInt(args[4])); break;
+            case "admin": new Admin(args[1], args[2], args[3], args[4], Long.parseLong(args[5])).round(); break;
             default: throw new IllegalArgumentException(args[0]);
         }
     }
@@ -101,11 +95,26 @@ public final class Client {
         }
     }
 
+    private static void discover(String bootstrap, String group, String prefix, int count) {
+        Properties options = reader(bootstrap);
+        options.put("group.id", group);
+        options.put("metadata.max.age.ms", "1000");
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(options)) {
+            consumer.subscribe(Pattern.compile("^" + Pattern.quote(prefix) + ".*"));
+            for (int found = 0; found < count; ) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    say("{\"found\": [\"" + record.topic() + "\", " + record.offset() + "]}");
+                    found++;
+                }
+            }
+        }
+    }
+
     private static String numbers(Collection<TopicPartition> partitions) {
         return partitions.stream().map(TopicPartition::partition).collect(Collectors.toCollection(TreeSet::new)).toString();
     }
 
-    private static Properties reader(String bootstrap) {
+    static Properties reader(String bootstrap) {
         Properties options = new Properties();
         options.put("bootstrap.servers", bootstrap);
         options.put("auto.offset.reset", "earliest");
@@ -173,50 +182,7 @@ public final class Client {
         return bytes == null ? "null" : "\"" + Base64.getEncoder().encodeToString(bytes) + "\"";
     }
 
-    // Administration
-
-    private static void admin(String bootstrap, String topic, String group) throws Exception {
-        Properties options = new Properties();
-        options.put("bootstrap.servers", bootstrap);
-        try (AdminClient admin = AdminClient.create(options);
-                KafkaConsumer<byte[], byte[]> counter = new KafkaConsumer<>(reader(bootstrap))) {
-            NewTopic wanted = new NewTopic(topic, 2, (short) 1).configs(Map.of("retention.ms", "1234567"));
-            admin.createTopics(Collections.singleton(wanted)).all().get();
-            say("{\"created\": " + counter.partitionsFor(topic).size() + "}");
-            try {
-                admin.createTopics(Collections.singleton(wanted)).all().get();
-                say("{\"refused\": false}");
-            } catch (ExecutionException e) {
-                say("{\"refused\": " + (e.getCause() instanceof TopicExistsException) + "}");
-            }
-            admin.createPartitions(Map.of(topic, NewPartitions.increaseTo(3))).all().get();
-            try (KafkaConsumer<byte[], byte[]> again = new KafkaConsumer<>(reader(bootstrap))) {
-                say("{\"grown\": " + again.partitionsFor(topic).size() + "}");
-            }
-            ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
-            say("{\"retention\": \"" + admin.describeConfigs(Collections.singleton(resource)).all().get().get(resource)
-                    .get("retention.ms").value() + "\"}");
-            ConsumerGroupDescription described =
-                    admin.describeConsumerGroups(Collections.singleton(group)).all().get().get(group);
-            say("{\"group\": [\"" + capital(described.state().toString()) + "\", " + described.members().size() + "]}");
-            String committed = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().entrySet()
-                    .stream()
-                    .map(e -> "\"" + e.getKey().partition() + "\": " + e.getValue().offset())
-                    .sorted().collect(Collectors.joining(", "));
-            say("{\"committed\": {" + committed + "}}");
-            admin.deleteConsumerGroups(Collections.singleton(group)).all().get();
-            say("{\"group_deleted\": " + admin.listConsumerGroups().all().get().stream()
-                    .noneMatch(g -> g.groupId().equals(group)) + "}");
-            admin.deleteTopics(Collections.singleton(topic)).all().get();
-            say("{\"deleted\": " + !admin.listTopics().names().get().contains(topic) + "}");
-        }
-    }
-
-    private static String capital(String word) {
-        return word.substring(0, 1).toUpperCase(Locale.ROOT) + word.substring(1).toLowerCase(Locale.ROOT);
-    }
-
-    private static synchronized void say(String line) {
+    static synchronized void say(String line) {
         System.out.println(line);
         System.out.flush();
     }

@@ -109,33 +109,83 @@ async function read (bootstrap, topic, partition, count) {
   await consumer.disconnect()
 }
 
-async function admin (bootstrap, topic, group) {
+async function discover (bootstrap, groupId, prefix, count) {
+  const consumer = connect(bootstrap).consumer({ groupId })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [new RegExp(`^${prefix}.*`)], fromBeginning: true })
+  await new Promise((resolve, reject) => {
+    let found = 0
+    consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
+    consumer.run({
+      eachMessage: async ({ topic, message }) => {
+        say({ found: [topic, Number(message.offset)] })
+        if (++found === count) resolve()
+      },
+    }).catch(reject)
+  })
+  await consumer.disconnect()
+}
+
+async function admin (bootstrap, topic, group, there, timeMs) {
   const admin = connect(bootstrap).admin()
   await admin.connect()
-  const wanted = {
-    topics: [{ topic, numPartitions: 2, replicationFactor: 1, configEntries: [{ name: 'retention.ms', value: '1234567' }] }],
-  }
-  const partitions = async () => (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions.length
-  await admin.createTopics(wanted)
-  say({ created: await partitions() })
-  say({ refused: !(await admin.createTopics(wanted)) })
-  await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
-  say({ grown: await partitions() })
-  const resources = [{ type: ConfigResourceTypes.TOPIC, name: topic, configNames: ['retention.ms'] }]
-  const described = await admin.describeConfigs({ resources, includeSynonyms: false })
-  say({ retention: described.resources[0].configEntries[0].configValue })
-  const { groups } = await admin.describeGroups([group])
-  say({ group: [groups[0].state, groups[0].members.length] })
-  const committed = {}
-  for (const { partitions } of await admin.fetchOffsets({ groupId: group })) {
-    for (const p of partitions) committed[p.partition] = Number(p.offset)
-  }
-  say({ committed })
-  await admin.deleteGroups([group])
-  say({ group_deleted: !(await admin.listGroups()).groups.some(g => g.groupId === group) })
+  await topics(admin, topic)
+  await configs(admin, topic)
+  const { brokers, controller } = await admin.describeCluster()
+  say({ cluster: [brokers.map(b => b.nodeId), controller] })
+  say({ broker: await option(admin, ConfigResourceTypes.BROKER, String(controller), 'log.cleanup.policy') })
+  const [{ low, high }] = await admin.fetchTopicOffsets(there)
+  const [{ offset }] = await admin.fetchTopicOffsetsByTimestamp(there, timeMs)
+  say({ offsets: [Number(low), Number(high)], at_time: Number(offset) })
+  await admin.deleteTopicRecords({ topic: there, partitions: [{ partition: 0, offset: '1' }] })
+  say({ cut: Number((await admin.fetchTopicOffsets(there))[0].low) })
+  await groups(admin, group, there)
   await admin.deleteTopics({ topics: [topic] })
   say({ deleted: !(await admin.listTopics()).includes(topic) })
   await admin.disconnect()
+}
+
+async function topics (admin, topic) {
+  const wanted = {
+    topics: [{ topic, numPartitions: 2, replicationFactor: 1, configEntries: [{ name: 'retention.ms', value: '1234567' }] }],
+  }
+  const partitions = async () => (await admin.fetchTopicMetadata({ topics: [topic] })).topics[0].partitions
+  await admin.createTopics(wanted)
+  say({ created: (await partitions()).length })
+  say({ refused: !(await admin.createTopics(wanted)) })
+  await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
+  say({ grown: (await partitions()).length })
+  const every = (await admin.fetchTopicMetadata()).topics.find(t => t.name === topic)
+  say({ listed: (await admin.listTopics()).includes(topic) ? every.partitions.length : 0 })
+  const rows = (await partitions()).map(p => [p.partitionId, p.leader, p.replicas, p.isr])
+  say({ described: rows.sort((one, other) => one[0] - other[0]) })
+}
+
+async function configs (admin, topic) {
+  say({ retention: await option(admin, ConfigResourceTypes.TOPIC, topic, 'retention.ms') })
+  const configEntries = [{ name: 'retention.ms', value: '7654321' }]
+  await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] })
+  say({ altered: await option(admin, ConfigResourceTypes.TOPIC, topic, 'retention.ms') })
+}
+
+async function option (admin, type, name, wanted) {
+  const resources = [{ type, name, configNames: [wanted] }]
+  const described = await admin.describeConfigs({ resources, includeSynonyms: false })
+  return described.resources[0].configEntries.find(entry => entry.configName === wanted).configValue
+}
+
+async function groups (admin, group, there) {
+  const listed = async () => (await admin.listGroups()).groups.some(g => g.groupId === group)
+  const committed = async () => Object.fromEntries((await admin.fetchOffsets({ groupId: group }))
+    .flatMap(({ partitions }) => partitions.map(p => [p.partition, Number(p.offset)])))
+  say({ groups: await listed() })
+  const described = (await admin.describeGroups([group])).groups[0]
+  say({ group: [described.state, described.members.length] })
+  say({ committed: await committed() })
+  await admin.setOffsets({ groupId: group, topic: there, partitions: [{ partition: 0, offset: '2' }] })
+  say({ moved: await committed() })
+  await admin.deleteGroups([group])
+  say({ group_deleted: !(await listed()) })
 }
 
 const [verb, bootstrap, ...rest] = process.argv.slice(2)
@@ -143,7 +193,8 @@ const verbs = {
   consume: () => consume(bootstrap, rest[0], rest[1]),
   produce: () => produce(bootstrap, rest[0], rest[1]),
   read: () => read(bootstrap, rest[0], Number(rest[1]), Number(rest[2])),
-  admin: () => admin(bootstrap, rest[0], rest[1]),
+  discover: () => discover(bootstrap, rest[0], rest[1], Number(rest[2])),
+  admin: () => admin(bootstrap, rest[0], rest[1], rest[2], Number(rest[3])),
 }
 verbs[verb]().catch(error => {
   console.error(error)

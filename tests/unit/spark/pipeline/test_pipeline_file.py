@@ -123,9 +123,23 @@ sinks: [{noop: }]
         ("group: orders,", "grup: orders,", "line 3: unknown key 'grup' in source; did you mean group?"),
         ("else: drop", "else: ignore", "line 10: else: 'ignore': expected quarantine or drop or fail"),
         ("not_null: id,", "notnull: id,", "line 9: unknown key 'notnull' in expect[0]; did you mean not_null?"),
+        (
+            "  - noop:",
+            "  - delta: {path: x}",
+            "line 15: unknown key 'delta' in sinks[2]; there is parquet, topic, console, noop",
+        ),
+        (
+            "partition_by: [country]}",
+            "counts: n}",
+            "line 12: unknown key 'counts' in sinks[0].parquet; it stands beside parquet, not in it",
+        ),
         ("version: 1", "version: 9", "line 1: version 9: this kohort reads version 1"),
         ("name: orders", "name: a/b", "line 2: name: 'a/b': letters, digits, - and _"),
-        ("format: json", "format: jsn", "line 4: format: 'jsn': expected json or raw; did you mean json?"),
+        (
+            "format: json",
+            "format: jsn",
+            "line 4: format: 'jsn': expected json or csv or avro or raw; did you mean json?",
+        ),
         (
             ', schema: "id long, amount double"',
             "",
@@ -150,6 +164,56 @@ def test_a_sink_of_aggregated_rows_cannot_set_rows_aside() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
     assert "a sink with counts takes aggregated rows, which cannot be set aside" in refused(counted)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected a number of micro-batches, "
+         "from 2"),
+        ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is a column of "
+         "partition_by: it would be no number"),
+        ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: two Parquet sinks write to "
+         "/pipelines/out/orders/new, or one within the other: give each a folder"),
+    ],
+)  # fmt: skip
+def test_parquet_sinks_that_cannot_be_are_refused(old: str, new: str, said: str) -> None:
+    assert refused(changed(old, new)) == said
+
+
+AVRO = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
+
+
+def test_values_of_csv_and_avro_are_decoded_as_the_source_does(tmp_path: Path) -> None:
+    (tmp_path / "order.avsc").write_text(AVRO)
+    file, json_is = tmp_path / "orders.yaml", 'decode: {format: json, schema: "id long, amount double"}'
+
+    def decode(said: str) -> Decode:
+        file.write_text(changed(json_is, f"decode: {said}"))
+        return load_pipeline(file, {}).stream.decode
+
+    found = decode('{format: csv, schema: "id long", separator: ";"}')
+    assert found.options == {"value.format": "csv", "value.separator": ";"}
+    found = decode('{format: avro, schema: "id long", avro_schema: order.avsc, framing: confluent}')
+    assert found.options["value.avro.schema"] == AVRO
+    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **found.options}
+    assert parse_source_options(given, streaming=True).avro_framing == "confluent"
+    assert decode(f"{{format: avro, schema: id long, avro_schema: '{AVRO}'}}").avro_schema == AVRO
+    for said, problem in (
+        ("{format: csv, schema: id long, separator: ab}", "separator: 'ab': expected one character"),
+        ("{format: csv}", "format csv needs a schema"),
+        ("{format: avro, schema: id long}", "format avro needs avro_schema: a file such as orders.avsc, or its JSON"),
+        ("{format: avro, schema: id long, avro_schema: none.avsc}", "none.avsc: cannot be read"),
+        ("{format: avro, schema: idd long, avro_schema: order.avsc}", "'idd' is no field of avro_schema, which has id"),
+        ("{format: avro, schema: id long, avro_schema: '{}'}", "line 4: avro_schema: expected a type, found"),
+        ("{format: json, schema: id long, separator: ;}", "unknown key 'separator' in decode; there is format, schema"),
+        (
+            "{format: protobuf}",
+            "format: protobuf: not decoded here .there is json, csv, avro, raw.: read the value raw",
+        ),
+    ):
+        with pytest.raises(PipelineError, match=problem):
+            decode(said)
 
 
 def test_a_python_step_must_be_there_and_is_not_run(tmp_path: Path) -> None:
@@ -204,6 +268,14 @@ def test_streams_are_joined_and_counted_by_windows() -> None:
         ("bytes: 64MiB", "bytes: much", "line 6: bytes='much': expected a size such as 64m, 1g or 1048576"),
         ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update writes a window anew with "
          "each change, which Parquet cannot replace: say append"),
+        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour, of at: Spark takes one "
+         "watermark for a row, and its source has one already (orders has at with 10 minutes, payments has timestamp "
+         "with 1 hour): leave it out here, or there"),
+        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes, of paid: Spark takes one watermark for a row, "
+         "and its source has one already (orders has at with 10 minutes, payments has timestamp with 1 hour): leave it "
+         "out here, or there"),
+        ("mode: update", "  - window: {time: window_start, size: 1 hour, watermark: 1 hour, agg: {n: count(*)}}\n"
+         "mode: update", "line 13: watermark: a window over windows has that of the first: leave it out here"),
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
@@ -225,6 +297,11 @@ source:
 sinks: [{noop: }]
 trigger: {every: 2 seconds}
 """
+
+
+@pytest.mark.parametrize("said", ["watermark: 600 seconds, by", "by"])
+def test_a_window_may_say_the_watermark_of_its_source_again_or_leave_it_out(said: str) -> None:
+    assert read(WINDOWS.replace("watermark: 10 minutes, by", said)).stateful
 
 
 def test_a_source_that_is_a_member_of_its_group_has_the_options_of_one() -> None:

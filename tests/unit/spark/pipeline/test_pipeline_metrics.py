@@ -14,7 +14,7 @@ from kohort.spark.pipeline.metrics import Metrics, served
 def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> None:
     metrics = Metrics("orders", now=lambda: 12.5)
     entry = Entry(0, rows_in=Count(7), dead_letters=2, dropped={"negative": Count(1)}, sinks={"table": 4, "topic": 4})
-    entry.redelivered = 3
+    entry.redelivered, entry.late = 3, 1
     metrics.entry_done(entry)
     metrics.entry_done(entry)
 
@@ -30,6 +30,7 @@ def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> 
         'kohort_pipeline_rows_out_total{pipeline="orders",sink="topic"} 8',
         'kohort_pipeline_dead_letters_total{pipeline="orders"} 4',
         'kohort_pipeline_dropped_total{pipeline="orders"} 2',
+        'kohort_pipeline_late_total{pipeline="orders"} 2',
         'kohort_pipeline_redelivered_total{pipeline="orders"} 6',
         'kohort_pipeline_batches_total{pipeline="orders"} 2',
         'kohort_pipeline_last_batch_timestamp_seconds{pipeline="orders"} 12.5',

@@ -1,0 +1,168 @@
+"""Whether a batch lies where its base offset says.
+
+The CRC of a batch does not cover its base offset, so one flipped bit moves a batch that is whole. What proves it wrong
+are its neighbours: offsets only grow, the next segment begins where this one ends, and only compaction leaves gaps.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from kohort.errors import CorruptRecord
+from kohort.log.index import RELATIVE_OFFSET_MAX
+from kohort.log.storage import StorageFile
+from kohort.wire.codec import Buffer
+from kohort.wire.record_batch import HEADER_BYTES, LENGTH_ENDS_AT, SMALLEST_LENGTH, BatchHeader
+
+_place: Final = struct.Struct(">qi11xi")
+"""The base offset, the length and the last offset delta of a batch."""
+SEARCH_BYTES: Final = 4096
+"""How much is read at a time while looking for the batch of an offset."""
+WALK_BYTES: Final = 1 << 16
+"""The same while walking over batches that are not read: where they are small, one read shows many of their headers."""
+UNSIGNED: Final = (1 << 64) - 1
+
+
+def misplaced(base_offset: int, last_offset: int, expected: int) -> CorruptRecord:
+    """What is wrong with a batch whose neighbours say otherwise."""
+    return CorruptRecord(f"batch of offsets {base_offset} to {last_offset} where {expected} is next")
+
+
+def check_place(header: BatchHeader, expected: int, segment_base: int, before: int | None = None) -> None:
+    """Raises CorruptRecord for a batch that cannot follow one that ends before ``expected``.
+
+    ``before`` is where the next segment begins, if that is known.
+    """
+    if header.last_offset_delta < 0 or header.base_offset < expected:
+        raise misplaced(header.base_offset, header.last_offset, expected)
+    if before is not None and header.last_offset >= before:
+        raise CorruptRecord(f"batch reaches offset {header.last_offset}; the next segment begins at {before}")
+    if header.last_offset - segment_base > RELATIVE_OFFSET_MAX:
+        raise CorruptRecord(f"batch reaches offset {header.last_offset}; that is too far from {segment_base}")
+
+
+def true_base(header: BatchHeader, expected: int, after: int | None, segment_base: int, *, contiguous: bool) -> int:
+    """The base offset that a batch with a good CRC was written with; CorruptRecord where nobody can tell.
+
+    It follows a batch that ends before ``expected``; what follows it begins at ``after``, or nobody knows (None). A
+    log that is not ``contiguous`` may have gaps. One flipped bit is told from a batch that does not belong here.
+    """
+    count = header.last_offset_delta + 1
+    if count <= 0:
+        raise misplaced(header.base_offset, header.last_offset, expected)
+    given = header.base_offset
+    possible = expected <= given <= segment_base + RELATIVE_OFFSET_MAX - header.last_offset_delta
+    if given == expected or (possible and (not contiguous if after is None else given + count <= after)):
+        return given
+    most = expected if after is None else after - count
+    if after is not None and most == expected:
+        return expected
+    candidates = [found for bit in range(64) if expected <= (found := (given & UNSIGNED) ^ (1 << bit)) <= most]
+    if len(candidates) == 1:
+        return candidates[0]
+    if possible and most < expected:
+        return given  # it is the next one that is wrong
+    raise misplaced(given, header.last_offset, expected)
+
+
+class Search:
+    """Looks for batches in one segment file by their places; what contradicts its neighbours is not handed out."""
+
+    __slots__ = ("_file", "_reach", "_size", "_window", "_window_at")
+
+    def __init__(self, file: StorageFile, size: int, reach: int) -> None:
+        """``reach`` is the offset at which the next segment begins, or the log ends."""
+        self._file = file
+        self._size = size
+        self._reach = reach
+        self._window: Buffer = b""
+        self._window_at = 0
+
+    def look(self, at: int, size: int) -> Buffer:
+        """Read a piece of the file, which is then at hand."""
+        self._window, self._window_at = self._file.lend(at, min(size, self._size - at)), at
+        return self._window
+
+    def find(self, offset: int, at: int, expected: int) -> int:
+        """Where the batch that holds ``offset`` begins, or the next one if none does; the size if there is none.
+
+        The search begins at ``at``, with a batch that begins at ``expected`` or later. Raises CorruptRecord where
+        that batch, by its neighbours, says a wrong place.
+        """
+        while at < self._size:
+            base, last, size = self.place(at)
+            bound = self._reach if base == expected else self._base_of(at + size)
+            if expected <= base <= last < bound:
+                if last >= offset:
+                    return at
+                expected = last + 1
+            elif offset < bound or base <= offset <= last:
+                raise _at(at, misplaced(base, last, expected))
+            else:
+                expected = max(expected, bound)
+            at += size
+        return at
+
+    def readable(self, start: int, limit: int, expected: int, end: int) -> tuple[int, int]:
+        """How many of ``limit`` bytes from ``start`` on are whole batches that begin before ``end`` and do not
+        contradict their neighbours; and the offset after the last of them.
+
+        The first is to begin at ``expected``. Raises CorruptRecord where it is bad; what is bad further on ends what
+        is handed out, and is met by who reads from there.
+        """
+        at, limit = 0, min(limit, self._size - start)
+        while limit - at >= HEADER_BYTES:
+            if not self._shows(start + at):
+                self.look(start + at, WALK_BYTES)
+            data, begins = self._window, self._window_at - start
+            last_header = min(len(data) + begins, limit) - HEADER_BYTES
+            if at > last_header:
+                break  # the file is shorter than it was
+            while at <= last_header:
+                base, length, delta = _place.unpack_from(data, at - begins)
+                stop = at + LENGTH_ENDS_AT + length
+                if base != expected or length < SMALLEST_LENGTH or not 0 <= delta < self._reach - base:
+                    problem = self._problem(start + at, expected)
+                    if problem is not None:
+                        if at:
+                            return at, expected
+                        raise problem
+                if base >= end or stop > limit:
+                    return at, expected
+                at, expected = stop, base + delta + 1
+        return at, expected
+
+    def _shows(self, at: int) -> bool:
+        """Whether the header at ``at`` is at hand."""
+        return self._window_at <= at <= self._window_at + len(self._window) - HEADER_BYTES
+
+    def _problem(self, at: int, expected: int) -> CorruptRecord | None:
+        """What is wrong with the batch at ``at``, if it is not just one behind a gap."""
+        try:
+            base, last, size = self.place(at)
+            if expected <= base <= last < (self._reach if base == expected else self._base_of(at + size)):
+                return None
+        except CorruptRecord as error:
+            return error
+        return _at(at, misplaced(base, last, expected))
+
+    def _base_of(self, at: int) -> int:
+        """Where the batch at ``at`` begins by its own account; ``reach`` behind the last."""
+        return min(self.place(at)[0], self._reach) if at < self._size else self._reach
+
+    def place(self, at: int) -> tuple[int, int, int]:
+        """The first and the last offset and the size of the batch at ``at``; CorruptRecord for what cannot be one."""
+        if not self._shows(at):
+            self.look(at, SEARCH_BYTES)
+        here, left = at - self._window_at, self._size - at
+        if len(self._window) - here < HEADER_BYTES:
+            raise _at(at, CorruptRecord("the file is shorter than it was, or ends with what is no batch"))
+        base, length, delta = _place.unpack_from(self._window, here)
+        if not SMALLEST_LENGTH <= length <= left - LENGTH_ENDS_AT:
+            raise _at(at, CorruptRecord(f"a batch length of {length}"))
+        return base, base + delta, LENGTH_ENDS_AT + length
+
+
+def _at(position: int, error: CorruptRecord) -> CorruptRecord:
+    return CorruptRecord(f"at {position}: {error.problem}")

@@ -1,0 +1,255 @@
+"""No broker, or somebody else at its address: each client says so, in its log and in its errors, and can be closed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import kohort
+from kohort import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, ConsumerGroup, GroupHandler, Producer
+from kohort.testing import StagedBroker
+
+NOBODY = "127.0.0.1:1"
+HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+TLS_ALERT = bytes.fromhex("15030300020228")
+
+
+@pytest.fixture
+def stranger() -> Iterator[object]:
+    """Gives the address of a listener that says these bytes to whatever it hears first; b"" for one that is silent."""
+    sockets: list[socket.socket] = []
+
+    def listen(says: bytes) -> str:
+        listening = socket.create_server(("127.0.0.1", 0))
+        sockets.append(listening)
+
+        def serve() -> None:
+            while True:
+                try:
+                    peer, _ = listening.accept()
+                    sockets.append(peer)
+                    peer.recv(1000)
+                    peer.sendall(says)
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        return f"127.0.0.1:{listening.getsockname()[1]}"
+
+    yield listen
+    for each in sockets:
+        each.close()
+
+
+def warned(caplog: pytest.LogCaptureFixture, logger: str) -> list[str]:
+    return [r.message for r in caplog.records if r.name == logger and r.levelno == logging.WARNING]
+
+
+def test_a_consumer_warns_at_once(caplog: pytest.LogCaptureFixture):
+    with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
+        consumer.subscribe("orders")
+        assert consumer.poll(500) == []
+        assert consumer.poll(500) == []
+
+    assert warned(caplog, "kohort.consumer") == [
+        "no broker at 127.0.0.1:1: Connection refused; it is tried again",
+    ]
+
+
+def test_a_waiting_poll_warns_while_it_waits(caplog: pytest.LogCaptureFixture):
+    """Whoever polls for an hour must not wait for an hour to hear of it."""
+    with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
+        consumer.subscribe("orders")
+
+        def wait() -> None:
+            with pytest.raises(kohort.Wakeup):
+                consumer.poll(600_000)
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        while not warned(caplog, "kohort.consumer"):
+            time.sleep(0.01)
+        consumer.wakeup()
+        waiting.join()
+
+
+def test_a_consumer_of_asyncio_warns_at_once(caplog: pytest.LogCaptureFixture):
+    async def read() -> None:
+        async with AsyncConsumer(bootstrap_servers="no-such-host.invalid:9092", group_id="g") as consumer:
+            consumer.subscribe("orders")
+            while not warned(caplog, "kohort.consumer"):
+                await consumer.poll(100)
+
+    asyncio.run(read())
+    assert warned(caplog, "kohort.consumer")[0].startswith("no broker at no-such-host.invalid:9092: ")
+
+
+def test_a_producer_warns_at_once(caplog: pytest.LogCaptureFixture):
+    words = r"127\.0\.0\.1:1 \(Connection refused\)"
+    with (
+        Producer(bootstrap_servers=NOBODY, max_block_ms=500) as producer,
+        pytest.raises(kohort.ApiTimeout, match=words),
+    ):
+        producer.send("orders", b"v")
+
+    assert warned(caplog, "kohort.producer") == ["no broker at 127.0.0.1:1: Connection refused; it is tried again"]
+
+
+def test_a_broker_that_comes_back_is_told_of(caplog: pytest.LogCaptureFixture, tmp_path):
+    caplog.set_level(logging.INFO, "kohort.consumer")
+    first = kohort.Broker(data_dir=tmp_path)
+    first.start()
+    port = first.port
+    with Consumer(bootstrap_servers=first.bootstrap, group_id="g") as consumer:
+        consumer.subscribe("orders")
+        while not consumer.assignment():
+            consumer.poll(100)
+        first.stop()
+        while not warned(caplog, "kohort.consumer"):
+            consumer.poll(100)
+        with kohort.Broker(data_dir=tmp_path, listen=f"127.0.0.1:{port}"):
+            told = f"127.0.0.1:{port} is connected again, after "
+            while not any(r.message.startswith(told) for r in caplog.records if r.levelno == logging.INFO):
+                consumer.poll(100)
+
+
+@pytest.mark.parametrize(("says", "words"), [(HTTP, "it answers in HTTP"), (TLS_ALERT, "it answers in TLS")])
+def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes, words: str):
+    address = stranger(says)
+    began = time.monotonic()
+    with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.NotKafka, match=words):
+        admin.list_topics()
+    with Producer(bootstrap_servers=address) as producer, pytest.raises(kohort.NotKafka, match=words):
+        producer.send("orders", b"v")
+    with Consumer(bootstrap_servers=address, group_id="g") as consumer:
+        consumer.subscribe("orders")
+        with pytest.raises(kohort.NotKafka, match=words):
+            consumer.poll(60_000)
+
+    async def each() -> None:
+        async with AsyncAdmin(bootstrap_servers=address) as admin:
+            with pytest.raises(kohort.NotKafka, match=words):
+                await admin.list_topics()
+        async with AsyncProducer(bootstrap_servers=address) as producer:
+            with pytest.raises(kohort.NotKafka, match=words):
+                await producer.send("orders", b"v")
+        async with AsyncConsumer(bootstrap_servers=address, group_id="g") as consumer:
+            consumer.subscribe("orders")
+            with pytest.raises(kohort.NotKafka, match=words):
+                await consumer.getone()
+
+    asyncio.run(each())
+    assert time.monotonic() - began < 50  # any of them alone waits for 60 s where it does not know
+
+
+def test_who_is_silent_is_told_by_its_silence(stranger):
+    address = stranger(b"")
+    words = "connected, but ApiVersions was not answered within 300 ms"
+    with Admin(bootstrap_servers=address) as admin, pytest.raises(kohort.ApiTimeout, match=words):
+        admin.list_topics(timeout_ms=300)
+    with Producer(bootstrap_servers=address, max_block_ms=300) as producer:  # noqa: SIM117 - its end is not awaited
+        with pytest.raises(kohort.ApiTimeout, match=words):
+            producer.send("orders", b"v")
+
+
+# The end
+
+
+def test_a_member_whose_broker_is_gone_is_closed_in_about_two_seconds():
+    with kohort.Broker() as broker:
+        consumer = Consumer(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest")
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send("orders", b"v").result()
+        consumer.subscribe("orders")
+        while not consumer.poll(1000):
+            pass
+    began = time.monotonic()
+    consumer.close()
+    assert 1 < time.monotonic() - began < 15  # 30 s if it waited for an answer
+
+    began = time.monotonic()
+    other = Consumer(bootstrap_servers=NOBODY, group_id="g")
+    other.close()
+    assert time.monotonic() - began < 1.5
+
+
+def test_a_member_of_asyncio_whose_broker_is_gone_is_closed_in_about_two_seconds():
+    async def use() -> float:
+        broker = kohort.Broker()
+        broker.start()
+        consumer = AsyncConsumer(bootstrap_servers=broker.bootstrap, group_id="g")
+        consumer.subscribe("orders")
+        while not consumer.assignment():
+            await consumer.poll(100)
+        broker.stop()
+        began = time.monotonic()
+        await consumer.close()
+        return time.monotonic() - began
+
+    assert 1 < asyncio.run(use()) < 15
+
+
+def test_a_group_of_handlers_whose_broker_is_gone_ends_without_waiting_for_its_last_commit():
+    """Its commit would wait for default.api.timeout.ms, and its goodbye for 30 s."""
+    broker = kohort.Broker()
+    broker.start()
+    with Producer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("orders", b"v").result()
+    began: list[float] = []
+
+    class Take(GroupHandler):
+        def consume_claim(self, session, claim):
+            for record in claim:
+                session.mark_message(record)
+                broker.stop()
+                began.append(time.monotonic())
+                group.stop()
+
+    with ConsumerGroup(bootstrap_servers=broker.bootstrap, group_id="g", auto_offset_reset="earliest") as group:
+        group.run("orders", Take())
+    assert time.monotonic() - began[0] < 25
+
+
+PROGRAM = """
+import sys
+from kohort import Consumer
+
+with Consumer(bootstrap_servers=sys.argv[1], group_id="g", client_id="patient", heartbeat_interval_ms=200) as consumer:
+    consumer.subscribe("orders")
+    while True:
+        consumer.poll(100)
+"""
+COMMAND = """
+import sys
+from kohort.cli.main import main
+
+main(["consume", "orders", "--group", "g", "--bootstrap", sys.argv[1], "--set", "client.id=patient",
+      "--set", "heartbeat.interval.ms=200"])
+"""
+
+
+@pytest.mark.parametrize("program", [PROGRAM, COMMAND])
+def test_a_second_interrupt_ends_the_wait_for_a_broker_that_does_not_answer(program: str):
+    """The broker is there and says nothing, which is the worst: by itself the consumer waits for 30 s."""
+    with StagedBroker() as broker:
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send("orders", b"v").result()
+        broker.hold("LeaveGroup")
+        command = [sys.executable, "-c", program, broker.bootstrap]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            broker.wait_for("Heartbeat", client_id="patient", timeout_ms=60_000)
+            process.send_signal(signal.SIGINT)
+            broker.wait_for("LeaveGroup", client_id="patient", timeout_ms=60_000)
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            assert process.wait(60) != 0
+    assert time.monotonic() - began < 15

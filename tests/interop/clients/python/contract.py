@@ -1,0 +1,86 @@
+"""The command line of ``../README.md`` for the Python clients: verbs, lines that go out, records that come in."""
+
+import base64
+import json
+import signal
+import sys
+import time
+from typing import NamedTuple
+
+SESSION_MS = 6000
+STATIC_SESSION_MS = 30_000  # outlives a restart, however slow
+COMMIT_MS = 200
+METADATA_MS = 1000
+"""How long a topic may be there that a pattern has not found."""
+WAIT_S = 60
+
+
+class Stop:
+    """Whether SIGTERM has come. Looked at between polls: raised in one, it would take the record with it that the
+    poll was about to hand out, and that the client then commits."""
+
+    wanted = False
+
+
+class Given(NamedTuple):
+    """A record of the standard input; without a partition the client's partitioner chooses one."""
+
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+def session_ms(instance):
+    return SESSION_MS if instance == "-" else STATIC_SESSION_MS
+
+
+def say(**what):
+    print(json.dumps(what), flush=True)
+
+
+def gained(partitions):
+    say(gained=sorted(p.partition for p in partitions), at=time.time() * 1000)
+
+
+def gave_up(partitions):
+    say(gave_up=sorted(p.partition for p in partitions), at=time.time() * 1000)
+
+
+def record(offset, timestamp, key, value, headers):
+    named = [[name, as_text(of)] for name, of in headers or []]
+    say(record=[offset, timestamp, as_text(key), as_text(value), named])
+
+
+def as_text(value):
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def as_bytes(field):
+    return None if field == "~" else base64.b64decode(field)
+
+
+def records():
+    for line in sys.stdin:
+        partition, key, value, *headers = line.rstrip("\n").split("\t")
+        named = [header.partition("=") for header in headers]
+        yield Given(
+            None if partition == "-" else int(partition),
+            as_bytes(key),
+            as_bytes(value),
+            [(name, as_bytes(of)) for name, _, of in named],
+        )
+
+
+def stop(_signal, _frame):
+    Stop.wanted = True
+
+
+def main(verbs):
+    """Run the verb that the command line names; ``verbs`` are functions by their names."""
+    verb, *arguments = sys.argv[1:]
+    if verb == "consume":
+        signal.signal(signal.SIGTERM, stop)
+    verbs[verb](*arguments)
+    if verb == "consume":
+        say(left=True)

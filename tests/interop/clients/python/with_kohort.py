@@ -1,0 +1,47 @@
+"""kohort's own client behind the command line of ``../README.md``; its other calls have tests of their own."""
+
+import contract
+
+from kohort import Consumer, Producer
+
+
+class Listener:
+    def on_partitions_revoked(self, partitions):
+        contract.gave_up(partitions)
+
+    def on_partitions_lost(self, partitions):
+        contract.gave_up(partitions)
+
+    def on_partitions_assigned(self, partitions):
+        contract.gained(partitions)
+
+
+def consume(bootstrap, group, topic, strategy, instance):
+    options = {} if strategy == "-" else {"partition_assignment_strategy": [strategy]}
+    consumer = Consumer(
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        group_instance_id=None if instance == "-" else instance,
+        auto_offset_reset="earliest",
+        session_timeout_ms=contract.session_ms(instance),
+        heartbeat_interval_ms=500,
+        auto_commit_interval_ms=contract.COMMIT_MS,
+        **options,
+    )
+    consumer.subscribe([topic], Listener())
+    while not contract.Stop.wanted:
+        for record in consumer.poll(timeout_ms=200):
+            contract.say(read=[record.partition, record.offset])
+    consumer.close()
+
+
+def produce(bootstrap, topic, codec):
+    with Producer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=50) as producer:
+        given = list(contract.records())
+        for sent in [producer.send(topic, g.value, g.key, partition=g.partition, headers=g.headers) for g in given]:
+            at = sent.result(contract.WAIT_S * 1000)
+            contract.say(sent=[at.partition, at.offset])
+
+
+if __name__ == "__main__":
+    contract.main({"consume": consume, "produce": produce})

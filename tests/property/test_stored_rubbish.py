@@ -1,0 +1,153 @@
+"""Every file of a data folder, in turn, holds what another kind of file holds, or rubbish: the broker starts on it, or
+says in words which file it cannot do without."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+from broker_house import House
+from cluster_house import ClusterHouse
+from group_member import RawMember
+from lived_in import OFFSETS, TRANSACTIONS, live_in
+from transactional import Transactional
+
+from kohort.errors import ConfigError, StorageError
+from kohort.log.storage import MemoryStorage
+
+NEEDED = {"kohort-topics.json", "meta.properties", "kohort-cluster.json"}
+"""Without these nobody knows what the folder holds: the start may be refused, with the name of the file."""
+FLIPS = 12
+
+
+def furnished() -> House:
+    """A broker with something of every kind on its storage."""
+    house = House(transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
+    ann = live_in(house)
+    producer = Transactional(house.connect(), "aborter")
+    producer.init()
+    producer.send("a", b"gone")
+    assert producer.end(commit=False) == 0
+    ann.wire.create("keyed", cleanup_policy="compact")
+    house.broker.state.topics.get("a").partitions[0].begin_leader_epoch()
+    ann.wire.produce("a", b"more")
+    return house
+
+
+def content_of(storage: MemoryStorage) -> dict[str, bytes]:
+    """Every file by its path."""
+    folders = ["", *storage.folders()]
+    paths = [f"{folder}/{name}" if folder else name for folder in folders for name in storage.files(folder)]
+    return {path: storage.read(path) or b"" for path in paths}
+
+
+def storage_of(content: dict[str, bytes]) -> MemoryStorage:
+    storage = MemoryStorage()
+    for path, data in content.items():
+        if "/" in path:
+            storage.make_folder(path.split("/")[0])
+        storage.replace(path, data)
+    return storage
+
+
+def kind_of(path: str) -> str:
+    """What is in a file: of logs, by whose they are."""
+    folder, _, name = path.rpartition("/")
+    ending = name.partition(".")[2] if name[:1].isdigit() else name
+    return f"{folder.rpartition('-')[0]}.{ending}" if ending == "log" else ending
+
+
+def rubbish(own: bytes, rng: random.Random) -> Iterator[bytes]:
+    """Bytes that no reader expects: none, too few, too many, of other worlds, and its own with a bit changed."""
+    yield b""
+    yield bytes(4096)
+    yield b"\xff" * 300
+    yield rng.randbytes(500)
+    yield b"[" * 200_000
+    yield b"{}"
+    yield b'{"version": 1, "topics": [], "deleted": 7, "next_producer_id": Infinity}'
+    yield b'{"version": 1, "topics": {"x": [[[], [], 1]]}, "deleted": [], "next_producer_id": "9"}'
+    yield b'{"version": 1, "topics": [[]], "deleted": [], "next_producer_id": 0}'
+    yield b"0\n1\na 0 99999999999999999999\n"
+    yield b"0\n1\n99999999999999999999 -7\n"
+    yield b"0\n99999999999999999999999\n"
+    yield "größe=\ud800".encode("utf-8", "surrogatepass")
+    yield own + own
+    yield own[: len(own) // 2]
+    for _ in range(FLIPS):
+        changed = bytearray(own or b"\0")
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        yield bytes(changed)
+
+
+FURNISHED = content_of(furnished().storage)
+
+
+def stopped(*, cleanly: bool) -> dict[str, bytes]:
+    house = furnished()
+    if cleanly:
+        house.broker.close(house.now_ms)
+    return content_of(house.storage)
+
+
+STOPPED = {cleanly: stopped(cleanly=cleanly) for cleanly in (True, False)}
+KINDS = sorted({kind_of(path) for content in STOPPED.values() for path in content})
+
+
+def test_there_is_something_of_every_kind():
+    assert {f"{t}.log" for t in (OFFSETS, TRANSACTIONS, "__kohort_journal", "a")} < set(KINDS)
+    assert {"snapshot", "txnindex", "index", "timeindex", "leader-epoch-checkpoint", "partition.metadata"} < set(KINDS)
+    assert {"recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "kohort-topics.json"} < set(KINDS)
+
+
+def start_on(storage: MemoryStorage, path: str) -> House | None:
+    """A broker on the storage; None where it said that it cannot do without the file of ``path``."""
+    refusals = (StorageError, ConfigError) if path in NEEDED else ()
+    try:
+        return House(storage, transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
+    except refusals:
+        return None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cleanly", [True, False])
+def test_the_broker_starts_or_says_which_file_it_needs(kind, cleanly):
+    content = STOPPED[cleanly]
+    paths = [path for path in content if kind_of(path) == kind]
+    others = {kind_of(path): data for path, data in content.items() if kind_of(path) != kind}
+    rng = random.Random(f"{kind} {cleanly}")
+    for path in paths[:2]:
+        for data in (*others.values(), *rubbish(content[path], rng)):
+            house = start_on(storage_of({**content, path: data}), path)
+            if house is None:
+                continue
+            peer = house.connect()
+            peer.create("new")
+            assert peer.produce("new", b"1").error_code == 0
+            newcomer = RawMember(house.connect(), "newcomers", ["new"])
+            newcomer.wire.send(newcomer.join_request(), 9)
+            house.advance(1_000_000)
+            house.broker.close(house.now_ms)
+
+
+def test_several_nodes_start_on_any_placements_or_say_that_they_need_them():
+    town = ClusterHouse(2)
+    town.houses[1].connect().create("a", 2)
+    town.restart(2)
+    content = content_of(town.storage)
+    own = content["kohort-cluster.json"]
+    beyond = own.replace(b"[[1", b"[[1, 1, 7", 1)
+    more = own.replace(b"]]}}", b"], [[1, 2], 9, [[]], [null]], [[2], 2, [], []], [[2], 2, [], []]]}}")
+    said = []
+
+    for data in (*content.values(), beyond, more, *rubbish(own, random.Random(7))):
+        try:
+            started = ClusterHouse(2, storage_of({**content, "kohort-cluster.json": data}))
+        except StorageError as error:
+            said.append(str(error))
+        else:
+            assert started.houses[1].connect().produce("a", b"1").error_code in (0, 6)
+
+    assert said
+    assert all(line.startswith("kohort-cluster.json cannot be read (") for line in said)

@@ -1,0 +1,71 @@
+"""Who comes from another client is told what things are called here."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import kohort
+from kohort.aio.other_names import OF_ADMINS, OF_CONSUMERS, OF_PRODUCERS
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.options import options_of
+from kohort.config.other_names import INSTEAD
+from kohort.errors import ConfigError
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.mark.parametrize(
+    ("client", "name", "words"),
+    [
+        (kohort.Consumer, "consume", r"here it is poll\(timeout_ms, max_records=...\) \(docs/guides/coming-from.md\)"),
+        (kohort.AsyncConsumer, "stop", r"here it is close\(\)"),
+        (kohort.Producer, "produce", r"here it is send\(topic, value, key\)"),
+        (kohort.AsyncProducer, "produce", r"here it is send\("),
+        (kohort.Admin, "create_topic", r"here it is create_topics\("),
+        (kohort.AsyncAdmin, "list_consumer_groups", r"here it is list_groups\(\)"),
+    ],
+)
+def test_another_client_s_call_is_refused_with_ours(client, name, words):
+    with pytest.raises(AttributeError, match=words):
+        getattr(client.__new__(client), name)
+
+
+def test_any_other_name_is_refused_as_python_refuses_it():
+    with pytest.raises(AttributeError, match=r"^'Consumer' object has no attribute 'nothing_like_it'$"):
+        kohort.Consumer.__new__(kohort.Consumer).nothing_like_it  # noqa: B018 - that is the question
+
+
+@pytest.mark.parametrize(
+    ("names", "client"), [(OF_CONSUMERS, kohort.Consumer), (OF_PRODUCERS, kohort.Producer), (OF_ADMINS, kohort.Admin)]
+)
+def test_what_is_named_instead_is_there(names, client):
+    there = {name for name in dir(client) if not name.startswith("_")}
+    for text in names.values():
+        called = re.match(r"(\w+)\(", text)
+        assert called is None or called.group(1) in there | {"Admin"}, text
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("value_deserializer", "unknown option 'value.deserializer': here keys and values are bytes"),
+        ("queued.max.messages.kbytes", "here a consumer fetches ahead by itself"),
+        ("fetch.message.max.bytes", r"here it is max\.partition\.fetch\.bytes \(docs/guides/coming-from\.md\)"),
+    ],
+)
+def test_another_client_s_option_is_refused_with_ours(name, words):
+    with pytest.raises(ConfigError, match=words):
+        kohort.Consumer({name: "1"}, bootstrap_servers=NOBODY)
+
+
+def test_no_option_of_ours_is_among_them_and_what_is_named_instead_is():
+    ours = {option.name for config in (AdminConfig, ConsumerConfig, ProducerConfig) for option in options_of(config)}
+    assert not ours & INSTEAD.keys()
+    assert {text for text in INSTEAD.values() if re.fullmatch(r"[a-z.]+", text)} <= ours
+
+
+def test_a_topic_is_no_configuration():
+    with pytest.raises(ConfigError, match="a mapping of options, not 'orders'; topics are for subscribe"):
+        kohort.Consumer("orders", bootstrap_servers=NOBODY)

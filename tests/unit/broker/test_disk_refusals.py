@@ -1,0 +1,124 @@
+"""What the disk refuses is told: to who asked, and in the broker's log, by partition and with the reason."""
+
+import random
+import struct
+
+import pytest
+from broker_house import House, fetch_request, values_of
+
+from kohort.errors import ErrorCode, StorageError
+from kohort.log.storage import MemoryStorage
+from kohort.notes import Level
+from kohort.sim.disk import FaultyDisk
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+
+REFUSED = "cannot append: the disk refused"
+
+
+@pytest.fixture
+def house():
+    return House(FaultyDisk(random.Random(1)))
+
+
+def commit(peer, group):
+    topics = [
+        OffsetCommitRequestTopic(
+            name="a", partitions=[OffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+        )
+    ]
+    return peer.ask(OffsetCommitRequest(group_id=group, topics=topics), 8).topics[0].partitions[0].error_code
+
+
+class Locked(MemoryStorage):
+    """Some files cannot be opened."""
+
+    locked = " "
+
+    def open(self, name):
+        if name.startswith(self.locked):
+            raise StorageError(f"cannot open {name}: Permission denied")
+        return super().open(name)
+
+    def read(self, name):
+        if name.startswith(self.locked):
+            raise StorageError(f"cannot open {name}: Permission denied")
+        return super().read(name)
+
+
+def damage(house, folder, **fields):
+    """Give the first batch of the log another length."""
+    name = next(name for name in house.storage.files(folder) if name.endswith(".log"))
+    struct.pack_into(">i", house.storage._folders[folder][name], 8, fields["length"])
+
+
+def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(house):
+    peer = two_partitions(house)
+    commit(peer, "g")
+    house.said()
+    house.storage.weather.refuse = 1.0
+
+    for partition in (0, 1, 1):
+        assert peer.produce("a", b"v", partition=partition).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert commit(peer, "g") == ErrorCode.NOT_COORDINATOR
+
+    notes = [note for note in house.broker.take_notes() if "__kohort" not in note.text]
+    assert {note.level for note in notes} == {Level.WARNING}
+    texts = [note.text for note in notes]
+    assert texts[:3] == [f"a-{p}: a batch is refused: {REFUSED}" for p in (0, 1, 1)]
+    assert texts[3].startswith("__consumer_offsets-")
+    assert texts[3].endswith(f": a batch is refused: {REFUSED}")
+    assert notes[1].kind == notes[2].kind != notes[0].kind, "told once a minute each"
+
+
+def test_a_topic_that_cannot_be_made_is_told(house):
+    peer = house.connect()
+    house.storage.weather.refuse = 1.0
+
+    with pytest.raises(AssertionError, match=r"error_code=(56|<ErrorCode.KAFKA_STORAGE_ERROR)"):
+        peer.create("a")
+
+    assert [text for text in house.said() if "the catalogue of topics cannot be written: cannot replace" in text]
+
+
+def ask_both(peer, offset, **options):
+    """Fetch both partitions of ``a``; the answers by partition."""
+    asked = fetch_request("a", offset, **options)
+    asked.topics[0].partitions = [fetch_request("a", offset, partition=p).topics[0].partitions[0] for p in (0, 1)]
+    peer.send(asked, 12)
+    return {p.partition_index: p for t in peer.take().responses for p in t.partitions}
+
+
+def two_partitions(house):
+    peer = house.connect()
+    peer.create("a", 2)
+    for partition in (0, 1):
+        peer.produce("a", b"v", partition=partition)
+        peer.produce("a", b"w", partition=partition)
+    house.said()
+    return peer
+
+
+def test_a_damaged_batch_is_told_and_hides_no_other_partition(house):
+    peer = two_partitions(house)
+    damage(house, "a-1", length=-1)
+
+    answers = ask_both(peer, 0)
+
+    assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert values_of(answers[0].records) == [b"v", b"w"]
+    assert house.said() == [
+        "a-1: offset 0 cannot be read: a-1/00000000000000000000.log at 0: a batch length of -1",
+    ]
+
+
+@pytest.mark.parametrize("waits", [{}, {"max_wait_ms": 500, "min_bytes": 1000}])
+def test_a_file_that_cannot_be_opened_is_told_and_hides_no_other_partition(waits):
+    house = House(Locked())
+    peer = two_partitions(house)
+    house.broker.state.topics.log("a", 1).segments[0].close()
+    house.storage.locked = "a-1/"
+
+    answers = ask_both(peer, 1, **waits)
+
+    assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert "a-1: offset 1 cannot be read: cannot open a-1/00000000000000000000.log: Permission denied" in house.said()

@@ -1,0 +1,252 @@
+"""The broker's own topics: nobody else writes there, and what is there all the same costs itself alone."""
+
+import pytest
+from broker_house import House, produce_request
+from lived_in import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from transactional import Transactional, committed_offset
+
+from kohort.errors import ErrorCode
+from kohort.wire.control_records import Marker
+from kohort.wire.messages.topics import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kohort.wire.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+
+OWN = [OFFSETS, TRANSACTIONS, "__kohort_journal"]
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def ann(house):
+    member = live_in(house)
+    house.broker.take_notes()
+    return member
+
+
+def ends(house):
+    """Where each log of the broker's own topics ends."""
+    state = house.broker.state
+    return [log.log_end_offset for name in OWN for log in state.topics.get(name).partitions]
+
+
+def codes_of(topics):
+    return {t.name: {p.partition_error_code for p in t.results_by_partition} for t in topics}
+
+
+def garbage(key=b"junk", value=b"rubbish", **options):
+    return build_batch([NewRecord(key, value, (), NOW_MS)], **options)
+
+
+class TestNobodyElseWritesThere:
+    @pytest.mark.parametrize("topic", OWN)
+    @pytest.mark.parametrize("client_id", ["tester", "__admin_client"])
+    def test_by_produce(self, house, ann, topic, client_id):
+        before = ends(house)
+
+        asked = produce_request(topic, garbage())
+        answer = ann.wire.ask(asked, 9, client_id=client_id).responses[0].partition_responses[0]
+
+        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert ends(house) == before
+
+    @pytest.mark.parametrize("new", [False, True])
+    def test_by_produce_in_a_transaction(self, house, ann, new):
+        producer = Transactional(house.connect(), "evil", new=new)
+        producer.init()
+        asked = produce_request(TRANSACTIONS, producer.batch(TRANSACTIONS, (b"x",), key=b"k"))
+        asked.transactional_id = "evil"
+        before = ends(house)
+
+        answer = producer.peer.ask(asked, 12 if new else 9, client_id="__admin_client")
+
+        assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert ends(house) == before
+
+    @pytest.mark.parametrize("topic", [*OWN, "__share_group_state"])
+    def test_by_making_them_part_of_a_transaction(self, house, ann, topic):
+        producer = Transactional(house.connect(), "evil")
+        producer.init()
+        before = ends(house)
+        topics = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (topic, "a")]
+        alone = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="evil",
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.epoch,
+            v3_and_below_topics=topics,
+        )
+        one_of_several = AddPartitionsToTxnTransaction(
+            transactional_id="evil",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            topics=topics,
+        )
+        why = ErrorCode.TOPIC_AUTHORIZATION_FAILED if topic in OWN else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        old = producer.peer.ask(alone, 3).results_by_topic_v3_and_below
+        new = producer.peer.ask(AddPartitionsToTxnRequest(transactions=[one_of_several]), 5).results_by_transaction
+
+        assert codes_of(old) == codes_of(new[0].topic_results) == {topic: {why}, "a": {55}}
+        assert ends(house) == before
+
+    def test_but_whether_they_are_part_of_one_may_be_asked(self, house, ann):
+        producer = Transactional(house.connect(), "mover")
+        producer.init()
+        producer.commit_offsets(GROUP, "a", 3)
+        place = house.broker.state.coordinator.partition_of(GROUP)
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id="mover",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            verify_only=True,
+            topics=[AddPartitionsToTxnTopic(name=OFFSETS, partitions=[place])],
+        )
+
+        answer = producer.peer.ask(AddPartitionsToTxnRequest(transactions=[asked]), 5).results_by_transaction
+
+        assert codes_of(answer[0].topic_results) == {OFFSETS: {0}}
+
+    @pytest.mark.parametrize("topic", OWN)
+    def test_by_a_marker(self, house, ann, topic):
+        before = ends(house)
+
+        answer = ann.wire.ask(markers(topic, producer_id=0, epoch=5), 1)
+
+        assert code_of(answer) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        assert ends(house) == before
+
+    def test_by_taking_records_away(self, house, ann):
+        partition = DeleteRecordsPartition(partition_index=own_logs(house)[OFFSETS].tp.partition, offset=-1)
+        topic = DeleteRecordsTopic(name=OFFSETS, partitions=[partition])
+
+        answer = ann.wire.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1000), 2)
+
+        assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def markers(topic, producer_id, epoch, *, partition=0, commit=False):
+    topics = [WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])]
+    marker = WritableTxnMarker(producer_id=producer_id, producer_epoch=epoch, transaction_result=commit, topics=topics)
+    return WriteTxnMarkersRequest(markers=[marker])
+
+
+def code_of(answer):
+    return answer.markers[0].topics[0].partitions[0].error_code
+
+
+def test_an_administrator_ends_offsets_that_hang(house, ann):
+    ann.leave()
+    producer = Transactional(house.connect(), "mover")
+    producer.init()
+    assert producer.commit_offsets(GROUP, "a", 9) == 0
+    assert committed_offset(ann.wire, GROUP, "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+    place = house.broker.state.coordinator.partition_of(GROUP)
+    asked = markers(OFFSETS, producer.producer_id, producer.epoch, partition=place)
+
+    assert code_of(ann.wire.ask(asked, 1)) == 0
+
+    assert committed_offset(ann.wire, GROUP, "a", stable=True) == (0, 7)
+    assert code_of(ann.wire.ask(asked, 1)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED, "nothing is open any more"
+
+
+class TestAFolderInWhichThereIs:
+    @pytest.mark.parametrize("cleanly", [True, False])
+    def test_a_marker_among_the_transactions_starts(self, house, ann, cleanly):
+        log = own_logs(house)[TRANSACTIONS]
+        log.end_transaction(Marker(1, 0, committed=True, coordinator_epoch=0), house.now_ms)
+
+        house.restart(cleanly=cleanly)
+
+        assert f"{log.tp}: passed over what cannot be read, 1 in all: a marker of producer 1, " in warnings_of(house)[0]
+        check_all_is_there(house, ann)
+
+    @pytest.mark.parametrize("topic", [OFFSETS, TRANSACTIONS])
+    @pytest.mark.parametrize(
+        "batch",
+        [
+            garbage(),
+            garbage(key=b""),
+            garbage(key=None),
+            garbage(key=b"\x00\x02\x00\x01g", value=b"\x00\x63"),
+            garbage(key=b"\x00\x01\x7f\xff", value=None),
+            garbage(key=b"\x00\x00\xff\xff", value=b"\x00\x01"),
+            garbage(producer_id=9, producer_epoch=0, base_sequence=0, is_transactional=True),
+        ],
+        ids=["rubbish", "no key bytes", "no key", "of a later version", "cut", "negative", "in a transaction"],
+    )
+    def test_a_record_that_is_none_has_lost_that_record_alone(self, house, ann, topic, batch):
+        log = own_logs(house)[topic]
+        log.append(batch, house.now_ms, from_client=False)
+
+        house.restart()
+
+        (told,) = warnings_of(house)
+        assert told.startswith(f"{log.tp}: passed over what cannot be read, 1 in all: ")
+        check_all_is_there(house, ann)
+
+    @pytest.mark.parametrize("cleanly", [True, False])
+    def test_a_control_batch_of_no_kind_starts(self, house, ann, cleanly):
+        for log in own_logs(house).values():
+            batch = garbage(key=b"j", producer_id=9, producer_epoch=0, is_transactional=True, is_control=True)
+            log.append(batch, house.now_ms, from_client=False)
+
+        house.restart(cleanly=cleanly)
+
+        told = warnings_of(house)
+        assert sum("passed over the control batch at offset" in line for line in told) == (0 if cleanly else 2)
+        assert sum("passed over what cannot be read, 1 in all: the batch at offset" in line for line in told) == 2
+        check_all_is_there(house, ann)
+
+    def test_more_rubbish_than_records_is_told_in_one_line(self, house, ann):
+        log = own_logs(house)[OFFSETS]
+        for _ in range(10):
+            records = [NewRecord(b"\x1b[2J\n" * 100, b"x" * 100, (), NOW_MS)] * 500
+            log.append(build_batch(records), house.now_ms, from_client=False)
+
+        house.restart()
+
+        (told,) = warnings_of(house)
+        assert len(told) < 1_000
+        assert told.endswith("; and 4997 more")
+        check_all_is_there(house, ann)
+
+    def test_a_damaged_batch_has_lost_its_partition_alone(self, house, ann):
+        damaged = own_logs(house)[OFFSETS]
+        house.broker.close(house.now_ms)
+        name = next(name for name in house.storage.files(damaged.folder) if name.endswith(".log"))
+        data = bytearray(house.storage.read(f"{damaged.folder}/{name}"))
+        data[70] ^= 1
+        house.storage.replace(f"{damaged.folder}/{name}", bytes(data))
+
+        house.start()
+
+        ann.wire = house.connect()
+        assert ann.heartbeat() == ErrorCode.NOT_COORDINATOR
+        assert any(f"the groups of {damaged.tp} cannot be coordinated" in told for told in warnings_of(house))
+        count = house.broker.state.offsets_topic.partition_count
+        others = [g for g in "hijklm" if house.broker.state.coordinator.partition_of(g) != damaged.tp.partition]
+        assert count > 1
+        assert committed_offset(ann.wire, others[0], "a") == (0, -1)
+
+
+def test_an_open_transaction_that_names_them_is_ended_at_the_start():
+    """A folder of a version that let a client do so: what is open there is ended, and nothing stops the start."""
+    house = House()
+    ann = live_in(house)
+    transactions = house.broker.state.cluster.transactions
+    evil = Transactional(house.connect(), "evil", timeout_ms=1_000)
+    evil.init()
+    places = [own_logs(house)[TRANSACTIONS].tp, own_logs(house)[OFFSETS].tp]
+    transactions.add("evil", transactions.get("evil"), places, 0, house.now_ms)
+
+    for cleanly in (False, True):
+        house.advance(2_000)
+        house.restart(cleanly=cleanly)
+
+    assert house.broker.state.cluster.transactions.get("evil").partitions == frozenset()
+    check_all_is_there(house, ann)

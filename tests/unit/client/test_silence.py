@@ -1,0 +1,309 @@
+"""Whatever keeps a client from working is told: no broker, no answer, no topic, a disk that refuses; what will never
+mend is raised."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from consumer_stage import ONE, SERVERS, Stage, User, tp
+from scripted_group import ScriptedGroup
+
+from kohort.client.parting import ALONE_MS, CLOSE_MS, Parting
+from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
+from kohort.notes import Level
+from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest
+from kohort.wire.messages.list_offsets import ListOffsetsRequest
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort.wire.messages.offsets import OffsetFetchRequest
+
+T0 = tp("t-0")
+HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+TLS_ALERT = bytes.fromhex("15030300020228")
+
+
+@pytest.fixture
+def stage() -> ScriptedGroup:
+    return ScriptedGroup()
+
+
+def reader(stage: ScriptedGroup | Stage, **options: object) -> User:
+    user = stage.user(**options)
+    user.machine.assign([T0])
+    user.machine.subscription.state(T0).await_reset("earliest")
+    return user
+
+
+def said(user: User) -> list[str]:
+    return [note.text for note in user.machine.notes.take()]
+
+
+# No broker
+
+
+def test_an_address_where_nobody_listens_is_named_at_once_and_again_each_minute(stage: ScriptedGroup):
+    stage.loop.stop(ONE)
+    user = stage.user("t", group_id="g")
+
+    stage.polls(200)
+    assert said(user) == ["no broker at one:9092: Connection refused; it is tried again"]
+
+    stage.polls(62_000)
+    (again,) = said(user)
+    assert re.fullmatch(r"no broker at one:9092: Connection refused; it is tried again, for 6\d s now", again)
+
+
+def test_a_broker_that_goes_and_comes_back_is_told_of_both_times(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.until(lambda: user.records)
+    assert said(user) == []
+
+    stage.loop.stop(ONE)
+    stage.polls(5000)
+    assert said(user) == ["the connection to one:9092 was lost: the connection was cut; it is tried again"]
+
+    stage.loop.start(ONE)
+    stage.polls(5000)
+    (back,) = user.machine.notes.take()
+    assert back.text.startswith("one:9092 is connected again, after ")
+    assert back.level is Level.INFO
+
+
+def test_a_connection_that_nobody_needs_may_end_without_a_word(stage: ScriptedGroup):
+    user = stage.user()
+    user.machine.metadata.want(["t"])
+    stage.loop.run(1000)
+    assert stage.loop.links
+
+    stage.loop.cut()
+    stage.loop.run(5000)
+    assert said(user) == []
+
+
+def test_an_address_that_only_the_cluster_names_is_told_as_such(stage: ScriptedGroup):
+    metadata = stage.on_metadata
+
+    def advertised(request: MetadataRequest, _version: int) -> MetadataResponse:
+        answer = metadata(request)
+        answer.brokers = [MetadataResponseBroker(node_id=1, host="inside", port=9092)]
+        return answer
+
+    stage.one.on(MetadataRequest, advertised)
+    user = reader(stage)
+    stage.polls(500)
+
+    (text,) = said(user)
+    assert text.startswith("no broker at inside:9092, the address that the cluster gives for node 1 (advertised.")
+
+
+def test_a_request_that_is_not_answered_in_time_is_told(stage: ScriptedGroup):
+    stage.fetch = lambda _: SILENCE
+    user = reader(stage, request_timeout_ms=5000)
+    stage.polls(7000)
+
+    assert said(user)[0].startswith("the connection to one:9092 was lost: a request was not answered in time")
+
+
+# No Kafka
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "words"),
+    [
+        (HTTP, "it answers in HTTP: this is no Kafka broker"),
+        (TLS_ALERT, "it answers in TLS, and security.protocol=PLAINTEXT: name a listener without TLS"),
+        (bytes.fromhex("16030100a5010000a103"), "it answers in TLS"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "it answers in SSH"),
+        (b"<!DOCTYPE HTML>", "it answers in HTML"),
+        (b"220 mail.example.org ESMTP", "it answers in SMTP or FTP"),
+        (b"-ERR unknown command\r\n", "it answers in Redis's protocol"),
+    ],
+)
+def test_another_protocol_is_known_by_its_first_bytes_and_raised(stage: ScriptedGroup, bytes_: bytes, words: str):
+    stage.one.on(ApiVersionsRequest, lambda *_: bytes_)
+    user = stage.user("t", group_id="g")
+    stage.loop.run(100)
+
+    with pytest.raises(NotKafka, match="no broker could be reached: one:9092 ") as raised:
+        user.poll()
+    assert words in str(raised.value)
+    assert words in said(user)[0]
+
+
+def test_it_is_known_when_the_bytes_come_one_by_one(stage: ScriptedGroup):
+    stage.one.on(ApiVersionsRequest, lambda *_: HTTP[:1])
+    user = stage.user("t", group_id="g")
+    stage.loop.run(50)
+    (link,) = stage.loop.links
+    for byte in HTTP[1:10]:
+        stage.loop._deliver(link, bytes([byte]))
+        stage.loop._drain()
+
+    assert "it answers in HTTP" in said(user)[0]
+
+
+def test_when_a_broker_takes_its_place_the_consumer_goes_on(stage: ScriptedGroup):
+    answers = [HTTP, TLS_ALERT]
+    real = stage.one._answer
+
+    def answer(request, version):
+        if isinstance(request, ApiVersionsRequest) and answers:
+            return answers.pop()
+        return real(request, version)
+
+    stage.one._answer = answer
+    user = reader(stage)
+    with pytest.raises(NotKafka):
+        stage.polls(1000)
+
+    stage.loop.run(5000)
+    stage.until(lambda: user.records)
+
+
+def test_one_address_that_is_none_does_not_end_a_client_that_has_another(stage: ScriptedGroup):
+    stage.loop.stop(ONE)
+    other = ScriptedGroup().one
+    other.on(ApiVersionsRequest, lambda *_: HTTP)
+    stage.loop.serve(("two", 9092), other)
+    user = stage.user("t", group_id="g", bootstrap_servers=[SERVERS, "two:9092"])
+    stage.polls(5000)
+    stage.loop.start(ONE)
+
+    stage.until(lambda: user.records)
+
+
+def test_who_says_nothing_or_hangs_up_before_the_first_answer_may_want_tls(stage: ScriptedGroup):
+    stage.one.on(ApiVersionsRequest, lambda *_: SILENCE)
+    user = stage.user("t", group_id="g", socket_connection_setup_timeout_ms=3000)
+    stage.polls(3500)
+    (text,) = said(user)
+    assert "connected, but ApiVersions was not answered within 3000 ms (a listener with TLS or SASL" in text
+
+    stage.one.on(ApiVersionsRequest, lambda *_: HANG_UP)
+    stage.polls(61_000)
+    assert "the broker closed the connection before it had answered ApiVersions (a list" in said(user)[0]
+
+
+def test_a_cluster_too_old_to_be_spoken_to_is_raised(stage: ScriptedGroup):
+    del stage.one.ranges[MetadataRequest.API_KEY]
+    user = stage.user("t", group_id="g")
+    stage.loop.run(200)
+
+    with pytest.raises(UnsupportedVersion, match="does not serve Metadata"):
+        user.poll()
+
+
+# No topic, no partition, nobody who leads
+
+
+def test_a_topic_that_is_not_there_is_told_and_that_it_came():
+    stage = Stage(auto_create_topics_enable=False)
+    user = stage.user("nope", group_id="g")
+    stage.polls(3000)
+    (text,) = said(user)
+    assert text == "topic 'nope' cannot be used: UNKNOWN_TOPIC_OR_PARTITION; it is tried again, for 1 s now"
+
+    stage.topic("nope", 1)
+    stage.until(lambda: user.owned == "nope-0")
+    assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' is there"]
+
+
+def test_a_topic_that_is_made_by_asking_for_it_is_not_spoken_of():
+    stage = Stage()
+    user = stage.user("new", group_id="g")
+    stage.until(lambda: user.owned == "new-0")
+
+    assert said(user) == []
+
+
+def test_a_partition_that_is_not_there_is_told():
+    stage = Stage()
+    stage.topic("t", 2)
+    user = stage.user()
+    user.machine.assign([tp("t-9")])
+    stage.polls(3000)
+
+    assert said(user)[0].startswith("t-9 is not there: topic 't' has partitions 0 to 1; it is tried again")
+
+
+def test_a_pattern_that_matches_nothing_is_told_and_that_it_does():
+    stage = Stage()
+    stage.topic("t", 1)
+    user = stage.user(group_id="g", metadata_max_age_ms=1000)
+    user.machine.subscribe(re.compile("u.*"))
+    stage.polls(500)
+    assert said(user) == ["none of the cluster's topics matches 'u.*' as a whole; it is tried again"]
+
+    stage.topic("uu", 1)
+    stage.until(lambda: user.owned == "uu-0")
+    assert said(user)[0].startswith("a topic matches 'u.*', after ")
+
+
+def test_a_partition_without_a_leader_is_told(stage: ScriptedGroup):
+    metadata = stage.on_metadata
+
+    def leaderless(request: MetadataRequest, _version: int) -> MetadataResponse:
+        answer = metadata(request)
+        for topic in answer.topics:
+            topic.partitions[0].leader_id = -1
+        return answer
+
+    stage.one.on(MetadataRequest, leaderless)
+    user = reader(stage)
+    stage.polls(3000)
+
+    assert said(user)[0].startswith("t-0 has no leader; it is tried again")
+
+
+# What brokers answer again and again
+
+
+def test_a_disk_that_refuses_is_told_at_once_and_when_it_is_over(stage: ScriptedGroup):
+    stage.then(FetchRequest, *[ErrorCode.KAFKA_STORAGE_ERROR] * 5)
+    user = reader(stage)
+    stage.until(lambda: user.records)
+
+    first, last = said(user)
+    assert first == "fetching t-0 at offset 0: KAFKA_STORAGE_ERROR; it is tried again"
+    assert last.startswith("t-0 can be read again, after ")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code", "words"),
+    [
+        (ListOffsetsRequest, ErrorCode.KAFKA_STORAGE_ERROR, "looking for the earliest offset of t-0: KAFKA_STORAGE"),
+        (FindCoordinatorRequest, ErrorCode.COORDINATOR_NOT_AVAILABLE, "looking for the coordinator of group 'g'"),
+        (JoinGroupRequest, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "joining group 'g': COORDINATOR_LOAD_IN_PROG"),
+        (OffsetFetchRequest, ErrorCode.UNSTABLE_OFFSET_COMMIT, "the committed offset"),
+    ],
+)
+def test_what_is_refused_for_long_is_told(stage: ScriptedGroup, request_: type, code: ErrorCode, words: str):
+    stage.then(request_, *[code] * 8)
+    user = stage.user("t", group_id="g")
+    stage.until(lambda: user.records)
+
+    assert words in said(user)[0]
+
+
+# The end
+
+
+def test_who_is_closed_waits_as_long_as_told_or_until_nobody_is_there(stage: ScriptedGroup):
+    user = reader(stage)
+    stage.until(lambda: user.records)
+    engine = user.machine.engine
+    told, by_itself = Parting(engine, 0, 70_000), Parting(engine, 0)
+    assert (told.left_ms(0), by_itself.left_ms(0)) == (70_000, CLOSE_MS)
+    assert by_itself.left_ms(CLOSE_MS + 1) == 0
+
+    stage.loop.stop(ONE)
+    assert (told.left_ms(1000), by_itself.left_ms(1000)) == (69_000, ALONE_MS)
+    assert by_itself.left_ms(2500) == ALONE_MS - 1500
+
+    stage.loop.start(ONE)
+    stage.polls(3000)
+    assert by_itself.left_ms(4000) == CLOSE_MS - 4000

@@ -1,0 +1,231 @@
+"""A flipped bit in the base offset of a batch, which its CRC does not cover: found, mended where it can be, told."""
+
+import struct
+
+import pytest
+from log_room import LogRoom, batch
+
+from kohort.errors import ApiError, ErrorCode
+from kohort.log.sequence import true_base
+from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
+
+COUNT = 40
+BITS = [0, 1, 2, 4, 5, 6, 12, 20, 30, 31, 32, 40, 62, 63]
+WHICH = {"the first": 0, "one in the middle": 13, "the last of its segment": -1, "the last of all": COUNT - 1}
+
+
+def flip(room, offset, bit):
+    """Flip a bit in the base offset of the batch at ``offset``: bit 0 is the lowest."""
+    segment, position = next(
+        (segment, position)
+        for segment in room.log.segments
+        for position, header in segment.headers()
+        if header.base_offset == offset
+    )
+    room.storage._folders["orders-0"][segment.log_name][position + 7 - bit // 8] ^= 1 << bit % 8
+
+
+def filled(**options):
+    room = LogRoom(**options)
+    return room, dict(enumerate(room.fill(COUNT)))
+
+
+def ends_of_segments(room):
+    return [segment.base_offset - 1 for segment in room.log.segments[1:]]
+
+
+def chosen(room, which):
+    return ends_of_segments(room)[1] if which == "the last of its segment" else WHICH[which]
+
+
+def handed_out(log, offset=0):
+    """Every record that reads hand out, by its offset, and where they stopped with an error, if they did."""
+    found = {}
+    while offset < log.log_end_offset:
+        try:
+            data = b"".join(log.read(offset, 1 << 20))
+        except ApiError as error:
+            if error.code is not ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
+            return found, offset
+        assert data, f"nothing at {offset} and no word about it"
+        for at, header in split_batches(data):
+            found |= {r.offset: (r.value or b"").decode() for r in read_batch(data, at)}
+            offset = header.next_offset
+    return found, None
+
+
+@pytest.mark.parametrize("bit", BITS)
+@pytest.mark.parametrize("which", WHICH)
+def test_after_an_unclean_stop_it_is_mended_and_told_and_nothing_is_lost(which, bit):
+    room, names = filled()
+    flip(room, chosen(room, which), bit)
+
+    notes = room.crash()
+
+    assert room.log.log_end_offset == COUNT
+    assert handed_out(room.log) == (names, None)
+    assert [note for note in notes if "said base offset" in note and "and so does it now" in note]
+    assert not [note for note in notes if "cut" in note or "deleted" in note]
+    room.append("next")
+    room.check()
+    assert not [note for note in room.crash() if "said base offset" in note], "it was mended on the disk"
+
+
+@pytest.mark.parametrize("bit", BITS)
+@pytest.mark.parametrize("which", WHICH)
+def test_after_a_clean_stop_it_is_mended_or_refused_and_never_believed(which, bit):
+    room, names = filled()
+    room.topics.close()
+    flip(room, chosen(room, which), bit)
+
+    room.crash()
+
+    assert room.log.log_end_offset == COUNT
+    found, refused_at = handed_out(room.log)
+    assert found.items() <= names.items()
+    if refused_at is not None:
+        assert refused_at == chosen(room, which), "what lies before it is handed out"
+        behind, refused_again = handed_out(room.log, refused_at + 1)
+        assert (behind, refused_again) == ({k: v for k, v in names.items() if k > refused_at}, None)
+
+
+@pytest.mark.parametrize("bit", BITS)
+@pytest.mark.parametrize("which", WHICH)
+def test_while_the_broker_runs_no_reader_is_sent_past_records(which, bit):
+    room, names = filled()
+    offset = chosen(room, which)
+    flip(room, offset, bit)
+
+    for start in (0, offset):
+        found, refused_at = handed_out(room.log, start)
+        assert found == {k: v for k, v in names.items() if start <= k < offset}
+        assert refused_at == offset
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("bit", BITS)
+def test_a_compacted_log_starts_whatever_one_of_its_batches_says(bit, clean):
+    room = LogRoom(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    for i in range(60):
+        room.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
+    for _ in range(20):
+        room.clock.advance(15_000)
+        room.topics.tick(room.now_ms)
+    kept, _ = handed_out(room.log)
+    assert len(kept) < 40, "it has gaps"
+    offset = sorted(kept)[len(kept) // 3]
+    if clean:
+        room.topics.close()
+    flip(room, offset, bit)
+
+    room.crash()
+
+    found, _ = handed_out(room.log)
+    others = {k: v for k, v in found.items() if v != kept[offset]}
+    assert others.items() <= kept.items()
+    assert max(kept) - 1 <= room.log.log_end_offset <= 60
+    room.append("next", key=b"k")
+
+
+def test_compaction_leaves_a_log_alone_whose_batches_contradict_each_other():
+    room = LogRoom(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    for i in range(60):
+        room.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
+    flip(room, 5, 40)
+
+    notes = []
+    for _ in range(10):
+        room.clock.advance(15_000)
+        notes += map(str, room.topics.tick(room.now_ms))
+
+    assert [note for note in notes if "cannot be compacted" in note]
+    assert room.append("next", key=b"k").base_offset == 60
+
+
+def test_an_index_made_anew_ends_before_the_bad_batch_and_hides_nothing_before_it():
+    room, names = filled()
+    room.topics.close()
+    offset = ends_of_segments(room)[0] - 2
+    flip(room, offset, 40)
+    first = f"{0:020d}"
+    for ending in ("index", "timeindex"):
+        del room.storage._folders["orders-0"][f"{first}.{ending}"]
+    room.crash()
+
+    found, refused_at = handed_out(room.log)
+
+    assert (found, refused_at) == ({k: v for k, v in names.items() if k < offset}, offset)
+    assert any(f"where {offset + 1}" in str(note) or "batch" in str(note) for note in room.log.take_notes())
+
+
+@pytest.mark.parametrize("damage", ["length", "zeros"])
+def test_damage_in_a_later_segment_hides_no_record_before_it(damage):
+    room, names = filled(segment_bytes="4000")
+    room.topics.close()
+    last = room.log.segments[1]
+    data = room.storage._folders["orders-0"][last.log_name]
+    if damage == "length":
+        struct.pack_into(">i", data, 8, -1)
+    else:
+        data[:] = bytes(len(data))
+    room.crash()
+
+    for start in (0, last.base_offset // 2):
+        found, refused_at = handed_out(room.log, start)
+        assert found == {k: v for k, v in names.items() if start <= k < last.base_offset}
+        assert refused_at in (last.base_offset, None)
+
+
+def test_a_time_index_that_reaches_beyond_its_log_is_made_anew():
+    room, names = filled()
+    room.topics.close()
+    index = room.storage._folders["orders-0"][f"{room.log.segments[-1].base_offset:020d}.timeindex"]
+    index[-2] ^= 0x40
+
+    notes = room.crash()
+
+    assert "timeindex reaches offset" in notes[0]
+    room.clock.advance(5)
+    assert room.append("next").base_offset == COUNT
+    assert handed_out(room.log) == ({**names, COUNT: "next"}, None)
+    room.check()
+
+
+def test_a_leader_epoch_that_lost_a_bit_is_not_believed():
+    for bit in range(30, 32):
+        room, names = filled()
+        data = room.storage._folders["orders-0"][room.log.segments[-1].log_name]
+        data[12 + 3 - bit // 8] ^= 1 << bit % 8
+
+        room.crash()
+
+        assert room.log.leader_epoch == 1
+        room.append("next")
+        assert handed_out(room.log)[0] == {**names, COUNT: "next"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "after", "contiguous", "said"),
+    [
+        (7, 7, None, True, 7),
+        (7 ^ 1 << 40, 7, 8, True, 7),
+        (-(1 << 63) + 7, 7, 8, True, 7),
+        (3, 7, 8, False, 7),
+        (9, 7, 20, False, 9),  # a gap that compaction left
+        (9, 7, None, False, 9),
+        (9 ^ 1 << 40, 7, 20, False, 9),  # between gaps there is one place that a flipped bit leads to
+        (5, 7, None, True, 7),
+        (12, 7, 6, False, 12),  # the next one is wrong
+        (4, 7, None, True, None),  # no flipped bit: it does not belong here
+        (12, 7, 6, True, 12),
+    ],
+)
+def test_where_a_batch_belongs(given, expected, after, contiguous, said):
+    header = parse_batch_header(batch(["v"]))._replace(base_offset=given)
+
+    if said is None:
+        with pytest.raises(Exception, match="where 7 is next"):
+            true_base(header, expected, after, 0, contiguous=contiguous)
+    else:
+        assert true_base(header, expected, after, 0, contiguous=contiguous) == said

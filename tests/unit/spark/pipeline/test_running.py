@@ -1,0 +1,56 @@
+"""One run of a pipeline at a time, and what is known of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.running import as_the_only_run, running
+
+ORDERS = """\
+name: orders
+source: {brokers: "localhost:9092", topics: [orders]}
+sinks: [{noop: }]
+"""
+
+
+def test_a_second_run_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
+    pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
+    assert running(pipeline) is None
+
+    with as_the_only_run(pipeline):
+        now = running(pipeline)
+        assert now is not None
+        assert now.pid == os.getpid()
+        with pytest.raises(KohortError, match=rf"orders is running already: process {os.getpid()} on "):
+            as_the_only_run(pipeline).__enter__()
+        assert running(pipeline) == now
+
+    assert running(pipeline) is None
+    with as_the_only_run(pipeline):
+        assert running(pipeline)
+
+
+def test_one_that_was_killed_does_not_run(tmp_path: Path) -> None:
+    pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
+    file = pipeline.file
+    file.write_text(ORDERS)
+    program = f"""
+import os, pathlib, signal
+from kohort.spark.pipeline.parse import load_pipeline
+from kohort.spark.pipeline.running import as_the_only_run
+with as_the_only_run(load_pipeline(pathlib.Path({str(file)!r}))):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    subprocess.run([sys.executable, "-c", program], check=False)
+
+    assert (pipeline.state / "running.json").exists()
+    assert running(pipeline) is None
+    with as_the_only_run(pipeline):
+        assert running(pipeline)

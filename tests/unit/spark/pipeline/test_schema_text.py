@@ -1,0 +1,42 @@
+"""Schemas as Spark writes them, read without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.spark.pipeline.schema_text import SchemaProblem, parse_schema
+
+WHOLE = (
+    "id long NOT NULL, a array<string>, m map<string, struct<x:int, y: array<double>>> comment 'a, b', "
+    "`odd, name` decimal(10, 2), i interval day to second, s string collate UNICODE, v: variant, t timestamp_ntz, "
+    "c varchar(10), empty struct<>"
+)
+
+
+def test_names_and_nested_names_are_found() -> None:
+    columns = parse_schema(WHOLE)
+
+    assert [c.name for c in columns] == ["id", "a", "m", "odd, name", "i", "s", "v", "t", "c", "empty"]
+    assert columns[2].fields == {"x", "y"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id long, user lonk", "'lonk' is no type of Spark's; did you mean long?"),
+        ("x array<lonk>", "'lonk' is no type of Spark's; did you mean long?"),
+        ("a struct<b: int, c: txt>", "'txt' is no type of Spark's"),
+        ("id", "'id' has no type"),
+        ("id, user string", "'id' has no type"),
+        ("id long,", "a column is missing at the end"),
+        ("id long user string", "expected a comma or the end, found 'user'"),
+        ("a map<string>", "map needs its types, such as array<string> or map<string, long>"),
+        ("a int, a long", "two columns are called 'a'"),
+        ("a struct<b: int", "expected a comma or the end, found ''"),
+        (" ", "it is empty"),
+    ],
+)
+def test_what_is_no_schema_is_told(text: str, said: str) -> None:
+    with pytest.raises(SchemaProblem) as problem:
+        parse_schema(text)
+    assert str(problem.value) == said

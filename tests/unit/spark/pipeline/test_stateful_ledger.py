@@ -1,0 +1,129 @@
+"""Windows: ledger, metrics and status count the rows that came in, as Spark's progress events tell them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("yaml")
+
+from kohort.cli.pipeline_run import ledger_lines
+from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore, waiting
+from kohort.spark.pipeline.metrics import Metrics
+from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.run import RunReport
+from kohort.spark.pipeline.stateful import StatefulRunner
+
+WINDOWS = """\
+name: clicks
+brokers: localhost:9092
+sources:
+  clicks:
+    topics: [clicks]
+    decode: {format: json, schema: "id long, at timestamp"}
+steps:
+  - window: {time: at, size: 1 minute, watermark: 1 minute, agg: {n: count(*)}}
+sinks: [{noop: , name: table, counts: n}]
+dlq: {topic: dead}
+"""
+
+
+def progress(batch: int, rows: int, bad: int = 0, again: int = 0, late: int = 0) -> Any:
+    """What Spark says of a micro-batch."""
+    seen = {"rows": rows, "undecoded": bad, "redelivered": again}
+    return SimpleNamespace(
+        batchId=batch,
+        observedMetrics={"kohort_clicks": seen},
+        stateOperators=[SimpleNamespace(numRowsDroppedByWatermark=late)],
+    )
+
+
+class Windowed:
+    """A run of the pipeline as Spark drives it, but for the rows."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pipeline = parse_pipeline(WINDOWS, folder / "clicks.yaml", {})
+        self.store = LedgerStore(self.pipeline.state / "ledger")
+        self.metrics = Metrics("clicks", now=lambda: 1.0)
+        self.runner = StatefulRunner(self.pipeline, self.store, self.metrics.entry_done)
+
+    def windows(self, batch: int, rows: int, stands_for: int) -> None:
+        """``foreachBatch``: windows that are closed."""
+        out = Count(rows)
+        entry = Entry(batch, stepped=out, passed=out, sinks={"table": rows}, marked=False, stateful=True)
+        entry.stands_for = {"table": stands_for}
+        self.store.write(entry)
+        self.runner.entries.append(entry)
+
+    def metric(self, name: str) -> float:
+        line = next(text for text in self.metrics.text().splitlines() if text.startswith(f"kohort_pipeline_{name}"))
+        return float(line.rpartition(" ")[2])
+
+    def printed(self) -> list[str]:
+        return ledger_lines(RunReport("clicks", self.runner.ledger(), seconds=1.0))
+
+
+def test_metrics_ledger_and_status_count_the_same_rows(tmp_path: Path) -> None:
+    run = Windowed(tmp_path)
+    run.windows(0, 0, 0)
+    run.runner.complete(progress(0, 100, bad=3))
+    run.windows(1, 10, 104)
+    assert run.metric("rows_in_total") == 100, "the second is not yet told"
+    run.runner.complete(progress(1, 15, again=5, late=2))
+    run.runner.complete(progress(1, 15, again=5, late=2))  # of the same trigger
+
+    ledger = run.runner.ledger()
+
+    assert ledger.problems == []
+    assert (ledger.rows_in, ledger.undecoded, ledger.dead_letters, ledger.late) == (115, 3, 3, 2)
+    assert {name: run.metric(name) for name in ("rows_in_total", "dead_letters_total", "late_total")} == {
+        "rows_in_total": 115,
+        "dead_letters_total": 3,
+        "late_total": 2,
+    }
+    assert (run.metric("rows_out_total"), run.metric("redelivered_total"), run.metric("last_batch_rows")) == (10, 5, 15)
+    assert [(e.rows_in.rows, e.dead_letters, e.late) for e in run.store.entries()] == [(100, 3, 0), (15, 0, 2)]
+
+
+def test_the_line_of_a_window_adds_up(tmp_path: Path) -> None:
+    run = Windowed(tmp_path)
+    run.windows(0, 10, 104)
+    run.runner.complete(progress(0, 115, bad=3, late=2))
+
+    line = (
+        "  sink table: 115 in = 104 in 10 windows that are out + 3 dead letters + 2 late + 6 that wait in open windows"
+    )
+    assert line in run.printed()
+    assert 104 + 3 + 2 + 6 == 115
+
+
+def test_the_next_run_begins_with_the_rows_that_waited(tmp_path: Path) -> None:
+    first = Windowed(tmp_path)
+    first.windows(0, 10, 104)
+    first.runner.complete(progress(0, 110))
+    second = Windowed(tmp_path)
+    second.windows(1, 2, 7)
+    second.runner.complete(progress(1, 4))
+
+    line = "  sink table: 4 in + 6 that waited in open windows = 7 in 2 windows that are out + 0 dead letters"
+    assert f"{line} + 3 that wait in open windows" in second.printed()
+
+
+def test_more_than_came_in_is_a_problem_and_so_is_a_micro_batch_of_which_nothing_was_told(tmp_path: Path) -> None:
+    run = Windowed(tmp_path)
+    run.windows(0, 10, 104)
+    run.runner.complete(progress(0, 100))
+    assert run.runner.ledger().problems == ["sink table stands for 104 rows, 4 more than came in"]
+
+    run.windows(1, 1, 1)
+    assert "Spark has not told what went into the micro-batches [1]" in run.runner.ledger().problems
+
+
+def test_what_waits_is_not_known_where_a_run_was_killed_before_spark_told() -> None:
+    told = Entry(0, rows_in=Count(5), stateful=True, sources={"clicks": 5}, stands_for={"table": 3})
+
+    assert waiting([told]) == {"table": 2}
+    assert waiting([told, Entry(1, stateful=True)]) == {}
