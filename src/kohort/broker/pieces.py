@@ -21,6 +21,7 @@ from kohort.coordinator.refusals import code_of, refused
 from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
 from kohort.model import NO_UUID
+from kohort.steps import SpreadDict
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopics
 from kohort.wire.schema import Message
 
@@ -45,11 +46,10 @@ class Shape:
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
         """The pieces, and with how many levels each goes on with what the one before it ended with."""
         items = getattr(message, self.asked[0]) or ()
-        seen: set[Any] = set()
+        seen: SpreadDict[Any, None] = SpreadDict()
         for part, continued in _cut(items, self.asked[1:], self.most):
             if self.once:
-                part = [item for item in dict.fromkeys(part) if item not in seen]
-                seen.update(part)
+                part = [item for item in part if seen.add(item, None)]
             yield _with(message, self.asked[0], part), continued
 
     def join(self, whole: Message, part: Message, continued: int) -> None:

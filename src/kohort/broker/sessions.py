@@ -7,7 +7,7 @@ from typing import Final
 
 from kohort.clock import Rng
 from kohort.errors import ApiError, ErrorCode
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 INITIAL_EPOCH: Final = 0
@@ -17,7 +17,7 @@ EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
 """How many partitions sessions may have, on the average of all slots."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
-ASK_US: Final = 1.5
+ASK_US: Final = 2
 TELL_US: Final = 0.8
 
 TopicKey = str | bytes
@@ -102,7 +102,7 @@ class FetchSessions:
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
             wanted = yield from _asked(request, topic_ids, pace)
-            return FetchPlan(list(wanted.values()), None, request.session_epoch == INITIAL_EPOCH, topic_ids)
+            return FetchPlan(wanted, None, request.session_epoch == INITIAL_EPOCH, topic_ids)
         return (yield from self._resume(request, now_ms, pace, topic_ids=topic_ids))
 
     def _resume(self, request: FetchRequest, now_ms: int, pace: Pace, *, topic_ids: bool) -> Steps[FetchPlan]:
@@ -211,12 +211,18 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
     return added
 
 
-def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[dict[tuple[TopicKey, int], Wanted]]:
-    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[Wanted]]:
+    """The partitions in order; of one that is named twice the last word counts."""
+    known: SpreadDict[tuple[TopicKey, int], Wanted] = SpreadDict()
+    wanted: list[Wanted] = []
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
         for asked in topic.partitions:
-            wanted[key, asked.partition] = _wanted(key, asked)
+            made = _wanted(key, asked)
+            if known.add((key, asked.partition), made):
+                wanted.append(made)
+            else:
+                known.part((key, asked.partition))[key, asked.partition].update(asked)
             if pace.is_due(ASK_US):
                 yield
     return wanted

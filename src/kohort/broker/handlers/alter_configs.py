@@ -6,7 +6,7 @@ delete one that is not set succeeds, as in Kafka, and anything else is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kohort.broker.handlers.broker_options import alter_broker, check_broker
@@ -18,7 +18,7 @@ from kohort.config.options import Option, options_of
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
-from kohort.steps import Pace, Steps, counted
+from kohort.steps import Pace, SpreadDict, Steps, counted
 from kohort.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -65,7 +65,7 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _alter_all(
-    resources: Sequence[Any], alter: Callable[[Any, Mapping[tuple[int, str], int]], AlterConfigsResourceResponse]
+    resources: Sequence[Any], alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse]
 ) -> Steps[list[AlterConfigsResourceResponse]]:
     """One after the other; each that is changed is a write of its own."""
     times = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
@@ -83,7 +83,7 @@ def _alter(
     state: BrokerState,
     resource: Any,
     changes: list[Change],
-    times: Mapping[tuple[int, str], int],
+    times: SpreadDict[tuple[int, str], int],
     *,
     keep: bool,
     validate_only: bool,
@@ -92,7 +92,7 @@ def _alter(
     kind, name = resource.resource_type, resource.resource_name
     refusal = None
     try:
-        if times[kind, name] > 1:
+        if times.part((kind, name))[kind, name] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
         if len({change[0] for change in changes}) < len(changes):
             raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")

@@ -10,7 +10,7 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import Topic
-from kohort.steps import Pace, Steps, counted
+from kohort.steps import Pace, SpreadDict, Steps, counted
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -27,16 +27,15 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     results = []
     total = 0
     pace = Pace()
-    seen: set[str] = set()
+    seen: SpreadDict[str, None] = SpreadDict()
     for asked in message.topics:
         if pace.is_due(CHECK_US):
             yield
-        if asked.name in seen:
+        if not seen.add(asked.name, None):
             continue
-        seen.add(asked.name)
         refusal = None
         try:
-            if times[asked.name] > 1:
+            if times.part(asked.name)[asked.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
             topic = _check(state, asked)
             total += asked.count - len(topic.partitions)

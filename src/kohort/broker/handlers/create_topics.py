@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.broker.refusals import refusal_of
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import topic_settings
@@ -16,7 +16,7 @@ from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import NewTopic, Topic
-from kohort.steps import Pace, Steps, counted, each
+from kohort.steps import Pace, SpreadDict, Steps, counted, each
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -38,27 +38,30 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
         refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
         return CreateTopicsResponse(topics=refused)
     times = yield from counted(asked.name for asked in message.topics)
-    results: dict[str, CreatableTopicResult] = {}
-    wanted: list[_Wanted] = []
+    results: list[CreatableTopicResult] = []
+    seen: SpreadDict[str, None] = SpreadDict()
+    wanted: dict[int, _Wanted] = {}
+    """By its place among the results."""
     pace = Pace()
     for asked in message.topics:
-        if asked.name not in results:
+        if seen.add(asked.name, None):
             try:
-                if times[asked.name] > 1:
+                if times.part(asked.name)[asked.name] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
                 want = _check(state, asked)
                 if message.validate_only:
-                    config = state.topics.check_new(want.new)
-                    results[asked.name] = _accepted(state, want, config, bytes(16))
+                    results.append(_accepted(state, want, state.topics.check_new(want.new), bytes(16)))
                 else:
-                    results[asked.name] = CreatableTopicResult(name=asked.name)
-                    wanted.append(want)
+                    wanted[len(results)] = want
+                    results.append(CreatableTopicResult(name=asked.name))
             except KohortError as error:
-                results[asked.name] = _refused(asked.name, error)
+                results.append(_refused(asked.name, error))
         if pace.is_due(TELL_US if message.validate_only else CHECK_US):
             yield
-    results |= yield from _create(state, wanted, pace, request.now_ms)
-    return CreateTopicsResponse(topics=list(results.values()))
+    made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
+    for place, result in zip(wanted, made, strict=True):
+        results[place] = result
+    return CreateTopicsResponse(topics=results)
 
 
 def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> bool:
@@ -101,25 +104,25 @@ def _check(state: BrokerState, asked: CreatableTopic) -> _Wanted:
     return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
 
 
-def _create(
-    state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int
-) -> Steps[dict[str, CreatableTopicResult]]:
+def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) -> Steps[list[CreatableTopicResult]]:
     """Make the topics, all in one write; what became of each."""
     made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
     there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
-    unplaced = None
+    unplaced: Refusal | None = None
     try:
         state.cluster.place_all([(topic, want.factor, want.assignments) for topic, want in there])
     except ApiError as error:
-        unplaced = error
-    results = {}
+        unplaced = refusal_of(error)
+    results = []
     for topic, want in zip(made, wanted, strict=True):
-        name = want.new.name
-        refusal = topic if isinstance(topic, ApiError) else unplaced
-        if isinstance(topic, Topic) and refusal is None:
-            results[name] = _accepted(state, want, topic.config, topic.topic_id)
-        elif refusal is not None:
-            results[name] = _refused(name, refusal)
+        if isinstance(topic, ApiError):
+            results.append(_refused(want.new.name, topic))
+        elif unplaced is not None:
+            results.append(
+                CreatableTopicResult(name=topic.name, error_code=unplaced.code, error_message=unplaced.message)
+            )
+        else:
+            results.append(_accepted(state, want, topic.config, topic.topic_id))
         if pace.is_due(TELL_US):
             yield
     return results

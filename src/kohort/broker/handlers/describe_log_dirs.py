@@ -12,7 +12,7 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import StorageError
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -21,18 +21,18 @@ from kohort.wire.messages.log_dirs import (
     DescribeLogDirsTopic,
 )
 
-LOOK_US: Final = 0.6
+LOOK_US: Final = 1
 MEASURE_US: Final = 2
 
 
 def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeLogDirsRequest = request.message
     pace = Pace()
-    wanted: set[tuple[str, int]] | None = None if message.topics is None else set()
+    wanted: SpreadDict[tuple[str, int], None] | None = None if message.topics is None else SpreadDict()
     for asked in message.topics or ():
         for index in asked.partitions:
             assert wanted is not None
-            wanted.add((asked.topic, index))
+            wanted.add((asked.topic, index), None)
             if pace.is_due(LOOK_US):
                 yield
     try:
@@ -48,13 +48,15 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     return DescribeLogDirsResponse(results=[result])
 
 
-def _topics(state: BrokerState, wanted: set[tuple[str, int]] | None, pace: Pace) -> Steps[list[DescribeLogDirsTopic]]:
+def _topics(
+    state: BrokerState, wanted: SpreadDict[tuple[str, int], None] | None, pace: Pace
+) -> Steps[list[DescribeLogDirsTopic]]:
     """The logs that are kept here, of all topics or of those that are wanted; others are passed over in silence."""
     topics = []
     for topic in list(state.topics):
         partitions = []
         for index, placed in enumerate(state.cluster.placements(topic)):
-            if state.node.node_id in placed.replicas and (wanted is None or (topic.name, index) in wanted):
+            if state.node.node_id in placed.replicas and (wanted is None or wanted.has((topic.name, index))):
                 size = topic.partitions[index].size_bytes
                 partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
             if pace.is_due(MEASURE_US):

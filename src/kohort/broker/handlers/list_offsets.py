@@ -46,7 +46,7 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
         partitions = []
         for partition in asked.partitions:
             try:
-                if counts[partition.partition_index] > 1:
+                if counts.part(partition.partition_index)[partition.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
                 partitions.append(_find(state, request, asked.name, partition))
             except KohortError as error:

@@ -18,7 +18,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -33,7 +33,7 @@ TOPIC_OPERATIONS: Final = sum(1 << op for op in (3, 4, 5, 6, 7, 8, 10, 11))
 """READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS: nobody is refused anything."""
 CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
-LOOK_US: Final = 0.6
+LOOK_US: Final = 1
 REFUSE_US: Final = 6
 PARTITION_US: Final = 4
 
@@ -71,12 +71,10 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
 
 def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
     """What is asked for, without repeats."""
-    seen: set[tuple[bytes, str | None]] = set()
+    seen: SpreadDict[tuple[bytes, str | None], None] = SpreadDict()
     once = []
     for asked in message.topics or ():
-        key = asked.topic_id, asked.name
-        if key not in seen:
-            seen.add(key)
+        if seen.add((asked.topic_id, asked.name), None):
             once.append(asked)
         if pace.is_due(LOOK_US):
             yield

@@ -16,7 +16,7 @@ from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
-from kohort.steps import Pace
+from kohort.steps import Pace, SpreadDict
 from kohort.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -29,7 +29,7 @@ from kohort.wire.messages.reassignments import (
     ReassignableTopicResponse,
 )
 
-LOOK_US: Final = 0.5
+LOOK_US: Final = 1
 
 
 def alter_partition_reassignments(state: BrokerState, request: Request) -> Answer:
@@ -97,10 +97,10 @@ def _wanted(
 def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListPartitionReassignmentsRequest = request.message
     pace = Pace()
-    asked: dict[str, frozenset[int]] | None = None if message.topics is None else {}
+    asked: SpreadDict[str, frozenset[int]] | None = None if message.topics is None else SpreadDict()
     for wanted in message.topics or ():
         assert asked is not None
-        asked[wanted.name] = frozenset(wanted.partition_indexes)
+        asked.part(wanted.name)[wanted.name] = frozenset(wanted.partition_indexes)
         if pace.is_due(LOOK_US * (1 + len(wanted.partition_indexes))):
             yield
     topics = []
@@ -115,7 +115,7 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
                 removing_replicas=placed.removing,
             )
             for index, placed in enumerate(state.cluster.placements(topic))
-            if placed.is_pending and (asked is None or index in asked.get(topic.name, ()))
+            if placed.is_pending and (asked is None or index in asked.part(topic.name).get(topic.name, ()))
         ]
         if pending:
             topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))

@@ -6,7 +6,7 @@ What is decided stands in kohort.coordinator.transactions, what becomes of it in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kohort.broker.handlers.groups import group_request
@@ -19,7 +19,7 @@ from kohort.coordinator.refusals import OF_STORAGE, refusal
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -41,7 +41,7 @@ FIRST_WITH_ABORTABLE: Final = 4
 FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
 FIRST_COMMIT_THAT_ADDS: Final = 5
 OLD_CLIENT: Final = 0
-LOOK_US: Final = 1.5
+LOOK_US: Final = 2.5
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
@@ -79,35 +79,40 @@ def _add_partitions(
     The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
     To ask whether a partition is part of one changes nothing.
     """
-    codes: dict[TopicPartition, ErrorCode] = {}
+    codes: SpreadDict[TopicPartition, ErrorCode] = SpreadDict()
+    places: list[TopicPartition] = []
+    is_refused = False
     for topic in asked.topics:
         for p in topic.partitions:
             place = TopicPartition(topic.name, p)
-            codes[place] = ErrorCode.NONE
+            code = ErrorCode.NONE
             if not asked.verify_only and topic.name in state.own_topics:
-                codes[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif state.topics.log(*place) is None:
-                codes[place] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            is_refused = is_refused or code is not ErrorCode.NONE
+            if codes.add(place, code):
+                places.append(place)
             if pace.is_due(LOOK_US):
                 yield
-    if any(codes.values()):
-        refused = {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
-        return (yield from _by_topic(asked.topics, refused, pace))
+    if is_refused:
+        others = ErrorCode.OPERATION_NOT_ATTEMPTED
+        return (yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace))
     producer = ProducerEpoch(asked.producer_id, asked.producer_epoch)
-    places = list(codes)
+    refusal = ErrorCode.NONE
     try:
         check_coordinator(state, asked.transactional_id, request.now_ms)
         if asked.verify_only:
             for place in places:
-                codes[place] = _verified(state, asked.transactional_id, producer, place)
+                codes.part(place)[place] = _verified(state, asked.transactional_id, producer, place)
                 if pace.is_due(LOOK_US):
                     yield
         else:
             transactions = state.cluster.transactions
             transactions.add(asked.transactional_id, producer, places, OLD_CLIENT, request.now_ms)
     except KohortError as error:
-        codes = dict.fromkeys(places, _code(error, request.version))
-    return (yield from _by_topic(asked.topics, codes, pace))
+        refusal = _code(error, request.version)
+    return (yield from _by_topic(asked.topics, lambda place: refusal or codes.part(place)[place], pace))
 
 
 def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch, place: TopicPartition) -> ErrorCode:
@@ -119,13 +124,13 @@ def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch
 
 
 def _by_topic(
-    topics: Sequence[AddPartitionsToTxnTopic], codes: dict[TopicPartition, ErrorCode], pace: Pace
+    topics: Sequence[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode], pace: Pace
 ) -> Steps[list[AddPartitionsToTxnTopicResult]]:
     told = []
     for topic in topics:
         partitions = []
         for p in topic.partitions:
-            code = codes[TopicPartition(topic.name, p)]
+            code = code_of(TopicPartition(topic.name, p))
             partitions.append(AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code))
             if pace.is_due(LOOK_US):
                 yield
