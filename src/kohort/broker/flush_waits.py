@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import ReplyTo
 from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
@@ -28,8 +29,8 @@ class Held:
 
     reply_to: ReplyTo
     needs: Sequence[Needed]
-    finish: Callable[[dict[PartitionLog, ApiError]], Message]
-    failed: dict[PartitionLog, ApiError] = field(default_factory=dict)
+    finish: Callable[[dict[PartitionLog, Refusal]], Message]
+    failed: dict[PartitionLog, Refusal] = field(default_factory=dict)
 
     def look(self) -> None:
         """Cross off what is through, one way or the other: what failed must not look well after a later flush."""
@@ -39,7 +40,7 @@ class Held:
         try:
             return log.has_reached_disk(offset)
         except ApiError as error:
-            self.failed[log] = error
+            self.failed[log] = refusal_of(error)
             return True
 
 

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kohort.errors import ApiError, ConfigError, CorruptRecord, ErrorCode, KohortError, ProtocolError, StorageError
 
 
-def refusal_of(error: KohortError) -> ApiError:
+class Refusal(NamedTuple):
+    """What an answer says of an error.
+
+    It is not the error: one that stays in a variable of its own traceback's frame is a cycle, and with it stays all
+    that those frames hold, a decompressed batch for one, until the collector comes by.
+    """
+
+    code: ErrorCode
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message}" if self.message else self.code.name
+
+
+def refusal_of(error: KohortError) -> Refusal:
     """The protocol's name for ``error``, with its text."""
     if isinstance(error, ApiError):
-        return error
+        return Refusal(error.code, error.message)
     if isinstance(error, CorruptRecord):
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, str(error))
+        return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
     if isinstance(error, StorageError):
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+        return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     if isinstance(error, ConfigError):
-        return ApiError(ErrorCode.INVALID_CONFIG, str(error))
+        return Refusal(ErrorCode.INVALID_CONFIG, str(error))
     if isinstance(error, ProtocolError):
-        return ApiError(ErrorCode.INVALID_REQUEST, str(error))
-    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return Refusal(ErrorCode.INVALID_REQUEST, str(error))
+    return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))

@@ -11,7 +11,7 @@ from typing import Final
 
 from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.joining import transaction_coordinator
-from kohort.broker.refusals import refusal_of
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -53,7 +53,7 @@ def _check_key_type(key_type: int) -> None:
         )
 
 
-def _answer(state: BrokerState, key_type: int, key: str, refusal: ApiError | None, now_ms: int) -> Coordinator:
+def _answer(state: BrokerState, key_type: int, key: str, refusal: Refusal | None, now_ms: int) -> Coordinator:
     if refusal is not None:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
     if key_type == TRANSACTION:

@@ -15,7 +15,7 @@ from typing import Final
 from kohort.broker.flush_waits import Held, Needed
 from kohort.broker.joining import join_transaction
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
-from kohort.broker.refusals import refusal_of
+from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import Answer, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import ProducerEpoch
@@ -80,7 +80,7 @@ def produce(state: BrokerState, request: Request) -> Answer:
 def _after_flush(
     answer: ProduceResponse,
     unflushed: Mapping[tuple[int, int], Needed],
-    failed: Mapping[PartitionLog, ApiError],
+    failed: Mapping[PartitionLog, Refusal],
 ) -> ProduceResponse:
     """``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
@@ -96,7 +96,7 @@ def _after_flush(
 
 
 def _refused(
-    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: ApiError
+    state: BrokerState, request: Request, asked: TopicProduceData, index: int, refusal: Refusal
 ) -> PartitionProduceResponse:
     leader_id = leader_epoch = -1
     if refusal.code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:

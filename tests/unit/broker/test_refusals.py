@@ -1,0 +1,82 @@
+"""What a refusal leaves in memory: nothing that only the collector could find."""
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from broker_house import House, produce_request
+
+from kohort.errors import ErrorCode
+from kohort.wire.compression import Codec
+from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+
+REFUSED = [
+    (CreateTopicsRequest(topics=[CreatableTopic(name="a/b", num_partitions=1, replication_factor=1)]), 7),
+    (DeleteTopicsRequest(topic_names=["nope"]), 5),
+    (CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="nope", count=3)]), 3),
+    (FindCoordinatorRequest(key_type=9, coordinator_keys=["g"]), 4),
+    (DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=2, resource_name="nope")]), 4),
+    (ListOffsetsRequest(topics=[ListOffsetsTopic(name="nope", partitions=[ListOffsetsPartition()])]), 7),
+    (MetadataRequest(topics=[MetadataRequestTopic(name="a/b")]), 12),
+    (produce_request("nope", build_batch([NewRecord(None, b"v", (), 1)])), 9),
+]
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
+)
+def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
+    peer = House(auto_create_topics_enable="false").connect()
+    peer.ask(asked, version)
+
+    with collector_off():
+        peer.ask(asked, version)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            gc.collect()
+            left = [type(found).__name__ for found in gc.garbage if isinstance(found, BaseException)]
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+
+    assert left == []
+
+
+def test_a_refused_bomb_leaves_nothing_behind():
+    peer = House().connect()
+    peer.create("bombed", cleanup_policy="compact")
+    bomb = build_batch([NewRecord(b"k", bytes(300_000_000), (), 1)], codec=Codec.GZIP)
+
+    with collector_off():
+        tracemalloc.start()
+        try:
+            for _ in range(3):
+                assert peer.produce("bombed", batch=bomb).error_code == ErrorCode.INVALID_RECORD
+            left, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+    assert left < 2_000_000
