@@ -13,6 +13,8 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 MAX_EPOCH: Final = 0x7FFFFFFF
 EVICTION_MS: Final = 120_000
+PARTITIONS_PER_SLOT: Final = 200
+"""How many partitions sessions may have, on the average of all slots."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 TopicKey = str | bytes
@@ -76,10 +78,15 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """All sessions of a broker, least recently used first, at most ``slots`` of them."""
+    """All sessions of a broker, least recently used first, at most ``slots`` of them.
+
+    Kafka bounds their number alone; here all together have no more than PARTITIONS_PER_SLOT for each slot. Who gets no
+    session fetches without one.
+    """
 
     def __init__(self, slots: int, rng: Rng) -> None:
         self._slots = slots
+        self._most_partitions = slots * PARTITIONS_PER_SLOT
         self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
 
@@ -103,12 +110,14 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.topic_ids != topic_ids:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        added = False
         for topic in request.topics:
             key = topic.topic_id if topic_ids else topic.topic
             for asked in topic.partitions:
                 known = session.partitions.get((key, asked.partition))
                 if known is None:
                     session.partitions[key, asked.partition] = _wanted(key, asked)
+                    added = True
                 else:
                     known.update(asked)
         for forgotten in request.forgotten_topics_data:
@@ -118,6 +127,9 @@ class FetchSessions:
         if not session.partitions:
             del self._sessions[session.session_id]
             return FetchPlan([], topic_ids=topic_ids)
+        if added and self._partitions() > self._most_partitions:
+            del self._sessions[session.session_id]
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it comes back with all that it wants
         session.next_epoch = 1 if session.next_epoch == MAX_EPOCH else session.next_epoch + 1
         session.used_ms = now_ms
         self._sessions[session.session_id] = self._sessions.pop(session.session_id)
@@ -146,9 +158,19 @@ class FetchSessions:
 
     def _make_room(self, size: int, now_ms: int) -> bool:
         """Facts 5.11: a session idle for two minutes goes, else an old one that is smaller, else there is no room."""
-        if len(self._sessions) < self._slots:
-            return True
-        if not self._slots:
+        if size > self._most_partitions:
+            return False
+        while self._partitions() + size > self._most_partitions:
+            if not self._evict(size, now_ms):
+                return False
+        return len(self._sessions) < self._slots or self._evict(size, now_ms)
+
+    def _partitions(self) -> int:
+        return sum(len(session.partitions) for session in self._sessions.values())
+
+    def _evict(self, size: int, now_ms: int) -> bool:
+        """Let a session go for one of ``size`` partitions; whether there was one to go."""
+        if not self._sessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now_ms - oldest.used_ms > EVICTION_MS:

@@ -39,6 +39,19 @@ class BrokerConfig:
     connections_max_idle_ms: int = option(
         "connections.max.idle.ms", 600000, "A connection without traffic for this long is closed; -1: never.", low=-1
     )
+    queued_max_request_bytes: int = option(
+        "queued.max.request.bytes",
+        67108864,
+        "Memory for large requests that are arriving, and as much again for answers that are not read; -1: no limit.",
+        low=-1,
+    )
+    max_connections: int = option("max.connections", INT_MAX, "Connections that may stand at a time.", low=0)
+    max_connections_per_ip: int = option(
+        "max.connections.per.ip", INT_MAX, "Connections from one address that may stand at a time.", low=0
+    )
+    max_connections_per_ip_overrides: list[str] = option(
+        "max.connections.per.ip.overrides", [], "Other limits for some addresses: ADDRESS:COUNT, with commas between."
+    )
     message_max_bytes: int = option("message.max.bytes", 1048588, "Largest record batch.", low=0)
     fetch_max_bytes: int = option("fetch.max.bytes", 57671680, "Most bytes in the answer to one fetch.", low=1024)
     max_incremental_fetch_session_cache_slots: int = option(
@@ -182,6 +195,12 @@ class BrokerConfig:
         bits=32,
     )
     group_max_size: int = option("group.max.size", INT_MAX, "Most members of one group.", low=1)
+    group_coordinator_max_bytes: int = option(
+        "group.coordinator.max.bytes",
+        134217728,
+        "Memory, about, that groups may hold: above it new groups and members are refused; -1: no limit.",
+        low=-1,
+    )
     offset_metadata_max_bytes: int = option(
         "offset.metadata.max.bytes", 4096, "Longest metadata of a commit, in UTF-16 units.", low=0
     )

@@ -25,11 +25,10 @@ IGNORED: Final = frozenset(
     controller.quorum.request.timeout.ms inter.broker.listener.name inter.broker.protocol.version
     listener.security.protocol.map security.inter.broker.protocol early.start.listeners
     broker.heartbeat.interval.ms broker.session.timeout.ms initial.broker.registration.timeout.ms
-    num.network.threads num.io.threads background.threads queued.max.requests queued.max.request.bytes
+    num.network.threads num.io.threads background.threads queued.max.requests
     num.recovery.threads.per.data.dir num.replica.fetchers num.replica.alter.log.dirs.threads
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
-    connection.failed.authentication.delay.ms max.connections max.connections.per.ip
-    max.connections.per.ip.overrides max.connection.creation.rate
+    connection.failed.authentication.delay.ms max.connection.creation.rate
     offsets.topic.compression.codec offsets.load.buffer.size
     transaction.state.log.min.isr transaction.partition.verification.enable
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.min.isr

@@ -29,9 +29,11 @@ from kohort.coordinator.placement import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.refusals import code_of, refusal, refused
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
+from kohort.coordinator.room import GroupsRoom
 from kohort.coordinator.shard import Availability, Shard
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
+from kohort.notes import Note, warning
 from kohort.wire.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -48,7 +50,7 @@ from kohort.wire.messages.group_classic import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
-from kohort.wire.messages.offsets import OffsetDeleteRequest, OffsetFetchRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
@@ -62,6 +64,7 @@ CHECKS: Final[dict[type[Message], Callable[[GroupRequest, BrokerConfig], None]]]
 }
 """What is refused before anyone asks where the group is. OffsetCommit takes any group id, even an empty one."""
 
+GROWING: Final = frozenset({JoinGroupRequest, OffsetCommitRequest})
 SWEEP: Final = TimerKey("offsets")
 
 
@@ -83,6 +86,8 @@ class Coordinator:
         self._shards: dict[int, Shard] = {}
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._connections = ClosedConnections()
+        self._room = GroupsRoom(config.group_coordinator_max_bytes)
+        self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
         self._across: dict[type[Message], Callable[[GroupRequest, Context], list[Reply]]] = {
             OffsetFetchRequest: self._fetch_offsets,
@@ -106,6 +111,8 @@ class Coordinator:
             if check is not None:
                 check(request, self._config)
             shard = self._shard_of(group_id)
+            if kind in GROWING:
+                self._check_room(request, shard, now_ms)
         except ApiError as error:
             if kind is HeartbeatRequest and error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return [Reply(request, HeartbeatResponse())]  # members are kept through a failover (facts 2.1)
@@ -177,6 +184,11 @@ class Coordinator:
                 for member in group.round.members.values():
                     yield from (asked for asked in (member.join, member.sync) if asked is not None)
 
+    def take_notes(self) -> list[Note]:
+        """Lines for the broker's log, each given once."""
+        notes, self._notes = self._notes, []
+        return notes
+
     # Which groups are here.
 
     def partition_of(self, group_id: str) -> int:
@@ -241,6 +253,14 @@ class Coordinator:
         if shard is None or shard.availability is Availability.FAILED:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _check_room(self, request: GroupRequest, shard: Shard, now_ms: int) -> None:
+        """Raises COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
+        all_groups = (one.groups for one in self._shards.values())
+        if not self._room.takes(request, shard.groups, all_groups, now_ms):
+            problem = "groups hold as much memory as they may: new groups and members are refused"
+            self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _at(self, now_ms: int) -> Context:
         return Context(now_ms, self._config, self._rng, self._topics, self._connections)

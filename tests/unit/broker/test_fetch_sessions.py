@@ -2,6 +2,7 @@
 
 from broker_house import House, values_of
 
+from kohort.broker.sessions import PARTITIONS_PER_SLOT
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
@@ -181,3 +182,26 @@ def test_the_epoch_wraps_to_1(peer, house):
     ask(peer, session, 0x7FFFFFFF)
 
     assert ask(peer, session, 1).error_code == 0
+
+
+def test_sessions_have_so_many_partitions_and_who_wants_more_fetches_without_one():
+    house = House(max_incremental_fetch_session_cache_slots=2)
+    peer = house.connect()
+    many = [(p, 0) for p in range(2 * PARTITIONS_PER_SLOT - 1)]
+    first = ask(peer, partitions=many)
+    second = ask(peer, partitions=[(0, 0), (1, 0)])
+
+    assert first.session_id > 0
+    assert second.session_id == 0
+    assert len(told(second)) == 2
+
+
+def test_a_session_that_grows_beyond_all_bounds_ends():
+    house = House(max_incremental_fetch_session_cache_slots=1)
+    peer = house.connect()
+    session = ask(peer, partitions=[(0, 0)]).session_id
+
+    grown = ask(peer, session, 1, partitions=[(p, 0) for p in range(PARTITIONS_PER_SLOT + 1)])
+
+    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(house.broker.state.sessions) == 0

@@ -1,0 +1,80 @@
+"""How much groups may hold in memory: what strangers can make grow with requests of no authority.
+
+Kafka has no such limit. Groups that are there are served whatever they hold, and groups that are read from the log are
+taken; refused, until there is room, is what would add to them: a group of a new name, a member that joins, an existing
+member that says much more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
+from kohort.coordinator.groups import Groups
+from kohort.coordinator.outcome import GroupRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest
+
+GROUP_BYTES: Final = 3_000
+MEMBER_BYTES: Final = 1_500
+PENDING_BYTES: Final = 500
+OFFSET_BYTES: Final = 400
+"""What an object of each kind takes beside the bytes that it was given, about."""
+FREE_BYTES: Final = 16_384
+"""Metadata up to this size from who is a member already is always taken."""
+LOOK_EVERY_MS: Final = 1_000
+NO_LIMIT: Final = -1
+
+
+class GroupsRoom:
+    """Keeps an upper bound of what all groups hold: what was let in is added, what went is seen by looking again."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._at_most = 0
+        self._looked_ms: int | None = None
+        self.refused = 0
+
+    def takes(self, request: GroupRequest, groups: Groups, all_groups: Iterable[Groups], now_ms: int) -> bool:
+        """Whether ``request``, of one of ``groups``, may be decided on."""
+        added = 0 if self._limit == NO_LIMIT else _added_by(request, groups)
+        if self._at_most + added > self._limit and added:
+            if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_EVERY_MS:
+                self._looked_ms = now_ms
+                self._at_most = sum(map(bytes_of, all_groups))
+            if self._at_most + added > self._limit:
+                self.refused += 1
+                return False
+        self._at_most += added
+        return True
+
+
+def _added_by(request: GroupRequest, groups: Groups) -> int:
+    """What a request adds, at most, to what groups hold."""
+    message = request.message
+    if isinstance(message, JoinGroupRequest):
+        group = groups.by_id.get(message.group_id)
+        said = sum(len(p.name) + len(p.metadata) for p in message.protocols)
+        if group is not None and message.member_id in group.round.members:
+            return said if said > FREE_BYTES else 0
+        only_an_id = not message.member_id and not message.group_instance_id
+        member = PENDING_BYTES if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID else said + MEMBER_BYTES
+        return member + (GROUP_BYTES if group is None else 0)
+    if isinstance(message, OffsetCommitRequest) and message.group_id not in groups.by_id:
+        return GROUP_BYTES + sum(
+            OFFSET_BYTES + len(p.committed_metadata or "") for topic in message.topics for p in topic.partitions
+        )
+    return 0
+
+
+def bytes_of(groups: Groups) -> int:
+    """What the groups of one partition hold, about."""
+    size = 0
+    for group in groups.by_id.values():
+        this = group.round
+        size += GROUP_BYTES + PENDING_BYTES * len(this.pending_join)
+        for member in this.members.values():
+            size += MEMBER_BYTES + len(member.assignment)
+            size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
+    return size + OFFSET_BYTES * sum(map(len, groups.offsets.values()))
