@@ -1,6 +1,9 @@
 """Whatever a stranger sends: its own connection may end, the broker and the others go on, memory stays bounded."""
 
+import resource
+import socket
 import struct
+from contextlib import ExitStack, suppress
 
 import pytest
 from group_member import RawMember
@@ -109,3 +112,55 @@ def test_memory_stays_bounded_whatever_peers_do():
         assert len(greedy[0].take().responses[0].partitions[0].records) > MIB - 1000
         for one in [*strangers, *greedy]:
             one.close()
+
+
+def test_connections_leave_file_handles_to_the_logs_and_it_is_told_once(tmp_path):
+    limit = 100
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        served = Served(data=tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with served, RawClient(served.bootstrap) as honest:
+        honest.create("a")
+        host, _, port = served.bootstrap.rpartition(":")
+        strangers = [socket.create_connection((host, int(port)), timeout=20) for _ in range(150)]
+
+        assert strangers[-1].recv(1) == b"", "the broker closed it"
+        assert honest.produce("a", b"v").error_code == 0
+        for stranger in strangers:
+            stranger.close()
+        served.stop()
+        lines = [line for line in served.log.splitlines() if "the last file handles are for the logs" in line]
+        assert 1 <= len(lines) <= 2
+        assert "WARNING" in lines[0]
+
+
+def test_peers_that_read_no_answers_and_peers_that_end_no_request_cost_little(tmp_path):
+    value = b"v" * 900_000
+    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB)
+    fetch = FetchRequest(max_bytes=50 * MIB, session_epoch=-1, topics=[FetchTopic(topic="large", partitions=[asked])])
+    with Served(data=tmp_path) as served, RawClient(served.bootstrap) as honest, ExitStack() as open_peers:
+
+        def connect() -> RawClient:
+            return open_peers.enter_context(RawClient(served.bootstrap))
+
+        honest.create("large")
+        for _ in range(58):
+            honest.produce("large", value)
+        silent = [connect() for _ in range(40)]
+        for peer in silent:
+            for _ in range(3):
+                peer.send(fetch, 12)
+        assert honest.produce("large", value).error_code == 0
+        (partition,) = silent[-1].take().responses[0].partitions
+        assert len(partition.records) > 49 * 1000 * 1000, "it reads after all, and has its answer whole"
+        for peer in [connect() for _ in range(20)]:
+            peer.socket.settimeout(0.2)
+            peer.send_bytes(struct.pack(">i", 100 * 1000 * 1000))
+            with suppress(TimeoutError):  # where it is not read
+                peer.send_bytes(bytes(16 * MIB))
+        assert honest.produce("large", value).error_code == 0
+
+        assert served.most_memory_bytes() < 200 * MIB

@@ -72,10 +72,17 @@ class Served:
 
     def memory_bytes(self) -> int:
         """Resident memory (Linux)."""
+        return self._memory("VmRSS:")
+
+    def most_memory_bytes(self) -> int:
+        """The most resident memory that it ever had (Linux)."""
+        return self._memory("VmHWM:")
+
+    def _memory(self, name: str) -> int:
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(name):
                 return int(line.split()[1]) * 1024
-        raise RuntimeError("no VmRSS")
+        raise RuntimeError(f"no {name}")
 
     def __enter__(self) -> Served:
         return self

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from kohort.aio.broker_log import BrokerLog
 from kohort.aio.file_storage import FileStorage
+from kohort.aio.handles import is_reserved
 from kohort.aio.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
@@ -47,11 +48,13 @@ from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
+from kohort.notes import warning
 
 LOGGER: Final = logging.getLogger("kohort.server")
 
 BACKLOG: Final = 512
-WRITE_HIGH_BYTES: Final = 1 << 20
+WRITE_HIGH_BYTES: Final = 1 << 16
+"""More than this unread by a peer, beside what the system holds for it, and it is sent no more."""
 EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
 LONGEST_SLEEP_MS: Final = 60_000
 
@@ -76,6 +79,8 @@ class Server:
         self._server: asyncio.Server | None = None
         self._peers: dict[ConnectionId, Peer] = {}
         self._losing: set[ConnectionId] = set()
+        self._congested: list[ConnectionId] = []
+        """Who does not read what was just written, until the broker is told."""
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
@@ -167,6 +172,11 @@ class Server:
         if self._stopped:
             peer.transport.abort()
             return
+        if is_reserved(peer.transport.get_extra_info("socket").fileno()):
+            problem = "refused a connection, as the last file handles are for the logs: raise the limit (ulimit -n)"
+            self._log.tell([warning(problem, "handles").about(host)], self._clock.now_ms())
+            peer.transport.close()
+            return
         self._peers[peer.connection] = peer
         self.give(Connected(peer.connection, host))
 
@@ -207,6 +217,7 @@ class Server:
     def _follow(self, outputs: Sequence[Output]) -> None:
         if outputs:
             self._do(outputs)
+            self.tell_congested()
         self._tell_notes()
         self.arm()
         if self._after_event is not None:
@@ -215,6 +226,15 @@ class Server:
     def give_soon(self, event: Input) -> None:
         """Hand over an event from within a write, which itself happens while an event is being handled."""
         self._loop.call_soon(self.give, event)
+
+    def congested(self, connection: ConnectionId) -> None:
+        """Told from within a write: the broker hears of it once all that follows from an event is written."""
+        self._congested.append(connection)
+        self._loop.call_soon(self.tell_congested)
+
+    def tell_congested(self) -> None:
+        while self._congested:
+            self.give(Congested(self._congested.pop()))
 
     def _do(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
@@ -227,10 +247,13 @@ class Server:
                         peer.transport.abort()
                     else:
                         peer.transport.writelines(buffers)
-                case Close(note=note):
+                case Close(note=note, at_once=at_once):
                     self._log.tell([note.about("closed a connection")], self._clock.now_ms())
                     del self._peers[output.connection]
-                    peer.transport.close()
+                    if at_once:
+                        peer.transport.abort()
+                    else:
+                        peer.transport.close()
                 case Pause():
                     peer.set_paused(by_broker=True)
                 case Resume():
@@ -304,7 +327,7 @@ class Peer(asyncio.Protocol):
         """The peer does not read: its requests wait, and it is not read either."""
         self._by_peer = True
         self._apply()
-        self._server.give_soon(Congested(self.connection))
+        self._server.congested(self.connection)
 
     def resume_writing(self) -> None:
         self._by_peer = False

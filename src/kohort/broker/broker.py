@@ -14,8 +14,10 @@ from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone, TransactionMarked
-from kohort.broker.connections import BURST_BYTES, Connection
+from kohort.broker.connection_quotas import ConnectionQuotas
+from kohort.broker.connections import Connection
 from kohort.broker.dispatch import SERVED, dispatch, serve
+from kohort.broker.frame_room import FrameRoom
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
@@ -30,22 +32,23 @@ from kohort.broker.io import (
     Pause,
     Received,
     Resume,
-    Send,
     Tick,
 )
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.release import release
 from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswered
+from kohort.broker.sending import Sending
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
+from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng, Timers, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
 from kohort.coordinator.records import TransactionEnded
 from kohort.coordinator.runtime import Coordinator
-from kohort.errors import ProtocolError
+from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
 from kohort.model import Node
 from kohort.notes import Note, debug, info, warning
@@ -104,12 +107,15 @@ class Broker:
             },
             sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
             purgatory=purgatory,
+            unread=UnreadAnswers(config.queued_max_request_bytes),
             intercept=intercept,
         )
         self._connections: dict[ConnectionId, Connection] = {}
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
-        self._burst: deque[Connection] = deque()
+        self._sending = Sending(self._state.unread)
+        self._quotas = ConnectionQuotas(config)
+        self._frame_room = FrameRoom(config.queued_max_request_bytes)
         offsets_topic.serve(coordinator, now_ms)
         found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
         self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
@@ -134,7 +140,7 @@ class Broker:
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
         state = self._state
-        if self._burst or self._inbox or state.offsets_topic.is_loading:
+        if self._sending.later or self._inbox or state.offsets_topic.is_loading:
             return 0
         return earliest(
             state.purgatory.wake_at_ms,
@@ -142,6 +148,7 @@ class Broker:
             state.topics.wake_at_ms,
             state.cluster.transactions.wake_at_ms,
             self._idle.wake_at_ms,
+            self._frame_room.wake_at_ms,
             state.flushes.wake_at_ms,
         )
 
@@ -175,14 +182,18 @@ class Broker:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
             case Connected(connection=number, host=host):
-                self._connect(number, host, now_ms)
+                self._connect(number, host, now_ms, out)
             case Disconnected(connection=number):
-                self._lose(number, now_ms)
+                self._lose(number, now_ms, out)
             case Congested(connection=number) | Drained(connection=number):
-                self._set_congested(number, congested=isinstance(given, Congested))
+                self._set_congested(number, now_ms, out, congested=isinstance(given, Congested))
             case Tick():
                 self._tick(now_ms, out)
+        if not isinstance(given, Congested):  # then others may still have to say so
+            for connection in self._sending.next_event():
+                self._go_on(connection, now_ms, out)
         self._settle(now_ms, out)
+        self._notes += self._state.coordinator.take_notes()
         self._pause_the_full(given, out)
         return out
 
@@ -207,9 +218,12 @@ class Broker:
         self._settle(now_ms, out)
         return out
 
-    def _connect(self, number: ConnectionId, host: str, now_ms: int) -> None:
+    def _connect(self, number: ConnectionId, host: str, now_ms: int, out: list[Output]) -> None:
         assert number not in self._connections, "a connection's number is used once"
         config = self._state.config
+        if (refusal := self._quotas.open(host)) is not None:
+            out.append(Close(number, warning(f"refused, {refusal}", "refused").about(host)))
+            return
         self._connections[number] = Connection(number, host, config.socket_request_max_bytes, now_ms)
         if config.connections_max_idle_ms != NEVER:
             self._idle.set(number, now_ms + config.connections_max_idle_ms)
@@ -220,25 +234,56 @@ class Broker:
             return  # closed by us; the peer did not know yet
         connection.active_ms = now_ms
         try:
-            connection.receive(data)
+            completed = connection.receive(data)
         except ProtocolError as error:
             self._hang_up(connection, warning(str(error), "frame"), now_ms, out)
             return
+        if completed:
+            if number in self._frame_room:
+                self._free_room(number, now_ms, out)
+        elif not (connection.frames or connection.is_behind):
+            connection.awaits_room = not self._frame_room.ask(number, connection.reader.frame_bytes, now_ms)
         if connection.can_serve:
             self._ready.append(connection)
 
-    def _set_congested(self, number: ConnectionId, *, congested: bool) -> None:
+    def _free_room(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+        """A large request is whole or will never be: others that wait for its room are read on."""
+        for let_in in self._frame_room.free(number, now_ms):
+            connection = self._connections[let_in]
+            connection.awaits_room = False
+            self._maybe_resume(connection, out)
+
+    def _set_congested(self, number: ConnectionId, now_ms: int, out: list[Output], *, congested: bool) -> None:
         connection = self._connections.get(number)
-        if connection is not None:
-            connection.congested = congested
-            if connection.can_serve:
-                self._ready.append(connection)
+        if connection is None:
+            return
+        connection.congested = congested
+        if congested:
+            self._sending.count(connection)
+            self._end_who_reads_nothing(now_ms, out)
+            return
+        connection.active_ms = now_ms
+        connection.burst_bytes = 0
+        self._go_on(connection, now_ms, out)
+
+    def _go_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        """Send more to a connection that has read, and serve it."""
+        if connection.closed:
+            return
+        try:
+            self._sending.send_on(connection, out)
+        except StorageError as error:
+            self._break_off(connection, error, now_ms, out)
+            return
+        if connection.can_serve:
+            self._ready.append(connection)
+        self._maybe_resume(connection, out)
 
     def _pause_the_full(self, given: Input, out: list[Output]) -> None:
-        """Read no more from a peer that is far ahead of its answers."""
+        """Read no more from a peer that is far ahead of its answers, or for which there is no room."""
         if isinstance(given, Received):
             connection = self._connections.get(given.connection)
-            if connection is not None and connection.is_full and not connection.paused:
+            if connection is not None and connection.must_pause and not connection.paused:
                 connection.paused = True
                 out.append(Pause(given.connection))
 
@@ -254,11 +299,17 @@ class Broker:
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._connections[number]
             since_ms = now_ms - connection.active_ms
-            if connection.in_flight is not None or since_ms < idle_ms:
-                active_ms = now_ms if connection.in_flight is not None else connection.active_ms
+            waits_for_us = connection.in_flight is not None or connection.awaits_room
+            if waits_for_us or since_ms < idle_ms:
+                active_ms = now_ms if waits_for_us else connection.active_ms
                 self._idle.set(number, active_ms + idle_ms)
             else:
                 self._hang_up(connection, debug(f"idle for {since_ms} ms"), now_ms, out)  # Kafka says nothing
+        for number in self._frame_room.late(now_ms):
+            connection = self._connections[number]
+            size = connection.reader.frame_bytes
+            problem = f"a request of {size} bytes comes too slowly while others wait (queued.max.request.bytes)"
+            self._hang_up(connection, warning(problem, "slow"), now_ms, out)
 
     def _read_news(self, now_ms: int) -> bool:
         """Follow what other nodes did; whether there was something."""
@@ -288,10 +339,6 @@ class Broker:
     def _settle(self, now_ms: int, out: list[Output]) -> None:
         """Serve and answer until nothing more follows from the event."""
         state = self._state
-        while self._burst:
-            connection = self._burst.popleft()
-            connection.burst_bytes = 0
-            self._ready.append(connection)
         purgatory, flushes = state.purgatory, state.flushes
         purgatory.wake_due(now_ms)
         while True:
@@ -317,8 +364,7 @@ class Broker:
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         """Serve the frames of one connection until one of them has to wait."""
         while connection.can_serve:
-            if connection.burst_bytes > BURST_BYTES:
-                self._burst.append(connection)
+            if self._sending.must_wait(connection):
                 return
             frame = connection.next_frame()
             try:
@@ -335,8 +381,6 @@ class Broker:
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
-        if not connection.frames:
-            connection.burst_bytes = 0
         self._maybe_resume(connection, out)
 
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
@@ -361,33 +405,51 @@ class Broker:
         except ProtocolError as error:
             self._hang_up(connection, warning(f"the answer cannot be written: {error}", "unwritten"), now_ms, out)
             return
-        if connection.frames:
-            connection.burst_bytes += sum(map(len, buffers))
-        out.append(Send(connection.connection_id, buffers))
+        try:
+            self._sending.send(connection, buffers, out)
+        except StorageError as error:
+            self._break_off(connection, error, now_ms, out)
+        else:
+            if connection.congested:
+                self._end_who_reads_nothing(now_ms, out)
+
+    def _break_off(self, connection: Connection, error: StorageError, now_ms: int, out: list[Output]) -> None:
+        """The rest of a frame that has begun cannot be read: nothing can be said any more."""
+        problem = warning(f"the rest of an answer cannot be read: {error}", "unreadable")
+        self._hang_up(connection, problem, now_ms, out)
+
+    def _end_who_reads_nothing(self, now_ms: int, out: list[Output]) -> None:
+        """Where too much waits to be read, end the connections that have read nothing for the longest."""
+        while (number := self._state.unread.too_many()) is not None:
+            problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
+            self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)
 
     def _maybe_resume(self, connection: Connection, out: list[Output]) -> None:
-        if connection.paused and not connection.is_full:
+        if connection.paused and not (connection.closed or connection.must_pause):
             connection.paused = False
             out.append(Resume(connection.connection_id))
 
     def _hang_up(self, connection: Connection, note: Note, now_ms: int, out: list[Output]) -> None:
-        out.append(Close(connection.connection_id, note.about(connection.host)))
-        self._forget(connection.connection_id, now_ms)
+        out.append(Close(connection.connection_id, note.about(connection.host), at_once=connection.congested))
+        self._forget(connection.connection_id, now_ms, out)
 
-    def _lose(self, number: ConnectionId, now_ms: int) -> None:
+    def _lose(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(number)
         if connection is not None and (size := connection.reader.pending_bytes):
             self._notes.append(
                 info(f"gone in the middle of a request, after {size} bytes of it", "torn").about(connection.host)
             )
-        self._forget(number, now_ms)
+        self._forget(number, now_ms, out)
 
-    def _forget(self, number: ConnectionId, now_ms: int) -> None:
+    def _forget(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.pop(number, None)
         if connection is None:
             return
         connection.closed = True
+        self._quotas.close(connection.host)
         self._idle.cancel(number)
+        self._state.unread.set(number, 0)
+        self._free_room(number, now_ms, out)
         self._state.purgatory.forget(number)
         self._state.coordinator.connection_closed(number, now_ms)
 

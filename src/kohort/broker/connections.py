@@ -2,6 +2,7 @@
 
 Kafka mutes a channel until the answer to its request is queued, so answers keep the order of requests (facts 0.1). Here
 the bytes that come meanwhile wait, bounded: above ``PAUSE_BYTES`` the server is asked to stop reading from the peer.
+A large request that nothing holds up is read as far as there is room for it (broker/frame_room.py).
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from typing import Final
 
 from kohort.broker.io import ConnectionId
 from kohort.broker.request import ReplyTo
+from kohort.broker.unread import Outbox
 from kohort.wire.frames import FrameReader
 
 PAUSE_BYTES: Final = 1 << 18
-BURST_BYTES: Final = 1 << 20
-"""Bytes sent to one peer within one event, after which its next requests wait for the next event: a peer that asks for
-much and reads little is found out (``Congested``) before it costs memory."""
 
 
 class Connection:
@@ -24,6 +23,7 @@ class Connection:
 
     __slots__ = (
         "active_ms",
+        "awaits_room",
         "burst_bytes",
         "client_host",
         "closed",
@@ -32,6 +32,7 @@ class Connection:
         "frames",
         "host",
         "in_flight",
+        "outbox",
         "paused",
         "reader",
         "waiting_bytes",
@@ -43,25 +44,38 @@ class Connection:
         self.client_host = f"/{host}"
         """As Kafka writes addresses."""
         self.reader = FrameReader(max_frame_bytes)
+        """Its ``max_bytes`` may change while the connection stands."""
         self.frames: deque[bytes] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
+        self.outbox = Outbox()
         self.paused = False
+        self.awaits_room = False
+        """A large request of its own has begun, and there is no room for the rest of it."""
         self.congested = False
         self.burst_bytes = 0
+        """What it was handed since it was last known to read all of that."""
         self.closed = False
         self.active_ms = now_ms
 
-    def receive(self, data: bytes) -> None:
-        """Take bytes off the wire; raises ProtocolError for a length that cannot be one."""
-        for frame in self.reader.feed(data):
+    def receive(self, data: bytes) -> int:
+        """Take bytes off the wire; how many requests they completed. Raises ProtocolError for a length that cannot be
+        one."""
+        frames = self.reader.feed(data)
+        for frame in frames:
             self.frames.append(frame)
             self.waiting_bytes += len(frame)
+        return len(frames)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether something has to happen before the next request is served."""
+        return self.in_flight is not None or self.congested or bool(self.outbox.parts)
 
     @property
     def can_serve(self) -> bool:
         """Whether the next frame may be served now."""
-        return self.in_flight is None and bool(self.frames) and not (self.congested or self.closed)
+        return bool(self.frames) and not (self.closed or self.is_behind)
 
     def next_frame(self) -> bytes:
         frame = self.frames.popleft()
@@ -69,6 +83,7 @@ class Connection:
         return frame
 
     @property
-    def is_full(self) -> bool:
-        """Whether the peer has sent enough ahead of its answers."""
-        return bool(self.frames) and self.waiting_bytes + self.reader.pending_bytes > PAUSE_BYTES
+    def must_pause(self) -> bool:
+        """Whether the peer has sent enough ahead of its answers, or more than there is room for."""
+        held = self.waiting_bytes + self.reader.pending_bytes
+        return self.awaits_room or (held > PAUSE_BYTES and (bool(self.frames) or self.is_behind))

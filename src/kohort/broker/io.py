@@ -49,7 +49,10 @@ class Tick:
 
 @_event
 class Congested:
-    """What was sent on the connection piles up unread by the peer; its requests wait until Drained."""
+    """What was sent on the connection piles up unread by the peer; it is sent nothing more until Drained.
+
+    Told right after the event whose outputs were too much, before any other.
+    """
 
     connection: ConnectionId
 
@@ -71,10 +74,14 @@ class Send:
 
 @_event
 class Close:
-    """End the connection after what was sent before is written. ``note`` is for the log."""
+    """End the connection after what was sent before is written, or ``at_once`` where its peer reads nothing.
+
+    ``note`` is for the log.
+    """
 
     connection: ConnectionId
     note: Note
+    at_once: bool = False
 
     @property
     def reason(self) -> str:

@@ -12,6 +12,7 @@ from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.trailing_bytes import TrailingBytes
+from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
 from kohort.coordinator.outcome import Reply
@@ -36,6 +37,7 @@ class BrokerState:
     """The broker's own topics by name, and what makes each at ``now_ms`` unless it is there."""
     sessions: FetchSessions
     purgatory: Purgatory
+    unread: UnreadAnswers
     flushes: FlushWaits = field(default_factory=FlushWaits)
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)

@@ -15,6 +15,7 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.group_commit import GroupCommit
 from kohort.log.keyed import check_keys
+from kohort.log.log_slice import LogSlice
 from kohort.log.producers import ProducedBatch
 from kohort.log.recoding import CODECS, recoded
 from kohort.log.recovery import Place, recover
@@ -251,10 +252,18 @@ class PartitionLog:
     # ---------------------------------------------------------------- read
 
     def read(self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True) -> list[Buffer]:
+        """The bytes of ``slices``, and the errors."""
+        found = self.slices(offset, max_bytes, end=end, at_least_one=at_least_one, at_hand=max_bytes)
+        return self._guarded(lambda: [one.load() for one in found])
+
+    def slices(
+        self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True, at_hand: int = 0
+    ) -> list[LogSlice]:
         """Whole batches as stored, from the one that holds ``offset`` up to those that begin before ``end``.
 
-        At most ``max_bytes``, except that ``at_least_one`` gives a first batch of any size. Raises ApiError
-        OFFSET_OUT_OF_RANGE for an offset before the start or after the end of the log; at the end there is nothing.
+        At most ``max_bytes``, except that ``at_least_one`` gives a first batch of any size; about ``at_hand`` of them
+        are read at once. Raises ApiError OFFSET_OUT_OF_RANGE for an offset before the start or after the end of the
+        log; at the end there is nothing.
         """
         if not self._start_offset <= offset <= self._next_offset:
             raise ApiError(
@@ -262,17 +271,18 @@ class PartitionLog:
                 f"{self.tp} holds offsets {self._start_offset} to {self._next_offset}, not {offset}",
             )
         end = self._next_offset if end is None else min(end, self._next_offset)
-        found: list[Buffer] = []
+        found: list[LogSlice] = []
         i = self._index_of(offset)
         try:
             while offset < end and (max_bytes > 0 or (at_least_one and not found)):
                 reach = self._segments[i + 1].base_offset if i + 1 < len(self._segments) else self._next_offset
-                batches, exhausted = self._segments[i].read(
-                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found
+                batches, exhausted = self._segments[i].slice(
+                    offset, max_bytes, end, reach, at_least_one=at_least_one and not found, at_hand=at_hand
                 )
-                if batches:
+                if batches is not None:
                     found.append(batches)
                     max_bytes -= len(batches)
+                    at_hand = max(at_hand - len(batches), 0)
                 i += 1
                 if not exhausted or i == len(self._segments):
                     break

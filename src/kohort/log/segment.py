@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.errors import CorruptLog, CorruptRecord
+from kohort.errors import CorruptLog, CorruptRecord, StorageError
 from kohort.log.index import (
     OFFSET_ENTRY_SIZE,
     RELATIVE_OFFSET_MAX,
@@ -19,12 +19,13 @@ from kohort.log.index import (
     OffsetIndex,
     TimeIndex,
 )
+from kohort.log.log_slice import LogSlice
 from kohort.log.scan import headers
-from kohort.log.sequence import Search, check_place
+from kohort.log.sequence import SEARCH_BYTES, Search, check_place
 from kohort.log.storage import Storage, StorageFile
 from kohort.notes import Note, info, warning
 from kohort.wire.codec import Buffer
-from kohort.wire.record_batch import HEADER_BYTES, BatchHeader
+from kohort.wire.record_batch import BatchHeader
 
 REMEMBERED_ENDS: Final = 16
 """How many ends of reads are remembered, so that sequential readers need no search."""
@@ -57,6 +58,7 @@ class Segment:
         "_first_timestamp",
         "_flushed",
         "_folder",
+        "_gone",
         "_max_timestamp",
         "_max_timestamp_end",
         "_offsets",
@@ -90,6 +92,7 @@ class Segment:
         self._ends: dict[int, int] = {}
         self._times_known = False
         self._used = False
+        self._gone = False
         self.base_offset = base_offset
         self.size = size
         self.suffix = ""
@@ -222,37 +225,39 @@ class Segment:
 
     # ---------------------------------------------------------------- reading
 
-    def read(self, offset: int, max_bytes: int, end: int, reach: int, *, at_least_one: bool) -> tuple[Buffer, bool]:
-        """Whole batches from the one that holds ``offset`` to those that begin before ``end``.
+    def slice(
+        self, offset: int, max_bytes: int, end: int, reach: int, *, at_least_one: bool, at_hand: int
+    ) -> tuple[LogSlice | None, bool]:
+        """Whole batches from the one that holds ``offset`` to those that begin before ``end``, found by their headers.
 
         Returns them, and whether the segment has no more; nothing where the first is larger than ``max_bytes`` unless
-        ``at_least_one``. No batch may reach ``reach``, where the next segment begins or the log ends. Raises CorruptLog
-        where the first is bad; what is bad further on ends what is handed out.
+        ``at_least_one``. Their first ``at_hand`` bytes are read at once, and otherwise no more than the search needs.
+        No batch may reach ``reach``, where the next segment begins or the log ends. Raises CorruptLog where the first
+        is bad; what is bad further on ends what is handed out.
         """
+        search = Search(self._open(), self.size, reach)
+        known = self._ends.get(offset)
         try:
-            return self._read(Search(self._open(), self.size, reach), offset, max_bytes, end, at_least_one)
+            start = self._find(search, offset) if known is None else known
+            if start >= self.size:
+                return None, True
+            begun = search.look(start, max(min(at_hand, max_bytes), SEARCH_BYTES))
+            first, _, length = search.place(start)
+            if length > max_bytes and not at_least_one:
+                return None, False
+            size, next_offset = search.readable(start, max(max_bytes, length), first if known is None else offset, end)
         except CorruptRecord as error:
             raise CorruptLog(f"{self._path('log')} {error.problem}") from error
+        if not size:
+            return None, False
+        self._remember(next_offset, start + size)
+        return LogSlice(self.lend, start, size, next_offset, begun), start + size == self.size
 
-    def _read(self, search: Search, offset: int, max_bytes: int, end: int, at_least_one: bool) -> tuple[Buffer, bool]:
-        known = self._ends.get(offset)
-        start = self._find(search, offset) if known is None else known
-        if start >= self.size:
-            return b"", True
-        file = self._open()
-        data = file.lend(start, min(max(max_bytes, HEADER_BYTES), self.size - start))
-        search.see(data, start)
-        base_offset, _, length = search.place(start)
-        if length > len(data) or length > max_bytes:
-            if not at_least_one:
-                return b"", False
-            data = file.lend(start, length)
-            search.see(data, start)
-        stop, next_offset = search.readable(data, start, base_offset if known is None else offset, end)
-        if not stop:
-            return b"", False
-        self._remember(next_offset, start + stop)
-        return data if stop == len(data) else memoryview(data)[:stop], start + stop == self.size
+    def lend(self, position: int, size: int) -> Buffer:
+        """Some of its bytes, for a reader who found them. Raises StorageError, also where the segment is gone."""
+        if self._gone:
+            raise StorageError(f"{self._path('log')} was removed while it was read")
+        return self._open().lend(position, size)
 
     def _find(self, search: Search, offset: int) -> int:
         """Position of the batch that holds ``offset``, or of the next one if none does; the size if there is none."""
@@ -454,7 +459,8 @@ class Segment:
             self._file = None
 
     def drop(self) -> None:
-        """Give everything back and write nothing."""
+        """Give everything back and write nothing; nobody reads on."""
+        self._gone = True
         self._offsets = self._times = None
         if self._file is not None:
             self._file.close()

@@ -19,6 +19,8 @@ _place: Final = struct.Struct(">qi11xi")
 """The base offset, the length and the last offset delta of a batch."""
 SEARCH_BYTES: Final = 4096
 """How much is read at a time while looking for the batch of an offset."""
+WALK_BYTES: Final = 1 << 16
+"""The same while walking over batches that are not read: where they are small, one read shows many of their headers."""
 UNSIGNED: Final = (1 << 64) - 1
 
 
@@ -77,9 +79,10 @@ class Search:
         self._window: Buffer = b""
         self._window_at = 0
 
-    def see(self, data: Buffer, at: int) -> None:
-        """Take a piece of the file that is at hand."""
-        self._window, self._window_at = data, at
+    def look(self, at: int, size: int) -> Buffer:
+        """Read a piece of the file, which is then at hand."""
+        self._window, self._window_at = self._file.lend(at, min(size, self._size - at)), at
+        return self._window
 
     def find(self, offset: int, at: int, expected: int) -> int:
         """Where the batch that holds ``offset`` begins, or the next one if none does; the size if there is none.
@@ -101,27 +104,38 @@ class Search:
             at += size
         return at
 
-    def readable(self, data: Buffer, start: int, expected: int, end: int) -> tuple[int, int]:
-        """How many bytes of ``data``, which lies at ``start``, are whole batches that begin before ``end`` and do not
+    def readable(self, start: int, limit: int, expected: int, end: int) -> tuple[int, int]:
+        """How many of ``limit`` bytes from ``start`` on are whole batches that begin before ``end`` and do not
         contradict their neighbours; and the offset after the last of them.
 
         The first is to begin at ``expected``. Raises CorruptRecord where it is bad; what is bad further on ends what
         is handed out, and is met by who reads from there.
         """
-        at, limit = 0, len(data)
+        at, limit = 0, min(limit, self._size - start)
         while limit - at >= HEADER_BYTES:
-            base, length, delta = _place.unpack_from(data, at)
-            stop = at + LENGTH_ENDS_AT + length
-            if base != expected or length < SMALLEST_LENGTH or not 0 <= delta < self._reach - base:
-                problem = self._problem(start + at, expected)
-                if problem is not None:
-                    if at:
-                        break
-                    raise problem
-            if base >= end or stop > limit:
-                break
-            at, expected = stop, base + delta + 1
+            if not self._shows(start + at):
+                self.look(start + at, WALK_BYTES)
+            data, begins = self._window, self._window_at - start
+            last_header = min(len(data) + begins, limit) - HEADER_BYTES
+            if at > last_header:
+                break  # the file is shorter than it was
+            while at <= last_header:
+                base, length, delta = _place.unpack_from(data, at - begins)
+                stop = at + LENGTH_ENDS_AT + length
+                if base != expected or length < SMALLEST_LENGTH or not 0 <= delta < self._reach - base:
+                    problem = self._problem(start + at, expected)
+                    if problem is not None:
+                        if at:
+                            return at, expected
+                        raise problem
+                if base >= end or stop > limit:
+                    return at, expected
+                at, expected = stop, base + delta + 1
         return at, expected
+
+    def _shows(self, at: int) -> bool:
+        """Whether the header at ``at`` is at hand."""
+        return self._window_at <= at <= self._window_at + len(self._window) - HEADER_BYTES
 
     def _problem(self, at: int, expected: int) -> CorruptRecord | None:
         """What is wrong with the batch at ``at``, if it is not just one behind a gap."""
@@ -139,8 +153,8 @@ class Search:
 
     def place(self, at: int) -> tuple[int, int, int]:
         """The first and the last offset and the size of the batch at ``at``; CorruptRecord for what cannot be one."""
-        if not self._window_at <= at <= self._window_at + len(self._window) - HEADER_BYTES:
-            self.see(self._file.read(at, SEARCH_BYTES), at)
+        if not self._shows(at):
+            self.look(at, SEARCH_BYTES)
         here, left = at - self._window_at, self._size - at
         if len(self._window) - here < HEADER_BYTES:
             raise _at(at, CorruptRecord("the file is shorter than it was, or ends with what is no batch"))

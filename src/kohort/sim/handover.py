@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+from kohort.log.log_slice import LogSlice
 from kohort.wire import codec
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.generate import Malformed, default_of
@@ -92,4 +93,6 @@ def _in_one_piece(records: codec.Records | None) -> memoryview | None:
     """Record batches as a reader gives them."""
     if records is None:
         return None
-    return memoryview(b"".join(records) if isinstance(records, list) else bytes(records))
+    if not isinstance(records, list):
+        return memoryview(bytes(records))
+    return memoryview(b"".join(part.load() if isinstance(part, LogSlice) else part for part in records))

@@ -70,6 +70,11 @@ class FrameReader:
         """How many bytes the frame under way still lacks; 0 if none is, or its length has not come."""
         return self._left
 
+    @property
+    def frame_bytes(self) -> int:
+        """The length of the frame under way; 0 if none is, or its length has not come."""
+        return self._left + self.pending_bytes if self._left else 0
+
     def take_begun(self) -> bytes:
         """What has come of the frame under way. The reader forgets it: the caller reads the rest."""
         begun = b"".join(self._pieces)

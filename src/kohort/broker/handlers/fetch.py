@@ -1,8 +1,9 @@
 """Fetch (1), versions 4-18: batches as they are stored, at once or when enough have come. KIP-74, KIP-227,
 KIP-516, KIP-951.
 
-A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds views of the log, never
-joined. Only the leader is read from: nobody fetches as a follower, and no replica is preferred.
+A fetch that finds less than ``min_bytes`` is parked (broker/purgatory.py). The answer holds slices of the log, read as
+the connection takes them (broker/unread.py, ADR 10), and never joined. Only the leader is read from: nobody fetches as
+a follower, and no replica is preferred.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kohort.broker.request import Answer, Request, Unanswered
 from kohort.broker.sessions import FetchPlan, Wanted
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.log_slice import LogSlice
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.wire.codec import Buffer
@@ -56,6 +58,29 @@ class Reading:
     plan: FetchPlan
 
 
+@dataclass(slots=True, eq=False)
+class Room:
+    """How many bytes an answer may still have, and how many of them may be read before it is sent."""
+
+    bytes: int
+    at_hand: int
+    is_empty: bool = True
+    """Whether it has none yet: then the first batch fits, whatever its size (KIP-74)."""
+
+    def take(self, found: list[LogSlice]) -> list[Buffer]:
+        """``found`` as the codec takes it: bytes where they are at hand, and slices, to be read in their turn."""
+        parts: list[Buffer] = []
+        for one in found:
+            self.bytes -= len(one)
+            self.is_empty = False
+            at_hand = one.at_hand
+            if at_hand is None and not self.at_hand:
+                one.begun = b""
+            self.at_hand = max(self.at_hand - len(one.begun), 0)
+            parts.append(one if at_hand is None else at_hand)  # type: ignore[arg-type]  # it has a length
+        return parts
+
+
 def fetch(state: BrokerState, request: Request) -> Answer:
     message: FetchRequest = request.message
     try:
@@ -78,16 +103,11 @@ def fetch(state: BrokerState, request: Request) -> Answer:
 def answer(state: BrokerState, reading: Reading, now_ms: int) -> FetchResponse:
     """Read what is there, within the bounds of the request, and tell it as the session has it."""
     message: FetchRequest = reading.request.message
-    room = min(message.max_bytes, state.config.fetch_max_bytes)
-    nothing_yet = True
-    results = []
-    for wanted in reading.plan.wanted:
-        data = _read(state, reading.request, wanted, room, at_least_one=nothing_yet)
-        if data.records:
-            nothing_yet = False
-            assert isinstance(data.records, list), "as the log gives them"
-            room -= sum(len(buffer) for buffer in data.records)
-        results.append((wanted, data))
+    at_hand = state.unread.piece_bytes
+    room = Room(min(message.max_bytes, state.config.fetch_max_bytes), at_hand)
+    if reading.request.version < FIRST_VERSION_WITH_ZSTD:
+        room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
+    results = [(wanted, _read(state, reading.request, wanted, room)) for wanted in reading.plan.wanted]
     session_id, told = state.sessions.finish(reading.plan, results, now_ms)
     leaders: set[int] = set()
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
@@ -138,7 +158,7 @@ def _survey(state: BrokerState, reading: Reading, min_bytes: int) -> tuple[int, 
     return missing, keys
 
 
-def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at_least_one: bool) -> PartitionData:
+def _read(state: BrokerState, request: Request, wanted: Wanted, room: Room) -> PartitionData:
     message: FetchRequest = request.message
     committed = message.isolation_level == READ_COMMITTED
     try:
@@ -146,34 +166,33 @@ def _read(state: BrokerState, request: Request, wanted: Wanted, room: int, *, at
         check_leader_epoch(wanted.leader_epoch, log)
         check_leader(state, topic, wanted.partition)
         diverging = _diverging(wanted, log)
-        records: list[Buffer] = []
+        found: list[LogSlice] = []
         if diverging is None:
             end = _visible_end(message, log)
-            size = min(wanted.max_bytes, room)
-            if size > 0 or at_least_one:
-                records = log.read(wanted.fetch_offset, max(size, 0), end=end, at_least_one=at_least_one)
-            if records and request.version < FIRST_VERSION_WITH_ZSTD:
-                _check_codec(records)
+            size, first = min(wanted.max_bytes, room.bytes), room.is_empty
+            if size > 0 or first:
+                found = log.slices(wanted.fetch_offset, max(size, 0), end=end, at_least_one=first, at_hand=room.at_hand)
+            if found and request.version < FIRST_VERSION_WITH_ZSTD:
+                _check_codec(found)
         return PartitionData(
             partition_index=wanted.partition,
             high_watermark=log.high_watermark,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            aborted_transactions=_aborted(log, wanted.fetch_offset, records) if committed else None,
+            aborted_transactions=_aborted(log, wanted.fetch_offset, found) if committed else None,
             diverging_epoch=diverging or NOT_DIVERGING,
-            records=records,
+            records=room.take(found),
         )
     except KohortError as error:
         return _refused(state, request, wanted, refusal_of(error).code)
 
 
-def _aborted(log: PartitionLog, offset: int, records: list[Buffer]) -> list[AbortedTransaction]:
+def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[AbortedTransaction]:
     """What of the batches that are read was taken back, so that the reader can leave it out."""
-    if not records or not len(log.aborted):
+    if not found or not len(log.aborted):
         return []
-    end = max(header.next_offset for _, header in split_batches(records[-1]))
-    found = log.aborted.between(offset, end)
-    return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in found]
+    taken_back = log.aborted.between(offset, found[-1].next_offset)
+    return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
 
 
 def _refused(state: BrokerState, request: Request, wanted: Wanted, code: ErrorCode) -> PartitionData:
@@ -221,7 +240,7 @@ def _diverging(wanted: Wanted, log: PartitionLog) -> EpochEndOffset | None:
     return None
 
 
-def _check_codec(records: list[Buffer]) -> None:
+def _check_codec(found: list[LogSlice]) -> None:
     """A reader older than zstd must not be given zstd (KIP-110)."""
-    if any(header.codec == Codec.ZSTD for _, header in split_batches(b"".join(records))):
+    if any(header.codec == Codec.ZSTD for one in found for _, header in split_batches(one.load())):
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

@@ -1,0 +1,67 @@
+"""Hand answers to connections: a piece within an event, the rest as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kohort.broker.connections import Connection
+from kohort.broker.io import ConnectionId, Output, Send
+from kohort.broker.unread import UnreadAnswers
+from kohort.log.log_slice import LogSlice
+from kohort.wire.codec import Buffer
+
+
+class Sending:
+    """What is handed out within an event, and who goes on with the next."""
+
+    def __init__(self, unread: UnreadAnswers) -> None:
+        self._unread = unread
+        self._handed: list[Connection] = []
+        """Who was sent something within this event."""
+        self.later: dict[ConnectionId, Connection] = {}
+        """Who was sent as much as fits into one, and has more to be sent, or to be served."""
+
+    def next_event(self) -> list[Connection]:
+        """Begin an event: whoever did not turn out congested has read what it was sent. Returns who goes on."""
+        while self._handed:
+            connection = self._handed.pop()
+            if not connection.congested:
+                connection.burst_bytes = 0
+        if not self.later:
+            return []
+        going_on = list(self.later.values())
+        self.later.clear()
+        return going_on
+
+    def must_wait(self, connection: Connection) -> bool:
+        """Whether the connection was sent enough for one event; then it goes on with the next."""
+        if connection.burst_bytes < self._unread.piece_bytes:
+            return False
+        self.later[connection.connection_id] = connection
+        return True
+
+    def send(self, connection: Connection, answer: Sequence[Buffer], out: list[Output]) -> None:
+        """Send an answer. Raises StorageError where a log cannot be read; the frame is begun then."""
+        if not connection.is_behind and LogSlice not in map(type, answer):  # as it is most of the time
+            self._hand(connection, answer, out)
+        else:
+            connection.outbox.add(answer)
+            self.send_on(connection, out)
+
+    def send_on(self, connection: Connection, out: list[Output]) -> None:
+        """Send what waits for a connection, as much as fits into one event. Raises StorageError as ``send``."""
+        outbox = connection.outbox
+        while outbox.parts and not connection.congested and not self.must_wait(connection):
+            self._hand(connection, outbox.take(self._unread.piece_bytes - connection.burst_bytes), out)
+        self.count(connection)
+
+    def count(self, connection: Connection) -> None:
+        """Tell the budget what waits for the peer to read."""
+        handed = connection.burst_bytes if connection.congested else 0
+        self._unread.set(connection.connection_id, handed + connection.outbox.held_bytes)
+
+    def _hand(self, connection: Connection, buffers: Sequence[Buffer], out: list[Output]) -> None:
+        if not connection.burst_bytes:
+            self._handed.append(connection)
+        connection.burst_bytes += sum(map(len, buffers))
+        out.append(Send(connection.connection_id, buffers))

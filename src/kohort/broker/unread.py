@@ -1,0 +1,103 @@
+"""What answers hold in memory until their readers take them, all connections together.
+
+A reader is sent about a mebibyte, and more once it has read that. What of a log is still to come is read then, so a
+large answer costs no more than a small one (KIP-74 bounds only what one answer holds). Two things follow when many do
+not read: from half of ``queued.max.request.bytes`` on the pieces are small, and above all of it the connection that has
+read nothing for the longest is ended. Kafka sends from the page cache and has no such limit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from kohort.broker.io import ConnectionId
+from kohort.log.log_slice import LogSlice
+from kohort.wire.codec import Buffer
+
+PIECE_BYTES: Final = 1 << 20
+"""Sent to one peer within one event; the rest, and its next requests, wait for the next event: a peer that asks for
+much and reads little is found out (``Congested``) before it costs memory."""
+SMALL_PIECE_BYTES: Final = 1 << 16
+NO_LIMIT: Final = -1
+
+
+class Outbox:
+    """What is still to be handed to one connection, in order."""
+
+    __slots__ = ("_sent_of_first", "held_bytes", "parts")
+
+    def __init__(self) -> None:
+        self.parts: deque[Buffer | LogSlice] = deque()
+        self._sent_of_first = 0
+        self.held_bytes = 0
+        """What of it is in memory."""
+
+    def add(self, parts: Sequence[Buffer | LogSlice]) -> None:
+        self.parts.extend(parts)
+        self.held_bytes += sum(map(_held_by, parts))
+
+    def take(self, most: int) -> list[Buffer]:
+        """The next ``most`` bytes or, where they are in memory anyway, a few more. Raises StorageError."""
+        taken: list[Buffer] = []
+        while self.parts and most > 0:
+            part = self.parts[0]
+            if isinstance(part, LogSlice):
+                size = min(len(part) - self._sent_of_first, most)
+                taken.append(part.read(self._sent_of_first, size))
+                self._sent_of_first += size
+                if self._sent_of_first < len(part):
+                    self.held_bytes -= len(part.begun)
+                    part.begun = b""  # it was sent, or is read anew when its turn comes
+                    break
+            else:
+                size = len(part)
+                taken.append(part)
+            self.parts.popleft()
+            self._sent_of_first = 0
+            self.held_bytes -= _held_by(part)
+            most -= size
+        return taken
+
+
+def _held_by(part: Buffer | LogSlice) -> int:
+    return len(part.begun) if isinstance(part, LogSlice) else len(part)
+
+
+class UnreadAnswers:
+    """Which connections hold how much, by what they were handed and by what waits for them here."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: dict[ConnectionId, int] = {}
+        """Who has read nothing for the longest comes first."""
+        self.held_bytes = 0
+        self.most_held_bytes = 0
+        self.ended = 0
+        """Connections that were ended for not reading."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def piece_bytes(self) -> int:
+        """How much a connection is handed at once."""
+        scarce = self._limit != NO_LIMIT and self.held_bytes > self._limit // 2
+        return SMALL_PIECE_BYTES if scarce else PIECE_BYTES
+
+    def set(self, connection: ConnectionId, held: int) -> None:
+        """So much waits for ``connection`` to read; 0 if it has read all, and is forgotten."""
+        if not held:
+            self.held_bytes -= self._held.pop(connection, 0)
+            return
+        self.held_bytes += held - self._held.get(connection, 0)
+        self._held[connection] = held
+        self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
+
+    def too_many(self) -> ConnectionId | None:
+        """Whose connection is to be ended, as all together hold too much; one alone may hold what its answer needs."""
+        if self._limit == NO_LIMIT or self.held_bytes <= self._limit or len(self._held) <= 1:
+            return None
+        self.ended += 1
+        return next(iter(self._held))
