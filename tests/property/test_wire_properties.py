@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from wire_values import every_version, messages
 
 from kohort.errors import CorruptRecord, ProtocolError
-from kohort.wire.codec import decode, encode_bytes
+from kohort.steps import at_once
+from kohort.wire.codec import decode, decode_in_steps, encode_bytes, encode_framed, encode_framed_in_steps
 from kohort.wire.compression import Codec, TooLarge, compress, decompress
 from kohort.wire.consumer_protocol import parse_assignment, parse_subscription
 from kohort.wire.frames import FrameReader
@@ -70,6 +71,9 @@ def test_every_message_comes_back_at_every_version(data: st.DataObject) -> None:
     body = encode_bytes(value, version)
     assert decode(message, version, body) == (value, len(body))
     assert decode(message, version, b"?" + body + b"?", 1) == (value, len(body) + 1)
+    assert at_once(decode_in_steps(message, version, b"?" + body, 1)) == (value, len(body) + 1)
+    in_steps = at_once(encode_framed_in_steps(b"", value, version))
+    assert b"".join(in_steps) == b"".join(encode_framed(b"", value, version))
 
 
 @MANY
@@ -81,6 +85,7 @@ def test_random_bytes_raise_only_protocol_errors_and_cost_little(case: tuple[typ
 
     def read() -> None:
         swallow(lambda: decode(message, version, body), ProtocolError)
+        swallow(lambda: at_once(decode_in_steps(message, version, body)), ProtocolError)
 
     read()  # compiles the reader, which is not what is measured
     assert peak_of(read) < AT_LEAST + PER_BYTE * len(body)

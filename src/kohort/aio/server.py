@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from kohort.aio.broker_log import BrokerLog
 from kohort.aio.file_storage import FileStorage
+from kohort.aio.garbage import ShortCollections
 from kohort.aio.handles import is_reserved
 from kohort.aio.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
@@ -72,6 +73,7 @@ class Server:
         """``broker_log`` is given where several brokers of a process write one."""
         self.broker = broker
         self._log = broker_log or BrokerLog(LOGGER)
+        self._collections = ShortCollections()
         self._resources = ExitStack()
         self._clock = clock
         self._after_event = after_event
@@ -150,6 +152,7 @@ class Server:
         if self._stopped:
             return
         self._stopped = True
+        self._collections.end()
         if self._timer is not None:
             self._timer.cancel()
         if self._server is not None:
@@ -220,6 +223,7 @@ class Server:
             self.tell_congested()
         self._tell_notes()
         self.arm()
+        self._collections.after_event(in_long_work=self.broker.is_in_long_work)
         if self._after_event is not None:
             self._after_event()
 

@@ -13,10 +13,10 @@ from dataclasses import replace
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
-from kohort.broker.cluster.news import Appended, LeadersMoved, TopicsGone, TransactionMarked
 from kohort.broker.connection_quotas import ConnectionQuotas
 from kohort.broker.connections import Connection
-from kohort.broker.dispatch import SERVED, dispatch, serve
+from kohort.broker.dispatch import SERVED, begun, dispatch, serve
+from kohort.broker.following import follow
 from kohort.broker.frame_room import FrameRoom
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
@@ -34,10 +34,11 @@ from kohort.broker.io import (
     Resume,
     Tick,
 )
+from kohort.broker.long_work import LongWork, Task
 from kohort.broker.offsets_topic import OffsetsTopic
-from kohort.broker.purgatory import Purgatory
+from kohort.broker.purgatory import Parked, Purgatory
 from kohort.broker.release import release
-from kohort.broker.request import HangUp, Intercept, ReplyTo, Request, Unanswered
+from kohort.broker.request import Answer, HangUp, Intercept, ReplyTo, Request, Unanswered, unwritten
 from kohort.broker.sending import Sending
 from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
@@ -46,12 +47,13 @@ from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng, Timers, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
-from kohort.coordinator.records import TransactionEnded
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
 from kohort.model import Node
 from kohort.notes import Note, debug, info, warning
+from kohort.steps import Pace
+from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
 
@@ -116,6 +118,7 @@ class Broker:
         self._sending = Sending(self._state.unread)
         self._quotas = ConnectionQuotas(config)
         self._frame_room = FrameRoom(config.queued_max_request_bytes)
+        self._long_work = LongWork()
         offsets_topic.serve(coordinator, now_ms)
         found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
         self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
@@ -140,7 +143,7 @@ class Broker:
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
         state = self._state
-        if self._sending.later or self._inbox or state.offsets_topic.is_loading:
+        if self._sending.later or self._inbox or self._long_work or state.offsets_topic.is_loading:
             return 0
         return earliest(
             state.purgatory.wake_at_ms,
@@ -151,6 +154,11 @@ class Broker:
             self._frame_room.wake_at_ms,
             state.flushes.wake_at_ms,
         )
+
+    @property
+    def is_in_long_work(self) -> bool:
+        """Whether a request is being served in steps."""
+        return bool(self._long_work)
 
     @property
     def connection_count(self) -> int:
@@ -210,10 +218,8 @@ class Broker:
         except HangUp as hang_up:
             self._hang_up(connection, hang_up.note, now_ms, out)
         else:
-            if isinstance(answer, Message):
-                self._answer(request.reply_to, answer, now_ms, out)
-            elif answer is Unanswered.NEVER:
-                connection.in_flight = None
+            self._take(connection, request.reply_to, answer, now_ms, out)
+            if connection.can_serve:
                 self._ready.append(connection)
         self._settle(now_ms, out)
         return out
@@ -292,6 +298,7 @@ class Broker:
         release(state, state.coordinator.tick(now_ms), now_ms)
         state.cluster.transactions.tick(now_ms)
         self._notes.extend(state.topics.tick(now_ms))
+        self._work_on(now_ms, out)
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
@@ -313,26 +320,7 @@ class Broker:
 
     def _read_news(self, now_ms: int) -> bool:
         """Follow what other nodes did; whether there was something."""
-        state = self._state
-        news = list(self._inbox)
-        self._inbox.clear()
-        for one in news:
-            match one:
-                case LeadersMoved(partitions=partitions):
-                    state.purgatory.changed(partitions)
-                    release(state, state.offsets_topic.follow(now_ms), now_ms)
-                case TopicsGone(names=names, partitions=partitions):
-                    state.purgatory.changed(partitions)
-                    release(state, state.offsets_topic.load_rest(now_ms), now_ms)
-                    state.coordinator.topics_deleted(names, now_ms)
-                case Appended(partition=partition, size=size):
-                    state.purgatory.appended(partition, size)
-                case TransactionMarked(topic=topic, partition=partition):
-                    state.purgatory.changed([partition])
-                    if topic == state.offsets_topic.name:
-                        ended = TransactionEnded(one.producer_id, one.committed)
-                        state.coordinator.transaction_ended(partition[1], ended)
-        return bool(news)
+        return follow(self._state, self._inbox, now_ms)
 
     # ------------------------------------------------------------ what follows
 
@@ -350,7 +338,7 @@ class Broker:
                     self._answer(reply_to, reply.message, now_ms, out)
             elif purgatory.woken:
                 for parked in purgatory.take_woken():
-                    self._answer(parked.reply_to, answer_fetch(state, parked.context, now_ms), now_ms, out)
+                    self._take_up(parked, now_ms, out)
             elif flushes.wake_at_ms is not None and (flushed := flushes.take_done(now_ms)):
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
@@ -374,14 +362,50 @@ class Broker:
             except HangUp as hang_up:
                 self._hang_up(connection, hang_up.note, now_ms, out)
                 return
-            if isinstance(answer, Message):
-                self._send(connection, reply_to, answer, now_ms, out)
-            elif answer is Unanswered.LATER:
-                connection.in_flight = reply_to
+            self._take(connection, reply_to, answer, now_ms, out)
             if self._state.released and (connection.frames or connection.paused):
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
         self._maybe_resume(connection, out)
+
+    def _take(
+        self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, now_ms: int, out: list[Output]
+    ) -> None:
+        """Send what a handler answered, or remember that it will answer."""
+        connection.in_flight = None
+        if isinstance(answer, Message):
+            self._send(connection, reply_to, answer, now_ms, out)
+        elif answer is not Unanswered.NEVER:
+            connection.in_flight = reply_to
+            if isinstance(answer, Task):
+                self._long_work.add(answer)
+
+    def _take_up(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
+        """Serve a fetch that has waited long enough."""
+        connection, request = self._connections.get(parked.reply_to.connection), parked.context.request
+        if connection is None:
+            return  # it was ended meanwhile
+        request.now_ms = now_ms
+        answer = begun(request, answer_fetch(self._state, parked.context, Pace()))
+        self._take(connection, parked.reply_to, answer, now_ms, out)
+        if connection.in_flight is None:
+            self._end_wait(connection, now_ms, out)
+
+    def _work_on(self, now_ms: int, out: list[Output]) -> None:
+        """Take a step of the long request whose turn it is."""
+        found = self._long_work.step(now_ms)
+        if found is None:
+            return
+        reply_to, done = found
+        connection = self._connections.get(reply_to.connection)
+        if connection is None:
+            self._state.purgatory.forget(reply_to.connection)  # nobody waits there for anything any more
+        elif isinstance(done, HangUp):
+            self._hang_up(connection, done.note, now_ms, out)
+        elif done is not Unanswered.LATER:  # then it is answered from elsewhere
+            if not isinstance(done, Unanswered):
+                self._send_buffers(connection, done, now_ms, out)
+            self._end_wait(connection, now_ms, out)
 
     def _answer(self, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]) -> None:
         """Send the answer to a request that waited; its connection goes on with what came meanwhile."""
@@ -389,9 +413,12 @@ class Broker:
         if connection is None:
             return  # the peer is gone; the decision stands
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
+        self._send(connection, reply_to, message, now_ms, out)
+        self._end_wait(connection, now_ms, out)
+
+    def _end_wait(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         connection.in_flight = None
         connection.active_ms = now_ms
-        self._send(connection, reply_to, message, now_ms, out)
         if connection.can_serve:
             self._ready.append(connection)
         self._maybe_resume(connection, out)
@@ -401,9 +428,15 @@ class Broker:
     ) -> None:
         """Send an answer. What its version cannot say, such as odd words that a log holds, costs this connection."""
         try:
-            self._sending.send(connection, build_response(reply_to.correlation_id, message, reply_to.version), out)
+            buffers = build_response(reply_to.correlation_id, message, reply_to.version)
         except ProtocolError as error:
-            self._hang_up(connection, warning(f"the answer cannot be written: {error}", "unwritten"), now_ms, out)
+            self._hang_up(connection, unwritten(error).note, now_ms, out)
+        else:
+            self._send_buffers(connection, buffers, now_ms, out)
+
+    def _send_buffers(self, connection: Connection, buffers: Sequence[Buffer], now_ms: int, out: list[Output]) -> None:
+        try:
+            self._sending.send(connection, buffers, out)
         except StorageError as error:
             self._break_off(connection, error, now_ms, out)
         else:

@@ -15,6 +15,8 @@ from kohort.broker.request import ReplyTo
 from kohort.broker.unread import Outbox
 from kohort.wire.frames import FrameReader
 
+LARGE_BYTES: Final = 64 << 10
+"""A frame above this is read in steps."""
 PAUSE_BYTES: Final = 1 << 18
 
 
@@ -43,9 +45,9 @@ class Connection:
         self.host = host
         self.client_host = f"/{host}"
         """As Kafka writes addresses."""
-        self.reader = FrameReader(max_frame_bytes)
+        self.reader = FrameReader(max_frame_bytes, uncopied_above=LARGE_BYTES)
         """Its ``max_bytes`` may change while the connection stands."""
-        self.frames: deque[bytes] = deque()
+        self.frames: deque[bytes | bytearray] = deque()
         self.waiting_bytes = 0
         self.in_flight: ReplyTo | None = None
         self.outbox = Outbox()
@@ -77,7 +79,7 @@ class Connection:
         """Whether the next frame may be served now."""
         return bool(self.frames) and not (self.closed or self.is_behind)
 
-    def next_frame(self) -> bytes:
+    def next_frame(self) -> bytes | bytearray:
         frame = self.frames.popleft()
         self.waiting_bytes -= len(frame)
         return frame

@@ -2,6 +2,9 @@
 
 An API or a version that is not served has no answer in the protocol: the connection is closed (facts 0.1). The one
 exception is ApiVersions, so that a newer client can find out what is served.
+
+A large frame is read in steps, and a handler may take steps of its own. The first is taken at once, so what is done by
+then is answered at once; the rest is left to long_work.py.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from kohort.broker.connections import LARGE_BYTES
 from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
 from kohort.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
@@ -37,12 +41,14 @@ from kohort.broker.handlers.produce import produce
 from kohort.broker.handlers.reassignments import alter_partition_reassignments, list_partition_reassignments
 from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
 from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
+from kohort.broker.long_work import Task
+from kohort.broker.pieces import serve_in_pieces, shape_of
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Handler, HangUp, ReplyTo, Request
+from kohort.broker.request import Answer, AnswerInSteps, Handler, HangUp, ReplyTo, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.errors import KohortError, ProtocolError
 from kohort.wire.apis import API_VERSIONS, APIS, Api
-from kohort.wire.codec import decode
+from kohort.wire.codec import decode, decode_in_steps
 from kohort.wire.headers import client_id_of, skip_tags
 from kohort.wire.schema import Message
 
@@ -91,8 +97,8 @@ SERVED: Final[Mapping[int, Api]] = {key: APIS[key] for key in sorted(HANDLERS)}
 
 
 def dispatch(
-    state: BrokerState, connection: int, client_host: str, frame: bytes, now_ms: int
-) -> tuple[ReplyTo, Answer]:
+    state: BrokerState, connection: int, client_host: str, frame: bytes | bytearray, now_ms: int
+) -> tuple[ReplyTo, Answer | Task]:
     """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
     if len(frame) < HEADER.size:
         raise HangUp(f"a request of {len(frame)} bytes is too short for its header", "short")
@@ -110,24 +116,66 @@ def dispatch(
         client_id, body_at = client_id_of(frame)
         if version >= api.flexible_from:
             body_at = skip_tags(frame, body_at, "RequestHeader")
-        message, end = decode(api.request, version, frame, body_at)
+        request = Request(None, version, reply_to, client_id or "", client_host, now_ms)
+        if len(frame) > LARGE_BYTES:
+            return reply_to, begun(request, _served_in_steps(state, api, request, frame, body_at))
+        request.message, end = decode(api.request, version, frame, body_at)
     except ProtocolError as error:
         raise HangUp(f"malformed {api.name} version {version}: {error}", "malformed") from None
-    if end != len(frame):
-        state.trailing_bytes.seen(client_id or "", api.name, version, len(frame) - end)
-    request = Request(message, version, reply_to, client_id or "", client_host, now_ms)
+    return reply_to, _serve_decoded(state, api, request, len(frame) - end)
+
+
+def _served_in_steps(
+    state: BrokerState, api: Api, request: Request, frame: bytes | bytearray, body_at: int
+) -> AnswerInSteps:
+    """Read a large frame, then serve it."""
+    try:
+        request.message, end = yield from decode_in_steps(api.request, request.version, frame, body_at)
+    except ProtocolError as error:
+        raise HangUp(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
+    answer = _serve_decoded(state, api, request, len(frame) - end)
+    return (yield from answer.steps) if isinstance(answer, Task) else answer
+
+
+def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) -> Answer | Task:
+    if behind:
+        state.trailing_bytes.seen(request.client_id, api.name, request.version, behind)
     if state.intercept is not None and (answer := state.intercept(state.node.node_id, api, request)) is not None:
-        return reply_to, answer
-    return reply_to, serve(state, request)
+        return answer
+    return serve(state, request)
 
 
-def serve(state: BrokerState, request: Request) -> Answer:
+def serve(state: BrokerState, request: Request) -> Answer | Task:
     """Have a request handled. Raises HangUp where its failure cannot be said."""
     key = request.reply_to.api_key
+    handler = HANDLERS[key]
+    shape = shape_of(state, request)
+    if shape is not None:
+        return begun(request, _refusing(SERVED[key], serve_in_pieces(state, request, shape, handler)))
     try:
-        return HANDLERS[key](state, request)
+        answer = handler(state, request)
     except KohortError as error:
         return _refuse(SERVED[key], error)
+    if isinstance(answer, (Message, Unanswered)):
+        return answer
+    return begun(request, _refusing(SERVED[key], answer))
+
+
+def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:
+    try:
+        return (yield from steps)
+    except KohortError as error:
+        return _refuse(api, error)
+
+
+def begun(request: Request, steps: AnswerInSteps) -> Answer | Task:
+    """Take the first step of serving ``request``: the answer, or what is left to do."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        answer: Answer = end.value
+        return answer
+    return Task(request, steps)
 
 
 def _refuse(api: Api, error: KohortError) -> Message:

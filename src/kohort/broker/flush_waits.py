@@ -59,6 +59,12 @@ class FlushWaits:
         self._held.append(held)
         self.wake_at_ms = now_ms + LOOK_EVERY_MS
 
+    def take_back(self, reply_to: ReplyTo) -> Held:
+        """The answer that waits for ``reply_to``, which waits no longer."""
+        held = next(held for held in self._held if held.reply_to == reply_to)
+        self._held.remove(held)
+        return held
+
     def look_again(self) -> None:
         """Have the next ``take_done`` look, whatever the clock says."""
         if self._held:

@@ -1,4 +1,4 @@
-"""A request as handlers see it, where its answer goes, and the three things a handler can return."""
+"""A request as handlers see it, where its answer goes, and what a handler can return."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from kohort.broker.io import ConnectionId
+from kohort.errors import ProtocolError
 from kohort.notes import warning
+from kohort.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.schema import Message
 
@@ -34,6 +36,7 @@ class Request:
     client_id: str
     client_host: str
     now_ms: int
+    """The time of the step that is being taken."""
 
 
 class Unanswered(Enum):
@@ -44,6 +47,8 @@ class Unanswered(Enum):
 
 
 Answer = Message | Unanswered
+AnswerInSteps = Steps[Answer]
+"""The answer of a handler that may have much to do: it yields now and then, and others are served (long_work.py)."""
 
 
 class HangUp(Exception):
@@ -55,7 +60,12 @@ class HangUp(Exception):
         self.note = warning(reason, kind)
 
 
-Handler = Callable[[Any, Request], Answer]
+def unwritten(error: ProtocolError) -> HangUp:
+    """What is left where the version of a request cannot say the answer, such as odd words that a log holds."""
+    return HangUp(f"the answer cannot be written: {error}", "unwritten")
+
+
+Handler = Callable[[Any, Request], Answer | AnswerInSteps]
 """``handler(state, request)``."""
 
 Intercept = Callable[[int, Api, Request], Answer | None]

@@ -7,6 +7,7 @@ from typing import Final
 
 from kohort.clock import Rng
 from kohort.errors import ApiError, ErrorCode
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
 INITIAL_EPOCH: Final = 0
@@ -16,6 +17,8 @@ EVICTION_MS: Final = 120_000
 PARTITIONS_PER_SLOT: Final = 200
 """How many partitions sessions may have, on the average of all slots."""
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+ASK_US: Final = 2
+TELL_US: Final = 0.8
 
 TopicKey = str | bytes
 """A topic's name, or its id from version 13 on."""
@@ -93,16 +96,16 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, version: int, now_ms: int) -> FetchPlan:
+    def begin(self, request: FetchRequest, version: int, now_ms: int, pace: Pace) -> Steps[FetchPlan]:
         """The plan for a request. Raises ApiError where the session is unknown, out of step or of another kind."""
         topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
-            wanted = list(_asked(request, topic_ids).values())
+            wanted = yield from _asked(request, topic_ids, pace)
             return FetchPlan(wanted, None, request.session_epoch == INITIAL_EPOCH, topic_ids)
-        return self._resume(request, now_ms, topic_ids=topic_ids)
+        return (yield from self._resume(request, now_ms, pace, topic_ids=topic_ids))
 
-    def _resume(self, request: FetchRequest, now_ms: int, *, topic_ids: bool) -> FetchPlan:
+    def _resume(self, request: FetchRequest, now_ms: int, pace: Pace, *, topic_ids: bool) -> Steps[FetchPlan]:
         session = self._sessions.get(request.session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -110,42 +113,34 @@ class FetchSessions:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.topic_ids != topic_ids:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        added = False
-        for topic in request.topics:
-            key = topic.topic_id if topic_ids else topic.topic
-            for asked in topic.partitions:
-                known = session.partitions.get((key, asked.partition))
-                if known is None:
-                    session.partitions[key, asked.partition] = _wanted(key, asked)
-                    added = True
-                else:
-                    known.update(asked)
-        for forgotten in request.forgotten_topics_data:
-            key = forgotten.topic_id if topic_ids else forgotten.topic
-            for partition in forgotten.partitions:
-                session.partitions.pop((key, partition), None)
+        session.next_epoch = 1 if session.next_epoch == MAX_EPOCH else session.next_epoch + 1
+        added = yield from _change(session, request, pace)
         if not session.partitions:
-            del self._sessions[session.session_id]
+            self._sessions.pop(session.session_id, None)
             return FetchPlan([], topic_ids=topic_ids)
         if added and self._partitions() > self._most_partitions:
-            del self._sessions[session.session_id]
+            self._sessions.pop(session.session_id, None)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # it comes back with all that it wants
-        session.next_epoch = 1 if session.next_epoch == MAX_EPOCH else session.next_epoch + 1
         session.used_ms = now_ms
-        self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+        if self._sessions.pop(session.session_id, None) is not None:
+            self._sessions[session.session_id] = session
         return FetchPlan(list(session.partitions.values()), session, topic_ids=topic_ids)
 
     def finish(
-        self, plan: FetchPlan, results: list[tuple[Wanted, PartitionData]], now_ms: int
-    ) -> tuple[int, list[tuple[Wanted, PartitionData]]]:
+        self, plan: FetchPlan, results: list[tuple[Wanted, PartitionData]], now_ms: int, pace: Pace
+    ) -> Steps[tuple[int, list[tuple[Wanted, PartitionData]]]]:
         """The session id of the answer and what it contains; a wanted session is made here, if there is room."""
         if plan.session is not None:
-            told = [(wanted, data) for wanted, data in results if wanted.take_news(data)]
-            for wanted, data in told:
-                if data.records:  # read last next time, so that a busy partition starves nobody
-                    key = (wanted.topic, wanted.partition)
-                    if plan.session.partitions.get(key) is wanted:
-                        plan.session.partitions[key] = plan.session.partitions.pop(key)
+            told = []
+            for wanted, data in results:
+                if wanted.take_news(data):
+                    told.append((wanted, data))
+                    if data.records:  # read last next time, so that a busy partition starves nobody
+                        key = (wanted.topic, wanted.partition)
+                        if plan.session.partitions.get(key) is wanted:
+                            plan.session.partitions[key] = plan.session.partitions.pop(key)
+                if pace.is_due(TELL_US):
+                    yield
             return plan.session.session_id, told
         if not plan.wants_session or not self._make_room(len(plan.wanted), now_ms):
             return 0, results
@@ -153,6 +148,8 @@ class FetchSessions:
         for wanted, data in results:
             wanted.take_news(data)
             session.partitions[wanted.topic, wanted.partition] = wanted
+            if pace.is_due(TELL_US):
+                yield
         self._sessions[session.session_id] = session
         return session.session_id, results
 
@@ -190,12 +187,44 @@ class FetchSessions:
                 return session_id
 
 
-def _asked(request: FetchRequest, topic_ids: bool) -> dict[tuple[TopicKey, int], Wanted]:
-    wanted: dict[tuple[TopicKey, int], Wanted] = {}
+def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[bool]:
+    """Add to the session's partitions what is asked, and take away what is forgotten; whether any is new."""
+    added = False
+    topic_ids = session.topic_ids
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
         for asked in topic.partitions:
-            wanted[key, asked.partition] = _wanted(key, asked)
+            known = session.partitions.get((key, asked.partition))
+            if known is None:
+                session.partitions[key, asked.partition] = _wanted(key, asked)
+                added = True
+            else:
+                known.update(asked)
+            if pace.is_due(ASK_US):
+                yield
+    for forgotten in request.forgotten_topics_data:
+        key = forgotten.topic_id if topic_ids else forgotten.topic
+        for partition in forgotten.partitions:
+            session.partitions.pop((key, partition), None)
+            if pace.is_due(ASK_US):
+                yield
+    return added
+
+
+def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[Wanted]]:
+    """The partitions in order; of one that is named twice the last word counts."""
+    known: SpreadDict[tuple[TopicKey, int], Wanted] = SpreadDict()
+    wanted: list[Wanted] = []
+    for topic in request.topics:
+        key = topic.topic_id if topic_ids else topic.topic
+        for asked in topic.partitions:
+            made = _wanted(key, asked)
+            if known.add((key, asked.partition), made):
+                wanted.append(made)
+            else:
+                known.part((key, asked.partition))[key, asked.partition].update(asked)
+            if pace.is_due(ASK_US):
+                yield
     return wanted
 
 

@@ -1,4 +1,4 @@
-"""Which topics there are, on disk: ``kohort-topics.json``, replaced as a whole with every change.
+"""Which topics there are, on disk: ``kohort-topics.json``, replaced as a whole, once for all changes of a request.
 
 Kafka keeps this in its metadata quorum, which a single broker does not have; the file is ours. It is the truth about
 names, ids, partition counts and options. A folder of logs that has none (Kafka's own, or one that lost it) is read from
@@ -29,9 +29,9 @@ TRANSACTIONS_TOPIC: Final = "__transaction_state"
 COMPACTED_IN_KAFKA: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TopicEntry:
-    """What is written of one topic."""
+    """What is written of one topic. Made anew with every change: its text is kept."""
 
     name: str
     topic_id: bytes
@@ -39,12 +39,25 @@ class TopicEntry:
     overrides: dict[str, str] = field(default_factory=dict)
     internal: bool = False
 
+    line: bytes = field(init=False, repr=False, compare=False)
+    """The entry as written."""
+
+    def __post_init__(self) -> None:
+        content = {
+            "name": self.name,
+            "topic_id": uuid_to_text(self.topic_id),
+            "partitions": self.partitions,
+            "overrides": self.overrides,
+            "internal": self.internal,
+        }
+        object.__setattr__(self, "line", json.dumps(content).encode())
+
 
 @dataclass(slots=True)
 class Catalogue:
     """What is written of all of them."""
 
-    topics: list[TopicEntry] = field(default_factory=list)
+    topics: dict[str, TopicEntry] = field(default_factory=dict)
     deleted: list[bytes] = field(default_factory=list)
     """Ids of topics whose folders may still be there."""
     next_producer_id: int = 0
@@ -54,23 +67,15 @@ class Catalogue:
 
     def save(self, storage: Storage) -> None:
         """Write it, and return when it is on the disk."""
-        content = {
+        head = {
             "version": VERSION,
             "cluster_id": self.cluster_id,
             "next_producer_id": self.next_producer_id,
             "deleted": [uuid_to_text(topic_id) for topic_id in self.deleted],
-            "topics": [
-                {
-                    "name": entry.name,
-                    "topic_id": uuid_to_text(entry.topic_id),
-                    "partitions": entry.partitions,
-                    "overrides": entry.overrides,
-                    "internal": entry.internal,
-                }
-                for entry in self.topics
-            ],
         }
-        storage.replace(CATALOGUE_FILE, json.dumps(content, indent=1).encode())
+        text = json.dumps(head).encode()[:-1] + b',\n "topics": [\n'
+        text += b",\n".join([entry.line for entry in self.topics.values()]) + b"\n]}\n"
+        storage.replace(CATALOGUE_FILE, text)
 
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
@@ -88,10 +93,12 @@ def _parse(content: Any) -> Catalogue:
         cluster_id=str(content.get("cluster_id", "")),
     )
     catalogue.deleted = [uuid_from_text(text) for text in content["deleted"]]
-    catalogue.topics = [_entry(topic) for topic in content["topics"]]
-    for what, values in (("name", [e.name for e in catalogue.topics]), ("id", [e.topic_id for e in catalogue.topics])):
-        if len(set(values)) < len(values):
-            raise ValueError(f"two topics of one {what}")
+    for entry in map(_entry, content["topics"]):
+        if entry.name in catalogue.topics:
+            raise ValueError(f"two topics of the name {entry.name}")
+        catalogue.topics[entry.name] = entry
+    if len({entry.topic_id for entry in catalogue.topics.values()}) < len(catalogue.topics):
+        raise ValueError("two topics of one id")
     return catalogue
 
 
@@ -117,15 +124,16 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
         topic_id = folder_topic_id(storage, folder)
         if tp is None or topic_id is None or tp.topic == QUORUM_LOG:
             continue
-        entry = found.setdefault(tp.topic, TopicEntry(tp.topic, topic_id, 0))
-        entry.partitions = max(entry.partitions, tp.partition + 1)
-        if tp.topic in COMPACTED_IN_KAFKA:
-            entry.internal = True
-            entry.overrides = {"cleanup.policy": "compact"}
+        known = found.get(tp.topic)
+        partitions = max(known.partitions if known else 0, tp.partition + 1)
+        internal = tp.topic in COMPACTED_IN_KAFKA
+        overrides = {"cleanup.policy": "compact"} if internal else {}
+        topic_id = known.topic_id if known else topic_id
+        found[tp.topic] = TopicEntry(tp.topic, topic_id, partitions, overrides, internal)
     if found:
         names = ", ".join(sorted(found))
         notes.append(warning(f"there is no {CATALOGUE_FILE}: took {names} from their folders, with default options"))
-    return Catalogue(topics=list(found.values()))
+    return Catalogue(topics=found)
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:

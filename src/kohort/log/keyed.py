@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kohort.errors import ApiError, CorruptRecord, ErrorCode
+from kohort.errors import CorruptRecord
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import decompress
 from kohort.wire.record_batch import HEADER_BYTES, SMALLEST_RECORD, BatchHeader
@@ -35,7 +35,7 @@ def body_of(batch: Buffer, header: BatchHeader) -> bytes:
     return decompress(header.codec, memoryview(batch)[HEADER_BYTES : header.size], BODY_MAX_BYTES)
 
 
-def keyed_records(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
+def keyed_records(body: Buffer, header: BatchHeader) -> Iterator[KeyedRecord]:
     """The records of ``body`` in order. Raises CorruptRecord where they do not add up to the header's count."""
     if not 0 <= header.record_count <= len(body) // SMALLEST_RECORD:
         raise CorruptRecord(f"a count of {header.record_count} records in {len(body)} bytes", offset=header.base_offset)
@@ -51,7 +51,7 @@ def keyed_records(body: bytes, header: BatchHeader) -> Iterator[KeyedRecord]:
         raise CorruptRecord(f"{len(body) - at} bytes after the last record", offset=header.base_offset)
 
 
-def _record_at(body: bytes, start: int, header: BatchHeader) -> KeyedRecord:
+def _record_at(body: Buffer, start: int, header: BatchHeader) -> KeyedRecord:
     size, at = read_varint(body, start)
     end = at + size
     if size < 0 or end > len(body):
@@ -61,19 +61,9 @@ def _record_at(body: bytes, start: int, header: BatchHeader) -> KeyedRecord:
     key_size, at = read_varint(body, at)
     key = None
     if key_size >= 0:
-        key = body[at : at + key_size]
+        key = bytes(body[at : at + key_size])
         at += key_size
     value_size, at = read_varint(body, at)
     if at > end or at + value_size > end or not 0 <= offset_delta <= header.last_offset_delta:
         raise CorruptRecord("a record that does not fit its length or its batch", offset=header.base_offset)
     return KeyedRecord(offset_delta, timestamp_delta, key, value_size < 0, start, rest, end)
-
-
-def check_keys(batch: Buffer, header: BatchHeader) -> None:
-    """Raises ApiError INVALID_RECORD if a record has no key, as every record of a compacted topic must."""
-    try:
-        for index, record in enumerate(keyed_records(body_of(batch, header), header)):
-            if record.key is None:
-                raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has no key, and the topic is compacted")
-    except CorruptRecord as error:
-        raise ApiError(ErrorCode.INVALID_RECORD, error.problem) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from kohort.errors import ApiError, ErrorCode
@@ -16,11 +15,38 @@ _partition_folder: Final = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]{0,8})", 
 _doomed_folder: Final = re.compile(r".+-[0-9]*\.[0-9a-f]{32}-delete", re.ASCII | re.DOTALL)
 
 
-def check_topic_name(name: str, existing: Iterable[str]) -> None:
-    """Raises ApiError INVALID_TOPIC_EXCEPTION for a name that Kafka refuses.
+class TakenNames:
+    """The names of all topics. ``.`` and ``_`` look the same in the names of metrics, so no two may differ by them
+    alone."""
 
-    ``.`` and ``_`` look the same in the names of metrics, so two topics may not differ by them alone.
-    """
+    def __init__(self) -> None:
+        self._by_flat: dict[str, set[str]] = {}
+
+    def add(self, name: str) -> None:
+        self._by_flat.setdefault(_flat(name), set()).add(name)
+
+    def discard(self, name: str) -> None:
+        names = self._by_flat.get(_flat(name), set())
+        names.discard(name)
+        if not names:
+            self._by_flat.pop(_flat(name), None)
+
+    def check_new(self, name: str) -> None:
+        """Raises ApiError for a name that Kafka refuses: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""
+        check_topic_name(name)
+        taken = self._by_flat.get(_flat(name), ())
+        if name in taken:
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
+        if taken:
+            raise _invalid(f"topic {name!r} collides with {min(taken)!r}: '.' and '_' count as the same")
+
+
+def _flat(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def check_topic_name(name: str) -> None:
+    """Raises ApiError INVALID_TOPIC_EXCEPTION for what can be no topic's name."""
     if not name:
         raise _invalid("a topic's name is empty")
     if name in (".", ".."):
@@ -29,10 +55,6 @@ def check_topic_name(name: str, existing: Iterable[str]) -> None:
         raise _invalid(f"a topic's name has {len(name)} characters; {LONGEST_NAME} are allowed")
     if not _legal.fullmatch(name):
         raise _invalid(f"topic {name!r}: only letters, digits, '.', '_' and '-' are allowed")
-    flat = name.replace(".", "_")
-    for other in existing:
-        if other != name and other.replace(".", "_") == flat:
-            raise _invalid(f"topic {name!r} collides with {other!r}: '.' and '_' count as the same")
 
 
 def parse_folder(folder: str) -> TopicPartition | None:

@@ -8,16 +8,16 @@ a codec of its own (recoding.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.appending import Appended, Prepared
 from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.group_commit import GroupCommit
-from kohort.log.keyed import check_keys
 from kohort.log.log_slice import LogSlice
 from kohort.log.producers import ProducedBatch
-from kohort.log.recoding import CODECS, recoded
+from kohort.log.recoding import CODECS, opened
 from kohort.log.recovery import Place, recover
 from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
@@ -27,6 +27,7 @@ from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
+from kohort.steps import Steps, at_once
 from kohort.wire.codec import Buffer
 from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import BatchHeader, with_offset
@@ -37,18 +38,6 @@ R = TypeVar("R")
 
 LONG_MAX: Final = 0x7FFFFFFFFFFFFFFF
 SNAPSHOTS_KEPT: Final = 2
-
-
-class Appended(NamedTuple):
-    """Where a batch came to lie. ``log_append_time_ms`` is -1 where records keep their own times."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int
-    log_start_offset: int
-    duplicate: bool = False
-    awaits_flush: bool = False
-    """The answer may leave only when ``has_reached_disk(last_offset)``."""
 
 
 class PartitionLog:
@@ -101,13 +90,7 @@ class PartitionLog:
     def _configure(self, config: TopicConfig) -> None:
         self._config = config
         self._log_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._rules = BatchRules(
-            config.max_message_bytes,
-            config.segment_bytes,
-            self._log_append_time,
-            config.message_timestamp_before_max_ms,
-            config.message_timestamp_after_max_ms,
-        )
+        self._rules = BatchRules.of(config)
         self._codec = CODECS[config.compression_type]
         self._compacts = "compact" in config.cleanup_policy
         segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if self._compacts else config.segment_ms
@@ -165,10 +148,28 @@ class PartitionLog:
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> Appended:
         """Store one batch and say where; ApiError with Kafka's code where it may not be (facts 6.3 to 6.5)."""
         header = checked_header(batch, self._rules, now_ms, from_client=from_client)
-        if from_client:
-            if self._compacts:
-                check_keys(batch, header)
-            batch, header = recoded(batch, header, self._codec, self._config.max_message_bytes)
+        if from_client and self.opens_batches:
+            batch, header = at_once(self._opened(batch, header))
+        return self._store(batch, header, now_ms, from_client=from_client)
+
+    @property
+    def opens_batches(self) -> bool:
+        """Whether what a producer sends is opened, which may take long: ``prepare`` before ``append_prepared``."""
+        return self._compacts or self._codec is not None
+
+    def prepare(self, batch: Buffer, now_ms: int) -> Steps[Prepared]:
+        """Check a producer's batch, and open it where that is wanted, in steps. Raises ApiError."""
+        header = checked_header(batch, self._rules, now_ms, from_client=True)
+        return (yield from self._opened(batch, header))
+
+    def append_prepared(self, prepared: Prepared, now_ms: int) -> Appended:
+        """Store a batch that was prepared. Raises ApiError as ``append``."""
+        return self._store(*prepared, now_ms, from_client=True)
+
+    def _opened(self, batch: Buffer, header: BatchHeader) -> Steps[Prepared]:
+        return opened(batch, header, self._codec, self._config.max_message_bytes, with_keys=self._compacts)
+
+    def _store(self, batch: Buffer, header: BatchHeader, now_ms: int, *, from_client: bool) -> Appended:
         if header.producer_id >= 0 and not header.is_control:
             repeated = self.producers.check(header, in_sequence=from_client)
             if repeated is not None:

@@ -1,6 +1,11 @@
-"""``compression.type``: where a topic names a codec of its own, a batch that came with another is compressed anew.
+"""Open a producer's batch where the topic wants to know what is in it.
 
-The records themselves stay as they are; only their wrapping changes, and with it length and CRC. Facts 6.4.
+``cleanup.policy`` ``compact``: every record must have a key. ``compression.type``: where a topic names a codec of its
+own, a batch that came with another is compressed anew; the records themselves stay as they are, only their wrapping
+changes, and with it length and CRC. Facts 6.4.
+
+A megabyte may hold many times its size, so it is done in steps, up to a bound that is one and the same for every topic:
+any client may make topics. Kafka has none, as it reads records as a stream.
 """
 
 from __future__ import annotations
@@ -9,10 +14,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
-from kohort.log.keyed import body_of
+from kohort.log.appending import Prepared
+from kohort.log.keyed import keyed_records
+from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import Codec, compress
-from kohort.wire.record_batch import CODEC_BITS, SMALLEST_LENGTH, BatchHeader, pack_batch
+from kohort.wire.compression import Codec, compress_in_steps, decompressed
+from kohort.wire.record_batch import CODEC_BITS, HEADER_BYTES, SMALLEST_LENGTH, BatchHeader, pack_batch
 
 PRODUCER: Final = "producer"
 """Whatever the producer chose is kept."""
@@ -25,20 +32,32 @@ CODECS: Final[Mapping[str, Codec | None]] = {
     "zstd": Codec.ZSTD,
 }
 """What ``compression.type`` may be."""
+OPENED_MAX_BYTES: Final = 16 << 20
+"""What the records of a batch that is opened may be once decompressed: sixteen times what a batch may be by default."""
+CHECK_US: Final = 2
 
 
-def recoded(batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: int) -> tuple[Buffer, BatchHeader]:
+def opened(
+    batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: int, *, with_keys: bool
+) -> Steps[Prepared]:
     """``batch`` and its header under ``codec``; untouched where it has it already, or None is wanted.
 
-    Raises ApiError INVALID_RECORD if its records cannot be read, MESSAGE_TOO_LARGE if the new batch is larger than
-    ``max_bytes``, the topic's ``max.message.bytes``.
+    Raises ApiError INVALID_RECORD if its records cannot be read, or, ``with_keys``, if one has no key;
+    MESSAGE_TOO_LARGE if the new batch is larger than ``max_bytes``, the topic's ``max.message.bytes``.
     """
-    if codec is None or header.codec is codec:
-        return batch, header
+    if codec is header.codec:
+        codec = None
+    if codec is None and not with_keys:
+        return Prepared(batch, header)
     try:
-        payload = compress(codec, body_of(batch, header))
+        body = decompressed(header.codec, memoryview(batch)[HEADER_BYTES : header.size], OPENED_MAX_BYTES)
+        if with_keys:
+            yield from _check_keys(body, header)
     except CorruptRecord as error:
         raise ApiError(ErrorCode.INVALID_RECORD, error.problem) from error
+    if codec is None:
+        return Prepared(batch, header)
+    payload = yield from compress_in_steps(codec, body)
     made = header._replace(
         attributes=header.attributes & ~CODEC_BITS | codec,
         batch_length=SMALLEST_LENGTH + len(payload),
@@ -48,4 +67,14 @@ def recoded(batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: 
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {made.size} bytes once it is {codec.name.lower()}; max.message.bytes is {max_bytes}",
         )
-    return pack_batch(made, payload), made
+    return Prepared(pack_batch(made, payload), made)
+
+
+def _check_keys(body: Buffer, header: BatchHeader) -> Steps[None]:
+    """Raises ApiError INVALID_RECORD if a record has no key, as every record of a compacted topic must."""
+    pace = Pace()
+    for index, record in enumerate(keyed_records(body, header)):
+        if record.key is None:
+            raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has no key, and the topic is compacted")
+        if pace.is_due(CHECK_US):
+            yield

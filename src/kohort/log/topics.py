@@ -1,11 +1,12 @@
 """The topics of a broker and the logs of their partitions: recovered at start, made, deleted, looked after.
 
-A change is written to the catalogue first and to the folders after; a start finishes what was interrupted.
+A change is written to the catalogue first and to the folders after; a start finishes what was interrupted. What one
+request changes in many topics is written once; folders are made and given up in steps, as each costs some system calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,21 +18,36 @@ from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_t
 from kohort.log.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEAN_SHUTDOWN_FILE,
-    PARTITION_METADATA_FILE,
     RECOVERY_POINTS_FILE,
     START_OFFSETS_FILE,
-    build_partition_metadata,
     parse_offsets,
 )
 from kohort.log.identity import claim_identity, new_topic_id
-from kohort.log.names import check_topic_name, doomed_folder, is_doomed, parse_folder, stray_folder
+from kohort.log.names import TakenNames, is_doomed, parse_folder
 from kohort.log.partition import PartitionLog
+from kohort.log.partition_folders import PartitionFolders
 from kohort.log.storage import Room, Storage
 from kohort.log.upkeep import Upkeep
-from kohort.model import TopicPartition, uuid_to_text
+from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
+from kohort.steps import Pace, Steps, at_once
 
 PRODUCER_ID_BLOCK: Final = 1000
+CONFIGS_KEPT: Final = 100
+"""Sets of options whose reading is remembered: most topics have one and the same."""
+CHECK_US: Final = 40
+MAKE_US: Final = 400
+"""About what it takes to check a topic, and to make a partition with its folder and its files, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic that is wanted."""
+
+    name: str
+    partitions: int
+    overrides: Mapping[str, str | None]
+    internal: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -55,9 +71,16 @@ class Topics:
         self._rng = rng
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
+        self._names = TakenNames()
+        self._configs: dict[tuple[tuple[str, str | None], ...], TopicConfig] = {}
+        self._making: dict[str, Topic] = {}
+        """Topics that are written down and whose partitions are being made. Nobody sees them yet."""
+        self._growing: dict[str, list[PartitionLog]] = {}
+        """By topic, the partitions made so far of those that it is to get."""
         self._upkeep = Upkeep(storage, config, self._logs, now_ms)
         self.recovery_notes: list[Note] = []
         """What the start found and mended, one sentence each."""
+        self._folders = PartitionFolders(storage, rng, self._upkeep, self.recovery_notes)
         self._refusals: list[Note] = []
         self._catalogue = load_catalogue(storage, self.recovery_notes)
         remembered = self._catalogue.cluster_id
@@ -89,14 +112,15 @@ class Topics:
         self._finish_deletions(folders, now_ms)
         recovery_points = self._read_checkpoint(RECOVERY_POINTS_FILE)
         start_offsets = self._read_checkpoint(START_OFFSETS_FILE)
-        for entry in self._catalogue.topics:
+        for entry in self._catalogue.topics.values():
             topic = self._topic_of(entry)
             for partition in range(entry.partitions):
                 tp = TopicPartition(entry.name, partition)
-                self._see_folder(topic, tp, folders)
+                self._folders.see(topic.topic_id, tp, folders)
                 log = self._open_log(
                     topic, tp, now_ms, self.was_clean, recovery_points.get(tp, 0), start_offsets.get(tp, 0)
                 )
+                topic.partitions.append(log)
                 self.recovery_notes += log.take_notes()
             self._add(topic)
         checked = sum(1 for log in self._logs() if log.size_bytes)
@@ -124,28 +148,7 @@ class Topics:
                 self._upkeep.remove(folder, now_ms)
             elif self._catalogue.deleted and folder_topic_id(self._storage, folder) in self._catalogue.deleted:
                 folders.discard(folder)
-                self._doom(folder, now_ms)
-
-    def _see_folder(self, topic: Topic, tp: TopicPartition, folders: set[str]) -> None:
-        """See that the folder of a known partition is there and is its own."""
-        folder = str(tp)
-        if folder not in folders:
-            self.recovery_notes.append(warning(f"{tp}: its folder was missing; it begins empty"))
-            self._make_folder(topic, tp)
-            return
-        found = folder_topic_id(self._storage, folder)
-        if found is None:
-            self._storage.replace(
-                f"{folder}/{PARTITION_METADATA_FILE}", build_partition_metadata(topic.topic_id), durable=False
-            )
-        elif found != topic.topic_id:
-            self._set_aside(folder, f"it belongs to topic id {uuid_to_text(found)}")
-            self._make_folder(topic, tp)
-
-    def _set_aside(self, folder: str, why: str) -> None:
-        stray = stray_folder(folder, self._rng.getrandbits(128))
-        self._storage.rename_folder(folder, stray)
-        self.recovery_notes.append(warning(f"{folder}: {why}; the folder is now called {stray}"))
+                self._folders.doom(folder, now_ms)
 
     def _read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
         data = self._storage.read(name)
@@ -181,22 +184,26 @@ class Topics:
 
     # ---------------------------------------------------------------- changes
 
-    def check_new(self, name: str, partitions: int, overrides: Mapping[str, str | None]) -> TopicConfig:
+    def check_new(self, new: NewTopic) -> TopicConfig:
         """The options that a topic would be made with; raises what ``create`` would raise (``validate_only``)."""
-        check_topic_name(name, self._topics)
-        if name in self._topics:
-            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
-        _check_partitions(partitions)
-        return self.check_config(overrides)
+        self._names.check_new(new.name)
+        _check_partitions(new.partitions)
+        return self.check_config(new.overrides)
 
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
         """The options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
-        try:
-            config = topic_config(self._config, overrides)
-            check_lags(config)
-        except ConfigError as error:
-            raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
-        return config
+        given = tuple(sorted(overrides.items()))
+        known = self._configs.get(given)
+        if known is None:
+            try:
+                known = topic_config(self._config, overrides)
+                check_lags(known)
+            except ConfigError as error:
+                raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+            if len(self._configs) == CONFIGS_KEPT:
+                self._configs.clear()
+            self._configs[given] = known
+        return known
 
     def create(
         self,
@@ -208,47 +215,128 @@ class Topics:
         internal: bool = False,
     ) -> Topic:
         """Make a topic; it is durable when this returns. Raises ApiError with Kafka's codes."""
-        config = self.check_new(name, partitions, overrides)
-        kept = {option: value for option, value in overrides.items() if value is not None}
-        topic = Topic(name, new_topic_id(self._rng), kept, config, internal)
-        entry = TopicEntry(name, topic.topic_id, partitions, kept, internal)
-        others = self._catalogue.topics
-        self._save([*others, entry], self._catalogue.deleted)
+        (made,) = at_once(self.create_all([NewTopic(name, partitions, overrides, internal)], now_ms))
+        if isinstance(made, ApiError):
+            raise made
+        return made
+
+    def create_all(self, wanted: Sequence[NewTopic], now_ms: int) -> Steps[list[Topic | ApiError]]:
+        """Make topics: each as soon as all its partitions are there, all durable at the end; or why one is not made.
+
+        They are written down together, before the first folder is made: a start makes what is missing.
+        """
+        pace = Pace()
+        results: list[Topic | ApiError] = []
+        for new in wanted:
+            results.append(self._begin(new))
+            if pace.is_due(CHECK_US):
+                yield
+        begun = [result for result in results if isinstance(result, Topic)]
+        counts = {new.name: new.partitions for new in wanted}
+        entries = {t.name: TopicEntry(t.name, t.topic_id, counts[t.name], t.overrides, t.internal) for t in begun}
         try:
-            for partition in range(partitions):
-                self._make_partition(topic, TopicPartition(name, partition), now_ms)
-        except StorageError as error:
-            self._catalogue.topics = others
-            self._catalogue.deleted.append(topic.topic_id)
-            raise self._refused(name, error) from error
-        self._add(topic)
+            if begun:
+                self._save({**self._catalogue.topics, **entries}, self._catalogue.deleted)
+        except ApiError as error:
+            for refused in begun:
+                self._unmake(refused)
+            return [error if isinstance(result, Topic) else result for result in results]
+        failed: dict[str, ApiError] = {}
+        for topic in begun:
+            try:
+                yield from self._make_partitions(topic, topic.partitions, counts[topic.name], now_ms, pace)
+            except StorageError as error:
+                failed[topic.name] = self._give_back(topic, error)
+            else:
+                del self._making[topic.name]
+                self._add(topic)
+        return [failed.get(result.name, result) if isinstance(result, Topic) else result for result in results]
+
+    def _begin(self, new: NewTopic) -> Topic | ApiError:
+        """Check a topic, and keep its name for it."""
+        try:
+            config = self.check_new(new)
+        except ApiError as error:
+            return error.with_traceback(None)  # it is kept: whatever its frames hold is not
+        kept = {option: value for option, value in new.overrides.items() if value is not None}
+        topic = Topic(new.name, new_topic_id(self._rng), kept, config, new.internal)
+        self._making[new.name] = topic
+        self._names.add(new.name)
         return topic
+
+    def _unmake(self, topic: Topic) -> None:
+        del self._making[topic.name]
+        self._names.discard(topic.name)
+        for log in topic.partitions:
+            self._upkeep.forget(log.tp)
+            log.drop()
+
+    def _give_back(self, topic: Topic, error: StorageError) -> ApiError:
+        """The disk refused a topic that is written down: whatever is written next no longer has it."""
+        self._unmake(topic)
+        del self._catalogue.topics[topic.name]
+        self._catalogue.deleted.append(topic.topic_id)
+        return self._refused(topic.name, error)
+
+    def _make_partitions(
+        self, topic: Topic, made: list[PartitionLog], total: int, now_ms: int, pace: Pace
+    ) -> Steps[None]:
+        """Make partitions of ``topic`` and add them to ``made``, until both hold ``total``."""
+        present = 0 if made is topic.partitions else len(topic.partitions)
+        while (partition := present + len(made)) < total:
+            tp = TopicPartition(topic.name, partition)
+            self._folders.make(topic.topic_id, tp, now_ms)
+            made.append(self._open_log(topic, tp, now_ms, clean=True))
+            if pace.is_due(MAKE_US):
+                yield
 
     def delete(self, name: str, now_ms: int = 0) -> Topic:
         """Forget a topic for good and return it; its folders are emptied by the next ticks."""
-        topic = self._known(name)
-        rest = [entry for entry in self._catalogue.topics if entry.name != name]
-        self._save(rest, [*self._catalogue.deleted, topic.topic_id])
-        del self._topics[name]
-        del self._by_id[topic.topic_id]
-        try:
-            for log in topic.partitions:
-                self._upkeep.forget(log.tp)
-                log.drop()
-                self._doom(log.folder, now_ms)
-            self._upkeep.write_checkpoints()
-        except StorageError as error:
-            raise self._refused(name, error) from error
-        self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id != topic.topic_id]
-        return topic
+        (gone,) = at_once(self.delete_all([name], now_ms))
+        if isinstance(gone, ApiError):
+            raise gone
+        return gone
 
-    def _doom(self, folder: str, now_ms: int) -> None:
-        doomed = doomed_folder(folder, self._rng.getrandbits(128))
-        self._storage.rename_folder(folder, doomed)
-        self._upkeep.remove(doomed, now_ms)
+    def delete_all(self, names: Sequence[str], now_ms: int) -> Steps[list[Topic | ApiError]]:
+        """Forget topics for good, all at once, then give up their folders; or why one is not deleted."""
+        results: list[Topic | ApiError] = [self._topics.get(name) or _unknown(name) for name in names]
+        gone = {topic.name: topic for topic in results if isinstance(topic, Topic)}
+        ids = [topic.topic_id for topic in gone.values()]
+        rest = {name: entry for name, entry in self._catalogue.topics.items() if name not in gone}
+        try:
+            if gone:
+                self._save(rest, [*self._catalogue.deleted, *ids])
+        except ApiError as error:
+            return [error if isinstance(result, Topic) else result for result in results]
+        for topic in gone.values():
+            del self._topics[topic.name]
+            del self._by_id[topic.topic_id]
+            self._names.discard(topic.name)
+        leaving = {name: [*topic.partitions, *self._growing.pop(name, ())] for name, topic in gone.items()}
+        for logs in leaving.values():
+            self._folders.leave(logs)
+        refused: dict[str, ApiError] = {}
+        try:
+            if gone:  # first: a topic made anew must not find what was known of the old one
+                yield from self._upkeep.write_checkpoints_in_steps()
+        except StorageError as error:
+            refused |= {name: self._refused(name, error) for name in gone}
+        pace = Pace()
+        for name, logs in leaving.items():
+            try:
+                yield from self._folders.give_up(logs, now_ms, pace)
+            except StorageError as error:
+                refused[name] = self._refused(name, error)
+        done = {topic.topic_id for topic in gone.values() if topic.name not in refused}
+        self._catalogue.deleted = [topic_id for topic_id in self._catalogue.deleted if topic_id not in done]
+        return [refused.get(result.name, result) if isinstance(result, Topic) else result for result in results]
 
     def add_partitions(self, name: str, total: int, now_ms: int = 0) -> Topic:
-        """Let a topic have ``total`` partitions, which must be more than it has."""
+        """Let a topic have ``total`` partitions, which must be more than it has. Raises ApiError."""
+        return at_once(self.add_partitions_in_steps(name, total, now_ms))
+
+    def add_partitions_in_steps(self, name: str, total: int, now_ms: int) -> Steps[Topic]:
+        """The same, in steps; all new partitions can be seen at the end, or none."""
         topic = self._known(name)
         present = len(topic.partitions)
         if total <= present:
@@ -256,20 +344,29 @@ class Topics:
                 ErrorCode.INVALID_PARTITIONS, f"topic {name!r} has {present} partitions; {total} would not be more"
             )
         _check_partitions(total)
-        changed = [
-            TopicEntry(e.name, e.topic_id, total if e.name == name else e.partitions, e.overrides, e.internal)
-            for e in self._catalogue.topics
-        ]
+        if name in self._growing:
+            raise ApiError(ErrorCode.REASSIGNMENT_IN_PROGRESS, f"topic {name!r} is being given partitions just now")
+        made = self._growing[name] = []
         try:
-            for partition in range(present, total):
-                self._make_partition(topic, TopicPartition(name, partition), now_ms)
-            self._save(changed, self._catalogue.deleted)  # last: what was refused must not be there after a restart
+            for _ in self._make_partitions(topic, made, total, now_ms, Pace()):
+                yield
+                if self._growing.get(name) is not made:  # deleted meanwhile, and its folders with it
+                    raise _unknown(name)
+            entry = TopicEntry(name, topic.topic_id, total, topic.overrides, topic.internal)
+            self._save({**self._catalogue.topics, name: entry}, self._catalogue.deleted)
         except (StorageError, ApiError) as error:
-            for log in topic.partitions[present:]:
+            if self._growing.get(name) is not made:
+                raise
+            del self._growing[name]
+            for log in made:
                 self._upkeep.forget(log.tp)
                 log.drop()
-            del topic.partitions[present:]
             raise self._refused(name, error) from error
+        del self._growing[name]
+        for log in made:
+            if log.config is not topic.config:
+                log.config = topic.config
+        topic.partitions += made
         return topic
 
     def alter_config(self, name: str, overrides: Mapping[str, str | None]) -> Topic:
@@ -277,11 +374,8 @@ class Topics:
         topic = self._known(name)
         config = self.check_config(overrides)
         kept = {option: value for option, value in overrides.items() if value is not None}
-        changed = [
-            TopicEntry(e.name, e.topic_id, e.partitions, kept if e.name == name else e.overrides, e.internal)
-            for e in self._catalogue.topics
-        ]
-        self._save(changed, self._catalogue.deleted)
+        entry = TopicEntry(name, topic.topic_id, len(topic.partitions), kept, topic.internal)
+        self._save({**self._catalogue.topics, name: entry}, self._catalogue.deleted)
         topic.overrides, topic.config = kept, config
         for log in topic.partitions:
             log.config = config
@@ -299,14 +393,15 @@ class Topics:
     def _known(self, name: str) -> Topic:
         topic = self._topics.get(name)
         if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
+            raise _unknown(name)
         return topic
 
     def _add(self, topic: Topic) -> None:
         self._topics[topic.name] = topic
         self._by_id[topic.topic_id] = topic
+        self._names.add(topic.name)
 
-    def _save(self, topics: list[TopicEntry], deleted: list[bytes], next_producer_id: int | None = None) -> None:
+    def _save(self, topics: dict[str, TopicEntry], deleted: list[bytes], next_producer_id: int | None = None) -> None:
         """Write the catalogue; only what is written is true."""
         if next_producer_id is None:
             next_producer_id = self._catalogue.next_producer_id
@@ -322,18 +417,6 @@ class Topics:
         self.tell(warning(f"topic {name!r} cannot be changed: {error}", ("disk", name)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
-    def _make_partition(self, topic: Topic, tp: TopicPartition, now_ms: int) -> None:
-        if self._storage.files(str(tp)):
-            self._set_aside(str(tp), "a topic of that name was made")
-        self._make_folder(topic, tp)
-        self._open_log(topic, tp, now_ms, clean=True)
-
-    def _make_folder(self, topic: Topic, tp: TopicPartition) -> None:
-        self._storage.make_folder(str(tp))
-        self._storage.replace(
-            f"{tp}/{PARTITION_METADATA_FILE}", build_partition_metadata(topic.topic_id), durable=False
-        )
-
     def _open_log(
         self,
         topic: Topic,
@@ -343,7 +426,7 @@ class Topics:
         recovery_point: int = 0,
         start_offset: int = 0,
     ) -> PartitionLog:
-        log = PartitionLog(
+        return PartitionLog(
             tp,
             self._storage,
             topic.config,
@@ -354,8 +437,6 @@ class Topics:
             on_flush_due=self._upkeep.flush_at,
             tell=self.tell,
         )
-        topic.partitions.append(log)
-        return log
 
     # ---------------------------------------------------------------- time
 
@@ -384,6 +465,10 @@ class Topics:
         """Flush and close every log and mark the stop as clean; returns what went wrong, and then it was not."""
         problems = []
         self._upkeep.close()
+        self._folders.close()
+        for made in (*(topic.partitions for topic in self._making.values()), *self._growing.values()):
+            for log in made:
+                log.drop()
         for log in self._logs():
             try:
                 log.close()
@@ -396,6 +481,10 @@ class Topics:
         except StorageError as error:
             problems.append(str(error))
         return problems
+
+
+def _unknown(name: str) -> ApiError:
+    return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
 
 
 def _check_partitions(partitions: int) -> None:

@@ -17,6 +17,7 @@ from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning
+from kohort.steps import Pace, Steps, at_once
 
 FIRST_RETENTION_MS: Final = 30_000
 RELEASE_INTERVAL_MS: Final = 30_000
@@ -30,6 +31,8 @@ CHECKPOINT: Final = "checkpoint"
 EXPIRY: Final = "expiry"
 REMOVAL: Final = "removal"
 COMPACTION: Final = "compaction"
+LOOK_US: Final = 3
+"""About what it takes to ask a log for its offsets, in microseconds."""
 
 
 class Upkeep:
@@ -130,8 +133,15 @@ class Upkeep:
 
     def write_checkpoints(self) -> None:
         """Write the offsets that spare the next start some work, where they changed."""
+        at_once(self.write_checkpoints_in_steps())
+
+    def write_checkpoints_in_steps(self) -> Steps[None]:
+        """The same, in steps."""
+        pace = Pace()
         points, starts = {}, {}
-        for log in self._logs():
+        for log in list(self._logs()):
+            if pace.is_due(LOOK_US):
+                yield
             log.settle()
             if log.recovery_point:
                 points[log.tp] = log.recovery_point

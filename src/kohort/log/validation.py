@@ -14,6 +14,7 @@ from typing import Final
 
 import crc32c
 
+from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import (
@@ -44,6 +45,16 @@ class BatchRules:
     log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> BatchRules:
+        return cls(
+            config.max_message_bytes,
+            config.segment_bytes,
+            config.message_timestamp_type == "LogAppendTime",
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+        )
 
 
 def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client: bool) -> BatchHeader:

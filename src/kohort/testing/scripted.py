@@ -75,7 +75,7 @@ class ScriptedBroker:
             case Received(number, data):
                 peer = self._peers.get(number)
                 for frame in peer.reader.feed(data) if peer is not None else ():
-                    out += self._serve(number, frame)
+                    out += self._serve(number, bytes(frame))
         return out
 
     def _serve(self, number: int, frame: bytes) -> list[Output]:

@@ -2,7 +2,7 @@
 
 Both compile the writer or the reader of (message, version) on first use. A reader checks every count and length against
 the bytes that remain before it allocates, and whatever is wrong comes out as one kind of error, ``ProtocolError``, with
-the field's path.
+the field's path. What is large is read and written in steps (``decode_in_steps``, ``encode_framed_in_steps``).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import struct
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from kohort.errors import UnsupportedVersion
+from kohort.errors import ProtocolError, UnsupportedVersion
+from kohort.steps import Steps
 from kohort.wire.generate import Malformed, field_error, holds_records
-from kohort.wire.readers import Reader, compile_reader
+from kohort.wire.readers import Reader, StepReader, compile_reader, compile_step_reader
 from kohort.wire.schema import Message
-from kohort.wire.writers import Writer, compile_writer
+from kohort.wire.writers import StepWriter, Writer, compile_step_writer, compile_writer
 
 M = TypeVar("M", bound=Message)
 Buffer = bytes | bytearray | memoryview
@@ -37,7 +38,13 @@ class _Instead:
 _length = struct.Struct(">i")
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], tuple[Writer, bool]] = {}
+_step_readers: dict[tuple[type[Message], int], StepReader] = {}
+_step_writers: dict[tuple[type[Message], int], StepWriter] = {}
 _instead: list[_Instead] = []
+_UNREADABLE: Final = (struct.error, IndexError, Malformed, UnicodeDecodeError)
+_UNWRITABLE: Final = (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed)
+COPIED_MOST = 1 << 20
+"""A message up to this many bytes is one buffer, unless there are record batches in it."""
 JOIN_LIMIT = 4096
 """Buffers up to this many bytes are joined with their neighbours; larger ones are sent as they are."""
 
@@ -55,11 +62,29 @@ def decode(
         read = _readers[message, version] = _reader_of(message, version)
     try:
         value: tuple[M, int] = read(body, start, len(body) if stop is None else stop)
-    except (struct.error, IndexError) as error:
-        raise field_error(message, error, "the bytes end before the field does") from None
-    except (Malformed, UnicodeDecodeError) as error:
-        raise field_error(message, error, str(error)) from None
+    except _UNREADABLE as error:
+        raise _unreadable(message, error) from None
     return value
+
+
+def decode_in_steps(message: type[M], version: int, body: bytes | bytearray, start: int = 0) -> Steps[tuple[M, int]]:
+    """As ``decode`` to the end of ``body``, in steps. All arrays together may hold as much as one elsewhere."""
+    if _is_replaced(message):
+        return decode(message, version, body, start)
+    read = _step_readers.get((message, version))
+    if read is None:
+        check_version(message, version)
+        read = _step_readers[message, version] = compile_step_reader(message, version)
+    try:
+        value: tuple[M, int] = yield from read(body, start, len(body))
+    except _UNREADABLE as error:
+        raise _unreadable(message, error) from None
+    return value
+
+
+def _unreadable(message: type[Message], error: Exception) -> ProtocolError:
+    is_short = isinstance(error, (struct.error, IndexError))
+    return field_error(message, error, "the bytes end before the field does" if is_short else str(error))
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
@@ -87,10 +112,41 @@ def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
         write(message, parts.extend)
         if is_framed:
             parts[0] = _length.pack(sum(map(len, parts)))
-        return coalesce(parts) if has_records else [b"".join(parts)]
-    except (struct.error, TypeError, AttributeError, UnicodeEncodeError, Malformed) as error:
-        why = "null, which it does not allow" if "NoneType" in str(error) else str(error)
-        raise field_error(cls, error, f"cannot be written at version {version}: {why}") from error
+        return coalesce(parts) if has_records or sum(map(len, parts)) > COPIED_MOST else [b"".join(parts)]
+    except _UNWRITABLE as error:
+        raise _unwritable(cls, version, error) from error
+
+
+def encode_framed_in_steps(head: bytes, message: Message, version: int) -> Steps[list[Buffer]]:
+    """As ``encode_framed``, in steps."""
+    cls = type(message)
+    if _is_replaced(cls):
+        return encode_framed(head, message, version)
+    write = _step_writers.get((cls, version))
+    if write is None:
+        check_version(cls, version)
+        write = _step_writers[cls, version] = compile_step_writer(cls, version)
+    parts: list[Buffer] = [head]
+    whole: list[Buffer] = [b""]
+    try:
+        for _ in write(message, parts.extend):
+            whole += coalesce(parts)
+            parts.clear()
+            yield
+    except _UNWRITABLE as error:
+        raise _unwritable(cls, version, error) from error
+    whole += coalesce(parts)
+    whole[0] = _length.pack(sum(map(len, whole)))
+    return whole
+
+
+def _unwritable(message: type[Message], version: int, error: Exception) -> ProtocolError:
+    why = "null, which it does not allow" if "NoneType" in str(error) else str(error)
+    return field_error(message, error, f"cannot be written at version {version}: {why}")
+
+
+def _is_replaced(message: type[Message]) -> bool:
+    return any(message in instead.messages for instead in _instead)
 
 
 def _reader_of(message: type[Message], version: int) -> Reader:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import cramjam
 
 from kohort.errors import CorruptRecord
+from kohort.steps import Pace, Steps, at_once
 from kohort.wire.codec import Buffer
 
 
@@ -52,6 +53,11 @@ FIRST_GUESS: Final = 8
 """The first output buffer, as a multiple of the input; a blob that holds more is tried again with 8 times the room."""
 SMALLEST_BUFFER: Final = 16 * 1024
 
+STREAM_BYTES: Final = 128 * 1024
+"""Compressed in one step by the codecs that have no blocks of their own."""
+US_PER_KIB: Final = {Codec.GZIP: 30.0, Codec.SNAPPY: 2.0, Codec.LZ4: 2.0, Codec.ZSTD: 6.0}
+"""About what it takes to compress."""
+
 
 def codec_of(value: int) -> Codec:
     """The codec of a number off the wire. Raises CorruptRecord for one that does not exist."""
@@ -63,23 +69,46 @@ def codec_of(value: int) -> Codec:
 
 def compress(codec: Codec, data: Buffer) -> bytes:
     """``data`` in the framing of ``codec``; unchanged for NONE."""
-    if codec is Codec.NONE:
-        return bytes(data)
     if codec is Codec.GZIP:
         return bytes(cramjam.gzip.compress(data))
-    if codec is Codec.SNAPPY:
-        return _compress_xerial(data)
-    if codec is Codec.LZ4:
-        return _compress_lz4(data)
-    return bytes(cramjam.zstd.compress(data, level=3))
+    if codec is Codec.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=3))
+    return at_once(compress_in_steps(codec, data))
+
+
+def compress_in_steps(codec: Codec, data: Buffer) -> Steps[bytes]:
+    """As ``compress``, in steps."""
+    if codec is Codec.NONE:
+        return bytes(data)
+    view, pace = memoryview(data), Pace()
+    if codec in _blockwise:
+        block_bytes, head, make_block, tail = _blockwise[codec]
+        out = [head]
+        for at in range(0, len(view), block_bytes):
+            out += make_block(view[at : at + block_bytes])
+            if pace.is_due(US_PER_KIB[codec] * block_bytes / 1024):
+                yield
+        return b"".join((*out, tail))
+    stream = cramjam.gzip.Compressor() if codec is Codec.GZIP else cramjam.zstd.Compressor(level=3)
+    for at in range(0, len(view), STREAM_BYTES):
+        stream.compress(bytes(view[at : at + STREAM_BYTES]))
+        if pace.is_due(US_PER_KIB[codec] * STREAM_BYTES / 1024):
+            yield
+    return bytes(stream.finish())
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
     """What ``data`` holds. Raises TooLarge past ``max_bytes``, CorruptRecord for what is not such a blob."""
+    if codec is Codec.NONE and len(data) > max_bytes:
+        raise TooLarge(f"{len(data)} bytes of records, more than the {max_bytes} accepted")
+    held = decompressed(codec, data, max_bytes)
+    return held if isinstance(held, bytes) else bytes(held)
+
+
+def decompressed(codec: Codec, data: Buffer, max_bytes: int) -> Buffer:
+    """The same, not copied once more: ``data`` itself, of any size, where it is not compressed."""
     if codec is Codec.NONE:
-        if len(data) > max_bytes:
-            raise TooLarge(f"{len(data)} bytes of records, more than the {max_bytes} accepted")
-        return bytes(data)
+        return data
     try:
         if codec is Codec.SNAPPY:
             return _decompress_snappy(data, max_bytes)
@@ -93,7 +122,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -
         raise CorruptRecord(f"not a {codec.name.lower()} blob: {error}") from None
 
 
-def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes: int, codec: Codec) -> bytes:
+def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes: int, codec: Codec) -> memoryview:
     """Decompress into a fixed buffer; where it is too small, into a larger one, up to ``max_bytes`` and one more."""
     room = max(len(data) * FIRST_GUESS, SMALLEST_BUFFER)
     while True:
@@ -105,21 +134,16 @@ def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes
             if "write whole buffer" not in str(error):  # the one failure that more room can cure
                 raise
         else:
-            return bytes(memoryview(out)[:size])
+            return memoryview(out)[:size]
         if room == max_bytes:
             raise TooLarge(f"a {codec.name.lower()} blob of {len(data)} bytes holds more than the {max_bytes} accepted")
         room *= FIRST_GUESS
 
 
-def _compress_xerial(data: Buffer) -> bytes:
-    """The framing of the Java snappy library: a header, then blocks of 32 KiB, each with its compressed length."""
-    view = memoryview(data)
-    out = [XERIAL_HEADER]
-    for at in range(0, len(view), XERIAL_BLOCK):
-        block = bytes(cramjam.snappy.compress_raw(view[at : at + XERIAL_BLOCK]))
-        out.append(len(block).to_bytes(4, "big"))
-        out.append(block)
-    return b"".join(out)
+def _xerial_block(data: memoryview) -> tuple[bytes, bytes]:
+    """A block in the framing of the Java snappy library, after its compressed length."""
+    block = bytes(cramjam.snappy.compress_raw(data))
+    return len(block).to_bytes(4, "big"), block
 
 
 def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
@@ -154,18 +178,18 @@ def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
     return bytes(cramjam.snappy.decompress_raw(block))
 
 
-def _compress_lz4(data: Buffer) -> bytes:
-    """An LZ4 frame of independent blocks without checksums, the one form that every Kafka client reads."""
-    view = memoryview(data)
-    out = [LZ4_HEADER]
-    for at in range(0, len(view), LZ4_BLOCK):
-        chunk = view[at : at + LZ4_BLOCK]
-        block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
-        size = len(block)
-        if size >= len(chunk):
-            block = bytes(chunk)
-            size = len(block) | LZ4_STORED
-        out.append(size.to_bytes(4, "little"))
-        out.append(block)
-    out.append(bytes(4))
-    return b"".join(out)
+def _lz4_block(data: memoryview) -> tuple[bytes, bytes]:
+    """A block of an LZ4 frame, after its size; stored as it is where that is smaller."""
+    block = bytes(cramjam.lz4.compress_block(data, store_size=False))
+    if len(block) >= len(data):
+        return (len(data) | LZ4_STORED).to_bytes(4, "little"), bytes(data)
+    return len(block).to_bytes(4, "little"), block
+
+
+_Block = Callable[[memoryview], tuple[bytes, bytes]]
+_blockwise: Final[dict[Codec, tuple[int, bytes, _Block, bytes]]] = {
+    Codec.SNAPPY: (XERIAL_BLOCK, XERIAL_HEADER, _xerial_block, b""),
+    Codec.LZ4: (LZ4_BLOCK, LZ4_HEADER, _lz4_block, bytes(4)),
+}
+"""How much goes into a block, what comes before the blocks, what makes one, what comes after them. An LZ4 frame of
+independent blocks without checksums is the one form that every Kafka client reads."""

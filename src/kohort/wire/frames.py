@@ -13,31 +13,32 @@ from kohort.errors import ProtocolError
 
 _length = struct.Struct(">i")
 LENGTH_BYTES: Final = _length.size
-TINY: Final = 4096
-"""Pieces under this size are gathered in one buffer, so that a peer sending byte by byte costs its bytes only."""
 
 
 class FrameReader:
     """Takes bytes as they come, gives whole frames (without their length)."""
 
-    __slots__ = ("_head", "_left", "_pieces", "max_bytes", "pending_bytes")
+    __slots__ = ("_begun", "_head", "_left", "_uncopied_above", "max_bytes", "pending_bytes")
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, uncopied_above: int | None = None) -> None:
+        """Frames above ``uncopied_above`` that come in pieces are bytearrays, as they were gathered: a copy of a
+        hundred megabytes at once takes too long."""
         self.max_bytes = max_bytes
+        self._uncopied_above = uncopied_above
         self.pending_bytes = 0
         """Bytes held of a frame that is not whole yet."""
         self._head = b""
         self._left = 0
-        self._pieces: list[bytes | bytearray] = []
+        self._begun = bytearray()
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | bytearray]:
         """The frames that ``data`` completes. Raises ProtocolError for a length below zero or above the limit."""
         at, end = 0, len(data)
         if not self._left and not self._head and end >= LENGTH_BYTES:
             size = self._check(_length.unpack_from(data)[0])
             if size == end - LENGTH_BYTES:
                 return [data[LENGTH_BYTES:]]  # one frame and nothing else, as it comes most of the time
-        frames: list[bytes] = []
+        frames: list[bytes | bytearray] = []
         if self._left:
             at = self._continue(data, frames)
         while at < end:
@@ -60,9 +61,9 @@ class FrameReader:
                 at += size
             else:
                 self._left = size - (end - at)
-                self._keep(data[at:])
+                self._begun += data[at:]
                 at = end
-        self.pending_bytes = len(self._head) + sum(map(len, self._pieces))
+        self.pending_bytes = len(self._head) + len(self._begun)
         return frames
 
     @property
@@ -77,8 +78,8 @@ class FrameReader:
 
     def take_begun(self) -> bytes:
         """What has come of the frame under way. The reader forgets it: the caller reads the rest."""
-        begun = b"".join(self._pieces)
-        self._pieces.clear()
+        begun = bytes(self._begun)
+        self._begun = bytearray()
         self._left = self.pending_bytes = 0
         return begun
 
@@ -89,20 +90,13 @@ class FrameReader:
             raise ProtocolError(f"a frame of {size} bytes, more than the {self.max_bytes} accepted")
         return size
 
-    def _continue(self, data: bytes, frames: list[bytes]) -> int:
+    def _continue(self, data: bytes, frames: list[bytes | bytearray]) -> int:
         """Give ``data`` to the frame under way; returns where the rest begins."""
         taken = min(self._left, len(data))
         self._left -= taken
-        self._keep(data if taken == len(data) else data[:taken])
+        self._begun += data if taken == len(data) else data[:taken]
         if not self._left:
-            frames.append(b"".join(self._pieces))
-            self._pieces.clear()
+            whole, self._begun = self._begun, bytearray()
+            is_copied = self._uncopied_above is None or len(whole) <= self._uncopied_above
+            frames.append(bytes(whole) if is_copied else whole)
         return taken
-
-    def _keep(self, piece: bytes) -> None:
-        if len(piece) >= TINY:
-            self._pieces.append(piece)
-        elif self._pieces and isinstance(self._pieces[-1], bytearray):
-            self._pieces[-1] += piece
-        else:
-            self._pieces.append(bytearray(piece))

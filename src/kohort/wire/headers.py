@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from kohort.errors import ProtocolError, UnsupportedVersion
+from kohort.steps import Steps
 from kohort.wire.apis import API_VERSIONS, APIS
-from kohort.wire.codec import Buffer, decode, encode_framed
+from kohort.wire.codec import Buffer, decode, encode_framed, encode_framed_in_steps
 from kohort.wire.generate import Malformed, uvarint
+from kohort.wire.readers import TAGS_MAX
 from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
@@ -57,7 +59,7 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
     return RequestHeader(api_key, api_version, correlation_id, client_id), at
 
 
-def client_id_of(request: bytes) -> tuple[str | None, int]:
+def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
     """Who asks, and where that ends: tagged fields follow where the version is flexible, or else the body."""
     try:
         (size,) = _size.unpack_from(request, _start.size)
@@ -77,7 +79,7 @@ def client_id_of(request: bytes) -> tuple[str | None, int]:
         raise ProtocolError(str(error), "RequestHeader.client_id") from None
 
 
-def _too_short(request: bytes) -> ProtocolError:
+def _too_short(request: bytes | bytearray) -> ProtocolError:
     return ProtocolError(f"a request of {len(request)} bytes, too short for its header", "RequestHeader")
 
 
@@ -96,10 +98,17 @@ def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
 
 def build_response(correlation_id: int, message: Message, version: int) -> list[Buffer]:
     """A framed response, ready to send; record batches in it are passed through, not copied."""
+    return encode_framed(_response_head(correlation_id, message, version), message, version)
+
+
+def build_response_in_steps(correlation_id: int, message: Message, version: int) -> Steps[list[Buffer]]:
+    """As ``build_response``, in steps."""
+    return encode_framed_in_steps(_response_head(correlation_id, message, version), message, version)
+
+
+def _response_head(correlation_id: int, message: Message, version: int) -> bytes:
     head = _correlation.pack(correlation_id)
-    if _long_response_header(type(message), version):
-        head += NO_TAGS
-    return encode_framed(head, message, version)
+    return head + NO_TAGS if _long_response_header(type(message), version) else head
 
 
 def parse_response(response: Buffer, message: type[M], version: int) -> tuple[int, M]:
@@ -137,6 +146,8 @@ def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
         if not body[at]:
             return at + 1
         count, at = uvarint(body, at)
+        if count > TAGS_MAX:
+            raise ProtocolError(f"{count} tagged fields, more than the {TAGS_MAX} accepted", f"{what}.tags")
         for _ in range(count):
             _, at = uvarint(body, at)
             size, at = uvarint(body, at)

@@ -2,15 +2,19 @@
 
 In the generated code ``b`` is the body, ``p`` the place in it, ``n`` its end. Every length is checked against the bytes
 that remain before they are sliced, and every count against the bytes that so many elements need at least before a list
-is made; so what a body makes a reader allocate is bounded by the body's own size.
+is made; so what a body makes a reader allocate is bounded by the body's own size. Kafka's limits hold besides: so many
+elements in an array, so many tags in a section.
+
+A reader in steps is a generator: it yields between elements, and counts those of all arrays together.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from kohort.steps import Steps
 from kohort.wire.generate import (
     ARRAY_LAYOUTS,
     Malformed,
@@ -24,6 +28,16 @@ from kohort.wire.generate import (
 from kohort.wire.schema import NEW_LIST, STRING_MAX, FieldSpec, Message
 
 Reader = Callable[[bytes | bytearray, int, int], tuple[Any, int]]
+StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
+
+ELEMENTS_MAX: Final = 1_000_000
+"""In one array, as in Kafka since 4.4; of a message that is read in steps, in all its arrays."""
+COPIED_AT_ONCE: Final = 4 << 20
+"""A field of kind bytes above this is gathered in steps, and stays the bytearray that it was gathered in."""
+TAGS_MAX: Final = 10_000
+"""Tagged fields in one section, as in Kafka since 4.4."""
+STEP_ELEMENTS: Final = 4_000
+"""Read in one step, which takes a few milliseconds."""
 
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from
@@ -34,18 +48,28 @@ def compile_reader(message: type[Message], version: int) -> Reader:
     return _ReaderSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
 
 
+def compile_step_reader(message: type[Message], version: int) -> StepReader:
+    """The reader in steps of ``message`` at ``version``."""
+    return _ReaderSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
+
+
 def _short(kind: str, length: int, left: int) -> Malformed:
     if length < 0:
         return Malformed(f"null, or a negative {kind} ({length})")
     return Malformed(f"a {kind} of {length} with {left} bytes left")
 
 
+def _crowded(kind: str, count: int, most: int) -> Malformed:
+    return Malformed(f"{count} {kind}, more than the {most} accepted")
+
+
 class _ReaderSource(Source):
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
         scope: dict[str, Any] = {
             "Malformed": Malformed,
             "uvarint": uvarint,
             "short": _short,
+            "crowded": _crowded,
             "int16": _int16,
             "int32": _int32,
             "new": object.__new__,
@@ -53,6 +77,9 @@ class _ReaderSource(Source):
         super().__init__(f"read_{message.__name__}_v{version}", "b, p, n", scope)
         self.version = version
         self.flexible = version in message.FLEXIBLE
+        self.in_steps = in_steps
+        if in_steps:
+            self.add("", 0, "elements = 0", f"left = {2 * STEP_ELEMENTS}", "if p > n: yield")
         self.struct(0, message, "m", "")
         self.add("", 0, "return m, p")
 
@@ -129,6 +156,14 @@ class _ReaderSource(Source):
         self.length(depth, spec, path)
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, "e = p + l", "if e < p or e > n: raise short('length', l, n - p)")
+        if spec.kind == "bytes" and self.in_steps:
+            gathered = self.new("x")
+            self.add(path, depth, f"if l > {COPIED_AT_ONCE}:", f"    {gathered} = bytearray()")
+            self.add(path, depth, "    while p < e:")
+            self.add(path, depth, f"        {gathered} += memoryview(b)[p : min(p + {COPIED_AT_ONCE}, e)]")
+            self.add(path, depth, f"        p += {COPIED_AT_ONCE}", "        yield")
+            self.add(path, depth, f"    {target} = {gathered}", f"else: {target} = bytes(memoryview(b)[p:e])", "p = e")
+            return
         taken = {"string": "b[p:e].decode()", "bytes": "b[p:e]", "records": "memoryview(b)[p:e]"}[spec.kind]
         self.add(path, depth, f"{target} = {taken}", "p = e")
 
@@ -146,9 +181,16 @@ class _ReaderSource(Source):
         self.length(depth, spec, path)
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, f"if l < 0 or l > (n - p) // {max(element, 1)}: raise short('count', l, n - p)")
+        if self.in_steps:
+            self.add(path, depth, "elements += l")
+            self.add(path, depth, f"if elements > {ELEMENTS_MAX}: raise crowded('elements', elements, {ELEMENTS_MAX})")
+        else:
+            self.add(path, depth, f"if l > {ELEMENTS_MAX}: raise crowded('elements', l, {ELEMENTS_MAX})")
         if isinstance(spec.of, FieldSpec) and spec.of.code in ARRAY_LAYOUTS:
             layouts = self.bind("L", ARRAY_LAYOUTS[spec.of.code])
             self.add(path, depth, f"{target} = list({layouts}[l].unpack_from(b, p))", f"p += l * {element}")
+            if self.in_steps:
+                self.add(path, depth, "left -= l >> 4")
             return
         items, index, item = self.new("a"), self.new("i"), self.new("m")
         self.add(path, depth, f"{items} = []", f"for {index} in range(l):")
@@ -158,14 +200,19 @@ class _ReaderSource(Source):
         else:
             assert spec.of is not None
             self.value(depth + 1, spec.of, item, at)
-        self.add(path, depth, f"    {items}.append({item})", f"{target} = {items}")
+        self.add(path, depth, f"    {items}.append({item})")
+        if self.in_steps:
+            self.add(path, depth + 1, "left -= 1", f"if left < 0: left = {STEP_ELEMENTS}; yield")
+        self.add(path, depth, f"{target} = {items}")
 
     def tags(self, depth: int, tagged: list[FieldSpec], target: str, path: str) -> None:
         """The section of tagged fields: those known are read and must fill their size, others are skipped."""
         where = join(path, "tags")
         count, tag, end = self.new("t"), self.new("g"), self.new("z")
         self.add(where, depth, f"{count} = b[p]", f"if {count}:")
-        self.add(where, depth + 1, f"{count}, p = uvarint(b, p)", f"while {count}:")
+        self.add(where, depth + 1, f"{count}, p = uvarint(b, p)")
+        self.add(where, depth + 1, f"if {count} > {TAGS_MAX}: raise crowded('tagged fields', {count}, {TAGS_MAX})")
+        self.add(where, depth + 1, f"while {count}:")
         inner = depth + 2
         self.add(where, inner, f"{count} -= 1", f"{tag}, p = uvarint(b, p)", "l, p = uvarint(b, p)")
         self.add(where, inner, f"{end} = p + l", f"if {end} > n: raise short('size', l, n - p)")

@@ -23,7 +23,7 @@ def varint_bytes(value: int) -> bytes:
     return bytes(out)
 
 
-def read_varint(body: bytes, at: int) -> tuple[int, int]:
+def read_varint(body: bytes | bytearray | memoryview, at: int) -> tuple[int, int]:
     """The zig-zag varint at ``at`` and where it ends. IndexError past the end, CorruptRecord past 64 bits."""
     byte = body[at]
     at += 1

@@ -3,14 +3,17 @@
 ``extend`` takes a tuple of buffers. The writer gathers as many as it can, whole runs of fields, before each call: that
 is most of what makes it fast. A field that the version lacks is dropped where the protocol allows it (``ignorable``) or
 where it holds its default; otherwise writing it is an error, because the reader would not see what was meant.
+
+A writer in steps is a generator: it yields between elements.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
+from kohort.steps import Steps
 from kohort.wire.generate import (
     ARRAY_LAYOUTS,
     UVARINTS,
@@ -25,6 +28,10 @@ from kohort.wire.generate import (
 from kohort.wire.schema import FieldSpec, Message
 
 Writer = Callable[[Any, Callable[[Iterable[Any]], None]], None]
+StepWriter = Callable[[Any, Callable[[Iterable[Any]], None]], Steps[None]]
+
+STEP_ELEMENTS: Final = 2_000
+"""Written in one step."""
 
 _int16 = struct.Struct(">h").pack
 _int32 = struct.Struct(">i").pack
@@ -35,8 +42,13 @@ def compile_writer(message: type[Message], version: int) -> Writer:
     return _WriterSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
 
 
+def compile_step_writer(message: type[Message], version: int) -> StepWriter:
+    """The writer in steps of ``message`` at ``version``."""
+    return _WriterSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
+
+
 class _WriterSource(Source):
-    def __init__(self, message: type[Message], version: int) -> None:
+    def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
         scope: dict[str, Any] = {
             "Malformed": Malformed,
             "V": UVARINTS,
@@ -49,6 +61,9 @@ class _WriterSource(Source):
         self.sink = "w"
         self.waiting: list[Line] = []
         """Buffers, as expressions, not yet passed on."""
+        self.in_steps = in_steps
+        if in_steps:
+            self.add("", 0, "left = 0", "if w is None: yield")
         self.struct(0, message, "m", "")
         self.flush(0)
         self.add("", 0, "return")
@@ -172,6 +187,8 @@ class _WriterSource(Source):
         if not self.waiting:
             self.add(at, depth, "    pass")
         self.flush(depth + 1)
+        if self.in_steps:
+            self.add(at, depth + 1, "left += 1", f"if left > {STEP_ELEMENTS}: left = 0; yield")
 
     def tags(self, depth: int, tagged: list[FieldSpec], source: str, path: str) -> None:
         """Tagged fields that differ from their default, ascending by tag."""

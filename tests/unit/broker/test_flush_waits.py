@@ -3,6 +3,7 @@
 import pytest
 from broker_house import House, produce_request
 
+from kohort.broker.io import Tick
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kohort.wire.record_batch import NewRecord, build_batch
@@ -190,3 +191,25 @@ def test_a_connection_that_ends_meanwhile_is_answered_no_more(house, disk):
     house.advance(1)
 
     assert len(house.broker.state.flushes) == 0
+
+
+@pytest.mark.parametrize("well", [True, False])
+def test_a_commit_in_pieces_waits_for_the_disk_as_a_whole(well):
+    disk = SlowDisk()
+    house = House(disk)
+    peer = house.connect()
+    peer.create("wide", 30)
+    house.broker.state.offsets_topic.ensure(house.now_ms)
+    house.broker.state.topics.alter_config("__consumer_offsets", {"flush.messages": "1", "cleanup.policy": "compact"})
+    asked = [OffsetCommitRequestPartition(partition_index=i % 30, committed_offset=i) for i in range(1_000)]
+
+    peer.send(OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=asked)]), 8)
+    while house.broker.is_in_long_work:
+        house.give(Tick())
+    assert peer.take() is None
+    for _ in range(10):
+        disk.end_flushes(well=well)
+        house.advance(2)
+
+    codes = [p.error_code for p in peer.take().topics[0].partitions]
+    assert codes == [0 if well else NOT_COORDINATOR] * 1_000

@@ -145,11 +145,13 @@ class Cluster:
             return [Placement([self._only], self._only)] * len(topic.partitions)
         known = self._placements.get(topic.topic_id, [])
         if len(known) < len(topic.partitions):
-            self.place(topic, self._usual_replicas(topic))
+            self.place_new([topic])
             known = self._placements[topic.topic_id]
         return known
 
     def placement(self, topic: Topic, index: int) -> Placement:
+        if self._only is not None:
+            return Placement([self._only], self._only)
         return self.placements(topic)[index]
 
     def leader_of(self, topic: Topic, index: int) -> int:
@@ -185,8 +187,23 @@ class Cluster:
 
     def place(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]] = ()) -> None:
         """Place the partitions that have no place yet: as ``assignments`` say, or spread over the nodes that are up."""
-        if self.is_alone:
+        self.place_all([(topic, factor, assignments)])
+
+    def place_all(self, wanted: Sequence[tuple[Topic, int, Sequence[Sequence[int]]]]) -> None:
+        """The same for several topics, written once."""
+        if self.is_alone or not wanted:
             return
+        made = {topic.topic_id: self._placed(topic, factor, named) for topic, factor, named in wanted}
+        self._save({**self._placements, **made})
+        self.tell(
+            LeadersMoved(tuple((topic_id, index) for topic_id, held in made.items() for index in range(len(held))))
+        )
+
+    def place_new(self, topics: Sequence[Topic]) -> None:
+        """Place topics that were made without a word about replicas."""
+        self.place_all([(topic, self._usual_replicas(topic), ()) for topic in topics])
+
+    def _placed(self, topic: Topic, factor: int, assignments: Sequence[Sequence[int]]) -> list[Placement]:
         nodes = sorted(self.live) if len(self.live) >= factor else sorted(self.nodes)
         first = self._rng.randrange(0, len(nodes))
         made = list(self._placements.get(topic.topic_id, []))
@@ -195,8 +212,7 @@ class Cluster:
             placement = Placement(replicas)
             placement.leader = elect(placement, self.live)
             made.append(placement)
-        self._save({**self._placements, topic.topic_id: made})
-        self.tell(LeadersMoved(tuple((topic.topic_id, index) for index in range(len(made)))))
+        return made
 
     def lead(self, topic: Topic, index: int, node_id: int) -> None:
         """Let a node lead a partition, as its preferred replica. Raises ApiError for one that is unknown or down."""
@@ -207,8 +223,12 @@ class Cluster:
 
     def change(self, topic: Topic, index: int, placement: Placement) -> None:
         """Let a partition live there from now on, and see who leads it."""
-        if not self.is_alone:
-            self._change([(topic, index, placement)])
+        self.change_all([(topic, index, placement)])
+
+    def change_all(self, changes: Sequence[tuple[Topic, int, Placement]]) -> None:
+        """The same for several partitions, written once: all of them, or none."""
+        if not self.is_alone and changes:
+            self._change(changes)
 
     def _change(self, changes: Iterable[tuple[Topic, int, Placement]], *, needs_disk: bool = True) -> None:
         """Write down what changes; where the leader does, begin an epoch and tell everyone.

@@ -5,9 +5,10 @@ A cluster of one node has no such file. Kafka keeps this in its metadata quorum;
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.log.json_files import read_json
@@ -24,7 +25,7 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
         uuid_to_text(topic_id): [[p.replicas, p.leader, p.adding, p.removing] for p in partitions]
         for topic_id, partitions in placements.items()
     }
-    storage.replace(CLUSTER_FILE, json.dumps({"version": VERSION, "topics": topics}).encode())
+    storage.replace(CLUSTER_FILE, msgspec.json.encode({"version": VERSION, "topics": topics}))
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:

@@ -3,7 +3,8 @@
 Kafka has a coordinator on each broker, and brokers ask each other for markers. The nodes here share their logs, so
 there is one of these for all of them, read once when the process starts: who leads a partition of
 ``__transaction_state`` only says whom producers are to ask. An end is written, then its markers, then that they are:
-all before the answer, unless the disk refuses; then the rest is tried again, and the next transaction has to wait.
+all before the answer, unless there are very many or the disk refuses; then the rest follows, and the next transaction
+has to wait, as in Kafka.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from kohort.wire.record_batch import NewRecord, build_batch
 
 NAME: Final = "__transaction_state"
 MARKERS_RETRY_MS: Final = 1_000
+MARKED_AT_ONCE: Final = 200
 EXPIRY_CHECK_MS: Final = 3_600_000
 """Kafka's ``transaction.remove.expired.transaction.cleanup.interval.ms``."""
 
@@ -56,6 +58,8 @@ class Transactions:
         self._place = place
         self._tell = tell
         self._by_id: dict[str, Transaction] = {}
+        self._unmarked: dict[str, list[TopicPartition]] = {}
+        """Of transactions that are decided, the partitions that have no marker yet, the first one last."""
         self._unreadable: set[int] = set()
         self._timers: Timers[tuple[TimerKind, str]] = Timers()
         self.notes: list[Note] = []
@@ -210,15 +214,24 @@ class Transactions:
     # ---------------------------------------------------------------- markers
 
     def _complete(self, known: Transaction, now_ms: int) -> None:
-        """Write the markers, and that they are written. What the disk refuses is tried again."""
+        """Write the markers, and that they are written. What the disk refuses is tried again.
+
+        Of many the rest is left to the next ticks; whoever begins another transaction meanwhile is told to wait.
+        """
         topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
         coordinator_epoch = topic.partitions[partition].leader_epoch
         commit = known.state is State.PREPARE_COMMIT
         marker = Marker(known.producer_id, known.epoch, commit, coordinator_epoch)
+        unmarked = self._unmarked.setdefault(known.transactional_id, sorted(known.partitions, reverse=True))
         try:
-            for place in sorted(known.partitions):
-                self.mark(place, marker, now_ms)
+            for _ in range(min(len(unmarked), MARKED_AT_ONCE)):
+                self.mark(unmarked[-1], marker, now_ms)
+                unmarked.pop()
+            if unmarked:
+                self._timers.set(("markers", known.transactional_id), now_ms)
+                return
             self._write(known.transactional_id, decide.complete(known, now_ms), now_ms)
+            del self._unmarked[known.transactional_id]
         except ApiError:
             self._timers.set(("markers", known.transactional_id), now_ms + MARKERS_RETRY_MS)
 

@@ -6,19 +6,19 @@ delete one that is not set succeeds, as in Kafka, and anything else is refused.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from kohort.broker.handlers.broker_options import alter_broker, check_broker
 from kohort.broker.handlers.option_changes import DELETE, SET, Change, edited
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.config.options import Option, options_of
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
+from kohort.steps import Pace, SpreadDict, Steps, counted
 from kohort.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -28,52 +28,62 @@ from kohort.wire.messages.configs import (
     ResourceType,
 )
 
+REFUSE_US: Final = 20
+WRITE_US: Final = 3_000
 
-def incremental_alter_configs(state: BrokerState, request: Request) -> Answer:
+
+def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: IncrementalAlterConfigsRequest = request.message
-    times = _times(message.resources)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            _alter(
-                state,
-                resource,
-                [(c.name, c.config_operation, c.value) for c in resource.configs],
-                times,
-                keep=True,
-                validate_only=message.validate_only,
-            )
-            for resource in message.resources
-        ]
+    responses = yield from _alter_all(
+        message.resources,
+        lambda resource, times: _alter(
+            state,
+            resource,
+            [(c.name, c.config_operation, c.value) for c in resource.configs],
+            times,
+            keep=True,
+            validate_only=message.validate_only,
+        ),
     )
+    return IncrementalAlterConfigsResponse(responses=responses)
 
 
-def alter_configs(state: BrokerState, request: Request) -> Answer:
+def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: AlterConfigsRequest = request.message
-    times = _times(message.resources)
-    return AlterConfigsResponse(
-        responses=[
-            _alter(
-                state,
-                resource,
-                [(c.name, SET, c.value) for c in resource.configs],
-                times,
-                keep=False,
-                validate_only=message.validate_only,
-            )
-            for resource in message.resources
-        ]
+    responses = yield from _alter_all(
+        message.resources,
+        lambda resource, times: _alter(
+            state,
+            resource,
+            [(c.name, SET, c.value) for c in resource.configs],
+            times,
+            keep=False,
+            validate_only=message.validate_only,
+        ),
     )
+    return AlterConfigsResponse(responses=responses)
 
 
-def _times(resources: Iterable[Any]) -> Mapping[tuple[int, str], int]:
-    return Counter((resource.resource_type, resource.resource_name) for resource in resources)
+def _alter_all(
+    resources: Sequence[Any], alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse]
+) -> Steps[list[AlterConfigsResourceResponse]]:
+    """One after the other; each that is changed is a write of its own."""
+    times = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
+    pace = Pace()
+    responses = []
+    for resource in resources:
+        response = alter(resource, times)
+        responses.append(response)
+        if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
+            yield
+    return responses
 
 
 def _alter(
     state: BrokerState,
     resource: Any,
     changes: list[Change],
-    times: Mapping[tuple[int, str], int],
+    times: SpreadDict[tuple[int, str], int],
     *,
     keep: bool,
     validate_only: bool,
@@ -82,7 +92,7 @@ def _alter(
     kind, name = resource.resource_type, resource.resource_name
     refusal = None
     try:
-        if times[kind, name] > 1:
+        if times.part((kind, name))[kind, name] > 1:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
         if len({change[0] for change in changes}) < len(changes):
             raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")

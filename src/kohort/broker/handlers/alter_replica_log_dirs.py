@@ -5,11 +5,14 @@ What is to go where it is already is there, as in Kafka; any other folder is LOG
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.steps import Pace, SpreadDict
 from kohort.wire.messages.log_dirs import (
     AlteredLogDirPartition,
     AlteredLogDirTopic,
@@ -17,19 +20,28 @@ from kohort.wire.messages.log_dirs import (
     AlterReplicaLogDirsResponse,
 )
 
+MOVE_US: Final = 4
 
-def alter_replica_log_dirs(state: BrokerState, request: Request) -> Answer:
+
+def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: AlterReplicaLogDirsRequest = request.message
-    results: dict[str, list[AlteredLogDirPartition]] = {}
+    known: SpreadDict[str, AlteredLogDirTopic] = SpreadDict()
+    results: list[AlteredLogDirTopic] = []
+    pace = Pace()
     for wanted in message.dirs:
         for topic in wanted.topics:
-            results.setdefault(topic.name, []).extend(
-                AlteredLogDirPartition(partition_index=index, error_code=_move(state, wanted.path, topic.name, index))
-                for index in topic.partitions
-            )
-    return AlterReplicaLogDirsResponse(
-        results=[AlteredLogDirTopic(topic_name=name, partitions=partitions) for name, partitions in results.items()]
-    )
+            made = AlteredLogDirTopic(topic_name=topic.name)
+            if known.add(topic.name, made):
+                results.append(made)
+            partitions = known.part(topic.name)[topic.name].partitions
+            for index in topic.partitions:
+                code = _move(state, wanted.path, topic.name, index)
+                partitions.append(AlteredLogDirPartition(partition_index=index, error_code=code))
+                if pace.is_due(MOVE_US):
+                    yield
+            if pace.is_due(MOVE_US):
+                yield
+    return AlterReplicaLogDirsResponse(results=results)
 
 
 def _move(state: BrokerState, path: str, name: str, index: int) -> int:

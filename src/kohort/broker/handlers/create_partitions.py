@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from typing import Final
 
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import Topic
+from kohort.steps import Pace, SpreadDict, Steps, counted
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -15,19 +18,31 @@ from kohort.wire.messages.topics import (
     CreatePartitionsTopicResult,
 )
 
+CHECK_US: Final = 20
 
-def create_partitions(state: BrokerState, request: Request) -> Answer:
+
+def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreatePartitionsRequest = request.message
-    times = Counter(asked.name for asked in message.topics)
+    times = yield from counted(asked.name for asked in message.topics)
     results = []
-    for asked in {asked.name: asked for asked in message.topics}.values():
+    total = 0
+    pace = Pace()
+    seen: SpreadDict[str, None] = SpreadDict()
+    for asked in message.topics:
+        if pace.is_due(CHECK_US):
+            yield
+        if not seen.add(asked.name, None):
+            continue
         refusal = None
         try:
-            if times[asked.name] > 1:
+            if times.part(asked.name)[asked.name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
-            _check(state, asked)
+            topic = _check(state, asked)
+            total += asked.count - len(topic.partitions)
+            if total > PARTITIONS_MAX:
+                raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
             if not message.validate_only:
-                _add(state, asked, request.now_ms)
+                yield from _add(state, topic, asked, request.now_ms)
         except KohortError as error:
             refusal = refusal_of(error)
         results.append(
@@ -40,7 +55,7 @@ def create_partitions(state: BrokerState, request: Request) -> Answer:
     return CreatePartitionsResponse(results=results)
 
 
-def _check(state: BrokerState, asked: CreatePartitionsTopic) -> None:
+def _check(state: BrokerState, asked: CreatePartitionsTopic) -> Topic:
     topic = state.topics.get(asked.name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -56,14 +71,13 @@ def _check(state: BrokerState, asked: CreatePartitionsTopic) -> None:
             )
         for assignment in asked.assignments:
             state.cluster.check_assignment(assignment.broker_ids)
+    return topic
 
 
-def _add(state: BrokerState, asked: CreatePartitionsTopic, now_ms: int) -> None:
+def _add(state: BrokerState, topic: Topic, asked: CreatePartitionsTopic, now_ms: int) -> Steps[None]:
     """New partitions get as many replicas as the first has, or those that are named."""
-    topic = state.topics.get(asked.name)
-    assert topic is not None, "it was looked for before"
     present, factor = len(topic.partitions), len(state.cluster.placement(topic, 0).replicas)
-    state.topics.add_partitions(asked.name, asked.count, now_ms)
+    yield from state.topics.add_partitions_in_steps(asked.name, asked.count, now_ms)
     kept: list[list[int]] = [[]] * present
     named = [assignment.broker_ids for assignment in asked.assignments or ()]
     state.cluster.place(topic, factor, kept + named if named else ())

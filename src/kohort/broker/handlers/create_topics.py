@@ -5,14 +5,18 @@ A replica is a node that may lead; a topic has as many as there are nodes up, at
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import dataclass
 from typing import Final
 
-from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.refusals import Refusal, refusal_of
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import topic_settings
+from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import NewTopic, Topic
+from kohort.steps import Pace, SpreadDict, Steps, counted, each
 from kohort.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -22,31 +26,72 @@ from kohort.wire.messages.topics import (
 )
 
 DEFAULT: Final = -1
+CHECK_US: Final = 20
+TELL_US: Final = 500
+"""All options of a topic."""
 
 
-def create_topics(state: BrokerState, request: Request) -> Answer:
+def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreateTopicsRequest = request.message
-    times = Counter(asked.name for asked in message.topics)
+    if _is_excessive(state, message):
+        excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
+        return CreateTopicsResponse(topics=refused)
+    times = yield from counted(asked.name for asked in message.topics)
     results: list[CreatableTopicResult] = []
+    seen: SpreadDict[str, None] = SpreadDict()
+    wanted: dict[int, _Wanted] = {}
+    """By its place among the results."""
+    pace = Pace()
     for asked in message.topics:
-        if times[asked.name] > 1:
-            if all(r.name != asked.name for r in results):
-                twice = ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
-                results.append(_refused(asked, twice))
-            continue
-        try:
-            results.append(_create(state, asked, request.now_ms, validate_only=message.validate_only))
-        except KohortError as error:
-            results.append(_refused(asked, error))
+        if seen.add(asked.name, None):
+            try:
+                if times.part(asked.name)[asked.name] > 1:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+                want = _check(state, asked)
+                if message.validate_only:
+                    results.append(_accepted(state, want, state.topics.check_new(want.new), bytes(16)))
+                else:
+                    wanted[len(results)] = want
+                    results.append(CreatableTopicResult(name=asked.name))
+            except KohortError as error:
+                results.append(_refused(asked.name, error))
+        if pace.is_due(TELL_US if message.validate_only else CHECK_US):
+            yield
+    made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
+    for place, result in zip(wanted, made, strict=True):
+        results[place] = result
     return CreateTopicsResponse(topics=results)
 
 
-def _refused(asked: CreatableTopic, error: KohortError) -> CreatableTopicResult:
+def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> bool:
+    """Whether Kafka finds the request too large as a whole."""
+    total = 0
+    for asked in message.topics:
+        if asked.assignments:
+            total += len(asked.assignments)
+        else:
+            total += state.config.num_partitions if asked.num_partitions == DEFAULT else max(asked.num_partitions, 0)
+        if total > PARTITIONS_MAX:
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A topic that may be made, and where its partitions shall live."""
+
+    new: NewTopic
+    factor: int
+    assignments: list[list[int]]
+
+
+def _refused(name: str, error: KohortError) -> CreatableTopicResult:
     refusal = refusal_of(error)
-    return CreatableTopicResult(name=asked.name, error_code=refusal.code, error_message=refusal.message or None)
+    return CreatableTopicResult(name=name, error_code=refusal.code, error_message=refusal.message or None)
 
 
-def _create(state: BrokerState, asked: CreatableTopic, now_ms: int, *, validate_only: bool) -> CreatableTopicResult:
+def _check(state: BrokerState, asked: CreatableTopic) -> _Wanted:
     if asked.name in state.own_topics and asked.name not in state.topics:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{asked.name} belongs to the broker, which makes it itself")
     count = _partition_count(state, asked)
@@ -56,22 +101,43 @@ def _create(state: BrokerState, asked: CreatableTopic, now_ms: int, *, validate_
     missing = [name for name, value in overrides.items() if value is None]
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: a value is missing")
-    if validate_only:
-        config = state.topics.check_new(asked.name, count, overrides)
-        topic_id = bytes(16)
-    else:
-        topic = state.topics.create(asked.name, count, overrides, now_ms)
-        state.cluster.place(topic, factor, assignments)
-        config, topic_id = topic.config, topic.topic_id
+    return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
+
+
+def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) -> Steps[list[CreatableTopicResult]]:
+    """Make the topics, all in one write; what became of each."""
+    made = yield from state.topics.create_all([want.new for want in wanted], now_ms)
+    there = [(topic, want) for topic, want in zip(made, wanted, strict=True) if isinstance(topic, Topic)]
+    unplaced: Refusal | None = None
+    try:
+        state.cluster.place_all([(topic, want.factor, want.assignments) for topic, want in there])
+    except ApiError as error:
+        unplaced = refusal_of(error)
+    results = []
+    for topic, want in zip(made, wanted, strict=True):
+        if isinstance(topic, ApiError):
+            results.append(_refused(want.new.name, topic))
+        elif unplaced is not None:
+            results.append(
+                CreatableTopicResult(name=topic.name, error_code=unplaced.code, error_message=unplaced.message)
+            )
+        else:
+            results.append(_accepted(state, want, topic.config, topic.topic_id))
+        if pace.is_due(TELL_US):
+            yield
+    return results
+
+
+def _accepted(state: BrokerState, want: _Wanted, config: TopicConfig, topic_id: bytes) -> CreatableTopicResult:
     return CreatableTopicResult(
-        name=asked.name,
+        name=want.new.name,
         topic_id=topic_id,
         error_message=None,
-        num_partitions=count,
-        replication_factor=factor,
+        num_partitions=want.new.partitions,
+        replication_factor=want.factor,
         configs=[
             CreatableTopicConfigs(name=s.name, value=s.value, config_source=s.source)
-            for s in topic_settings(state.config, config, overrides)
+            for s in topic_settings(state.config, config, want.new.overrides)
         ],
     )
 

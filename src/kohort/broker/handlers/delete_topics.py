@@ -5,13 +5,16 @@ Group offsets of the topic go with it. Deviation: the broker's own topics cannot
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.broker.cluster.news import TopicsGone
-from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.refusals import Refusal, refusal_of
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topics import Topic
 from kohort.model import NO_UUID
+from kohort.steps import Pace, each
 from kohort.wire.messages.topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
@@ -19,35 +22,46 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 
+NAME_US: Final = 0.6
+FIND_US: Final = 5
+TELL_US: Final = 1.5
 
-def delete_topics(state: BrokerState, request: Request) -> Answer:
+
+def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DeleteTopicsRequest = request.message
-    named = [DeleteTopicState(name=name) for name in message.topic_names]
-    asked = message.topics if request.version >= 6 else named
-    deleted: list[Topic] = []
-    responses = [_delete(state, request, one, deleted) for one in asked]
+    asked = message.topics
+    if request.version < 6:
+        asked = yield from each(message.topic_names, lambda name: DeleteTopicState(name=name), NAME_US)
+    pace = Pace()
+    found: list[Topic | Refusal] = []
+    names: dict[str, None] = {}
+    for one in asked:
+        try:
+            topic = _find(state, request, one)
+            if topic.name in names:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+            names[topic.name] = None
+            found.append(topic)
+        except KohortError as error:
+            found.append(refusal_of(error))
+        if pace.is_due(FIND_US):
+            yield
+    gone = yield from state.topics.delete_all(list(names), request.now_ms)
+    deleted = [topic for topic in gone if isinstance(topic, Topic)]
     if deleted:
         partitions = ((topic.topic_id, index) for topic in deleted for index in range(len(topic.partitions)))
         state.cluster.tell(TopicsGone(tuple(topic.name for topic in deleted), tuple(partitions)))
-    return DeleteTopicsResponse(responses=responses)
+    results = dict(zip(names, gone, strict=True))
+    told = ((one, results[of.name] if isinstance(of, Topic) else of) for one, of in zip(asked, found, strict=True))
+    return DeleteTopicsResponse(responses=(yield from each(told, lambda pair: _told(*pair), TELL_US)))
 
 
-def _delete(
-    state: BrokerState, request: Request, asked: DeleteTopicState, deleted: list[Topic]
-) -> DeletableTopicResult:
-    try:
-        topic = _find(state, request, asked)
-        state.topics.delete(topic.name, request.now_ms)
-    except KohortError as error:
-        refusal = refusal_of(error)
-        return DeletableTopicResult(
-            name=asked.name,
-            topic_id=asked.topic_id,
-            error_code=refusal.code,
-            error_message=refusal.message or None,
-        )
-    deleted.append(topic)
-    return DeletableTopicResult(name=topic.name, topic_id=topic.topic_id)
+def _told(asked: DeleteTopicState, result: Topic | ApiError | Refusal) -> DeletableTopicResult:
+    if isinstance(result, Topic):
+        return DeletableTopicResult(name=result.name, topic_id=result.topic_id)
+    return DeletableTopicResult(
+        name=asked.name, topic_id=asked.topic_id, error_code=result.code, error_message=result.message or None
+    )
 
 
 def _find(state: BrokerState, request: Request, asked: DeleteTopicState) -> Topic:

@@ -62,7 +62,7 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
         case ResourceType.TOPIC:
             topic = state.topics.get(name)
             if topic is None:
-                check_topic_name(name, ())
+                check_topic_name(name)
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
             return topic_settings(state.config, topic.config, topic.overrides)
         case ResourceType.BROKER:

@@ -6,12 +6,13 @@ folder, so none is behind: the lag is 0 and no key is a future one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Final
 
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import StorageError
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -20,32 +21,46 @@ from kohort.wire.messages.log_dirs import (
     DescribeLogDirsTopic,
 )
 
+LOOK_US: Final = 1
+MEASURE_US: Final = 2
 
-def describe_log_dirs(state: BrokerState, request: Request) -> Answer:
+
+def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeLogDirsRequest = request.message
-    wanted = (
-        None if message.topics is None else {(asked.topic, i) for asked in message.topics for i in asked.partitions}
-    )
+    pace = Pace()
+    wanted: SpreadDict[tuple[str, int], None] | None = None if message.topics is None else SpreadDict()
+    for asked in message.topics or ():
+        for index in asked.partitions:
+            assert wanted is not None
+            wanted.add((asked.topic, index), None)
+            if pace.is_due(LOOK_US):
+                yield
     try:
         room = state.topics.room()
     except StorageError as error:
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=refusal_of(error).code)])
     result = DescribeLogDirsResult(
         log_dir=state.topics.place,
-        topics=list(_topics(state, wanted)),
+        topics=(yield from _topics(state, wanted, pace)),
         total_bytes=room.total_bytes,
         usable_bytes=room.usable_bytes,
     )
     return DescribeLogDirsResponse(results=[result])
 
 
-def _topics(state: BrokerState, wanted: set[tuple[str, int]] | None) -> Iterator[DescribeLogDirsTopic]:
+def _topics(
+    state: BrokerState, wanted: SpreadDict[tuple[str, int], None] | None, pace: Pace
+) -> Steps[list[DescribeLogDirsTopic]]:
     """The logs that are kept here, of all topics or of those that are wanted; others are passed over in silence."""
-    for topic in state.topics:
-        partitions = [
-            DescribeLogDirsPartition(partition_index=index, partition_size=topic.partitions[index].size_bytes)
-            for index, placed in enumerate(state.cluster.placements(topic))
-            if state.node.node_id in placed.replicas and (wanted is None or (topic.name, index) in wanted)
-        ]
+    topics = []
+    for topic in list(state.topics):
+        partitions = []
+        for index, placed in enumerate(state.cluster.placements(topic)):
+            if state.node.node_id in placed.replicas and (wanted is None or wanted.has((topic.name, index))):
+                size = topic.partitions[index].size_bytes
+                partitions.append(DescribeLogDirsPartition(partition_index=index, partition_size=size))
+            if pace.is_due(MEASURE_US):
+                yield
         if partitions:
-            yield DescribeLogDirsTopic(name=topic.name, partitions=partitions)
+            topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    return topics

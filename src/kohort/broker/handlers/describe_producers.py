@@ -35,7 +35,7 @@ def describe_producers(state: BrokerState, request: Request) -> Answer:
 
 def _partition(state: BrokerState, name: str, index: int) -> ActiveProducersPartition:
     try:
-        check_topic_name(name, ())
+        check_topic_name(name)
         topic = topic_with(state, name, index)
         if state.node.node_id not in state.cluster.placement(topic, index).replicas:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)

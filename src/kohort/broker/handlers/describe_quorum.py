@@ -8,35 +8,42 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
+from kohort.steps import Pace
 from kohort.wire.messages.quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     QuorumListener,
     QuorumNode,
+    QuorumPartition,
     QuorumPartitionResult,
     QuorumReplicaState,
+    QuorumTopic,
     QuorumTopicResult,
 )
 
 METADATA: Final = "__cluster_metadata"
 LISTENER: Final = "PLAINTEXT"
 FIRST_VERSION_WITH_NODES: Final = 2
+UNKNOWN_US: Final = 2
 
 
-def describe_quorum(state: BrokerState, request: Request) -> Answer:
+def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeQuorumRequest = request.message
-    asked = [(topic.topic_name, [p.partition_index for p in topic.partitions]) for topic in message.topics]
-    if asked != [(METADATA, [0])]:
-        return DescribeQuorumResponse(
-            error_message=None,
-            topics=[
-                QuorumTopicResult(topic_name=name, partitions=[_unknown(index) for index in partitions])
-                for name, partitions in asked
-            ],
-        )
+    known = [QuorumTopic(topic_name=METADATA, partitions=[QuorumPartition(partition_index=0)])]
+    if message.topics != known:
+        pace = Pace()
+        unknown = []
+        for topic in message.topics:
+            partitions = []
+            for partition in topic.partitions:
+                partitions.append(_unknown(partition.partition_index))
+                if pace.is_due(UNKNOWN_US):
+                    yield
+            unknown.append(QuorumTopicResult(topic_name=topic.topic_name, partitions=partitions))
+        return DescribeQuorumResponse(error_message=None, topics=unknown)
     controller = state.cluster.nodes[state.cluster.controller_id]
     listener = QuorumListener(name=LISTENER, host=controller.host, port=controller.port)
     with_nodes = request.version >= FIRST_VERSION_WITH_NODES

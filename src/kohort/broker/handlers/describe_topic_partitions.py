@@ -6,15 +6,18 @@ leader tells it by the leader -1 alone. All replicas are on the one storage: non
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
 from kohort.broker.handlers.metadata import TOPIC_OPERATIONS
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode, KohortError
 from kohort.log.names import check_topic_name
 from kohort.log.topics import Topic
+from kohort.steps import Pace, Steps, in_order
 from kohort.wire.messages.topic_partitions import (
     DescribedTopicPartition,
     DescribedTopicPartitions,
@@ -23,8 +26,10 @@ from kohort.wire.messages.topic_partitions import (
     TopicPartitionsCursor,
 )
 
+TOPIC_US: Final = 10
 
-def describe_topic_partitions(state: BrokerState, request: Request) -> Answer:
+
+def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: DescribeTopicPartitionsRequest = request.message
     room = max(1, min(message.response_partition_limit, state.config.max_request_partition_size_limit))
     if _is_astray(message):
@@ -32,7 +37,10 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> Answer:
         return DescribeTopicPartitionsResponse(topics=refused)
     topics: list[DescribedTopicPartitions] = []
     following: TopicPartitionsCursor | None = None
-    for name, begin in _pages(state, message):
+    pace = Pace()
+    for name, begin in (yield from _pages(state, message)):
+        if pace.is_due(TOPIC_US):
+            yield
         if room == 0:
             following = TopicPartitionsCursor(topic_name=name, partition_index=0)
             break
@@ -58,22 +66,18 @@ def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
     return strange or cursor.partition_index < 0
 
 
-def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> list[tuple[str, int]]:
+def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> Steps[Iterator[tuple[str, int]]]:
     """The topics from the cursor on, by name, and the first partition wanted of each."""
-    names = {asked.name for asked in message.topics} or {topic.name for topic in state.topics}
     cursor = message.cursor
-    if cursor is None:
-        return [(name, 0) for name in sorted(names)]
-    return [
-        (name, cursor.partition_index if name == cursor.topic_name else 0)
-        for name in sorted(names)
-        if name >= cursor.topic_name
-    ]
+    begin = "" if cursor is None else cursor.topic_name
+    wanted = (asked.name for asked in message.topics) if message.topics else (topic.name for topic in state.topics)
+    names = yield from in_order(name for name in wanted if name >= begin)
+    return ((name, cursor.partition_index if cursor is not None and name == cursor.topic_name else 0) for name in names)
 
 
 def _missing(name: str) -> DescribedTopicPartitions:
     try:
-        check_topic_name(name, ())
+        check_topic_name(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KohortError as error:
         code = refusal_of(error).code

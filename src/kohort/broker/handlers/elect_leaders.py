@@ -5,56 +5,78 @@ An unclean election loses nothing here, as the nodes share one storage.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from kohort.broker.cluster.placement import elect_any, elect_preferred
 from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.steps import STEP_US, Pace
 from kohort.wire.messages.reassignments import (
     ElectLeadersPartitionResult,
     ElectLeadersRequest,
     ElectLeadersResponse,
+    ElectLeadersTopic,
     ElectLeadersTopicResult,
 )
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
+ELECT_US: Final = 10
+WRITTEN_AT_ONCE: Final = 20
+"""Partitions whose leader changes in one write."""
 
 
-def elect_leaders(state: BrokerState, request: Request) -> Answer:
+def elect_leaders(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ElectLeadersRequest = request.message
     kind = message.election_type if request.version >= 1 else PREFERRED
     if kind not in {PREFERRED, UNCLEAN}:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"election type {kind}")
-    if message.topic_partitions is None:
-        everything = [(topic.name, list(range(len(topic.partitions)))) for topic in state.topics]
-        results = [(name, _elect_all(state, kind, name, indexes)) for name, indexes in everything]
-        results = [(name, [r for r in of if r.error_code != ErrorCode.ELECTION_NOT_NEEDED]) for name, of in results]
-        results = [(name, of) for name, of in results if of]
-    else:
-        results = [(t.topic, _elect_all(state, kind, t.topic, t.partitions)) for t in message.topic_partitions]
-    return ElectLeadersResponse(
-        replica_election_results=[ElectLeadersTopicResult(topic=name, partition_result=of) for name, of in results]
-    )
+    everything = message.topic_partitions is None
+    asked = message.topic_partitions or [
+        ElectLeadersTopic(topic=topic.name, partitions=list(range(len(topic.partitions)))) for topic in state.topics
+    ]
+    results = []
+    pace = Pace()
+    for one in asked:
+        of: list[ElectLeadersPartitionResult] = []
+        for at in range(0, len(one.partitions), WRITTEN_AT_ONCE):
+            some = _elect(state, kind, one.topic, one.partitions[at : at + WRITTEN_AT_ONCE])
+            changed = any(result.error_code == ErrorCode.NONE for result in some)
+            of += [r for r in some if not everything or r.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+            if pace.is_due(STEP_US if changed else ELECT_US * len(some)):
+                yield
+        if of or not everything:
+            results.append(ElectLeadersTopicResult(topic=one.topic, partition_result=of))
+    return ElectLeadersResponse(replica_election_results=results)
 
 
-def _elect_all(state: BrokerState, kind: int, name: str, indexes: list[int]) -> list[ElectLeadersPartitionResult]:
-    return [_elect(state, kind, name, index) for index in indexes]
-
-
-def _elect(state: BrokerState, kind: int, name: str, index: int) -> ElectLeadersPartitionResult:
+def _elect(state: BrokerState, kind: int, name: str, indexes: Sequence[int]) -> list[ElectLeadersPartitionResult]:
+    """Elect the leaders of some partitions of a topic, and write it down once."""
+    choose = elect_preferred if kind == PREFERRED else elect_any
+    results, changes = [], []
+    for index in indexes:
+        try:
+            topic = topic_with(state, name, index)
+            now = state.cluster.placement(topic, index)
+            changes.append((topic, index, replace(now, leader=choose(now, state.cluster.live))))
+        except KohortError as error:
+            results.append(_refused(index, error))
+        else:
+            results.append(ElectLeadersPartitionResult(partition_id=index, error_message=None))
     try:
-        topic = topic_with(state, name, index)
-        now = state.cluster.placement(topic, index)
-        choose = elect_preferred if kind == PREFERRED else elect_any
-        state.cluster.change(topic, index, replace(now, leader=choose(now, state.cluster.live)))
+        state.cluster.change_all(changes)
     except KohortError as error:
-        refusal = refusal_of(error)
-        return ElectLeadersPartitionResult(
-            partition_id=index, error_code=refusal.code, error_message=refusal.message or None
-        )
-    return ElectLeadersPartitionResult(partition_id=index, error_message=None)
+        return [_refused(r.partition_id, error) if r.error_code == ErrorCode.NONE else r for r in results]
+    return results
+
+
+def _refused(index: int, error: KohortError) -> ElectLeadersPartitionResult:
+    refusal = refusal_of(error)
+    return ElectLeadersPartitionResult(
+        partition_id=index, error_code=refusal.code, error_message=refusal.message or None
+    )

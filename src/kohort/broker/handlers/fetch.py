@@ -20,13 +20,14 @@ from kohort.broker.leaders import (
 )
 from kohort.broker.purgatory import Parked
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request, Unanswered
+from kohort.broker.request import AnswerInSteps, Request, Unanswered
 from kohort.broker.sessions import FetchPlan, Wanted
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.log_slice import LogSlice
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
+from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import (
@@ -48,6 +49,11 @@ FIRST_VERSION_WITH_ZSTD: Final = 10
 FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = PartitionData().diverging_epoch
+WATCHED_MOST: Final = 10_000
+"""A fetch of more partitions that waits is woken by these, or by its time."""
+READ_US: Final = 12
+SURVEY_US: Final = 4
+TELL_US: Final = 0.3
 
 
 @dataclass(slots=True, eq=False)
@@ -81,40 +87,49 @@ class Room:
         return parts
 
 
-def fetch(state: BrokerState, request: Request) -> Answer:
+def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     message: FetchRequest = request.message
+    pace = Pace()
     try:
-        plan = state.sessions.begin(message, request.version, request.now_ms)
+        plan = yield from state.sessions.begin(message, request.version, request.now_ms, pace)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     reading = Reading(request, plan)
     if message.max_wait_ms <= 0 or not plan.wanted:
-        return answer(state, reading, request.now_ms)
+        return (yield from answer(state, reading, pace))
     min_bytes = min(message.min_bytes, message.max_bytes, state.config.fetch_max_bytes)
-    missing, keys = _survey(state, reading, min_bytes)
+    missing, keys = yield from _survey(state, reading, min_bytes, pace)
     if missing <= 0:
-        return answer(state, reading, request.now_ms)
+        return (yield from answer(state, reading, pace))
+    del keys[WATCHED_MOST:]
     committed_only = message.isolation_level == READ_COMMITTED
     parked = Parked(request.reply_to, keys, missing, reading, committed_only)
     state.purgatory.park(parked, request.now_ms + message.max_wait_ms)
     return Unanswered.LATER
 
 
-def answer(state: BrokerState, reading: Reading, now_ms: int) -> FetchResponse:
+def answer(state: BrokerState, reading: Reading, pace: Pace) -> AnswerInSteps:
     """Read what is there, within the bounds of the request, and tell it as the session has it."""
     message: FetchRequest = reading.request.message
     at_hand = state.unread.piece_bytes
     room = Room(min(message.max_bytes, state.config.fetch_max_bytes), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
         room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
-    results = [(wanted, _read(state, reading.request, wanted, room)) for wanted in reading.plan.wanted]
-    session_id, told = state.sessions.finish(reading.plan, results, now_ms)
+    results = []
+    for wanted in reading.plan.wanted:
+        results.append((wanted, _read(state, reading.request, wanted, room)))
+        if pace.is_due(READ_US):
+            yield
+    session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
     leaders: set[int] = set()
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
-        leaders = {data.current_leader.leader_id for _, data in told}
+        for _, data in told:
+            leaders.add(data.current_leader.leader_id)
+            if pace.is_due(TELL_US):
+                yield
     return FetchResponse(
         session_id=session_id,
-        responses=_by_topic(told, topic_ids=reading.plan.topic_ids),
+        responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)),
         node_endpoints=[
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in endpoints_of(state, leaders)
@@ -122,7 +137,9 @@ def answer(state: BrokerState, reading: Reading, now_ms: int) -> FetchResponse:
     )
 
 
-def _by_topic(told: list[tuple[Wanted, PartitionData]], *, topic_ids: bool) -> list[FetchableTopicResponse]:
+def _by_topic(
+    told: list[tuple[Wanted, PartitionData]], pace: Pace, *, topic_ids: bool
+) -> Steps[list[FetchableTopicResponse]]:
     """Neighbours of one topic share an entry; the order of partitions is the session's."""
     topics: list[FetchableTopicResponse] = []
     last = None
@@ -132,10 +149,14 @@ def _by_topic(told: list[tuple[Wanted, PartitionData]], *, topic_ids: bool) -> l
             entry = FetchableTopicResponse(topic_id=last) if topic_ids else FetchableTopicResponse(topic=last)  # type: ignore[arg-type]  # bytes with ids
             topics.append(entry)
         topics[-1].partitions.append(data)
+        if pace.is_due(TELL_US):
+            yield
     return topics
 
 
-def _survey(state: BrokerState, reading: Reading, min_bytes: int) -> tuple[int, list[tuple[bytes, int]]]:
+def _survey(
+    state: BrokerState, reading: Reading, min_bytes: int, pace: Pace
+) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
     """How many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
     message: FetchRequest = reading.request.message
     missing = min_bytes
@@ -155,6 +176,8 @@ def _survey(state: BrokerState, reading: Reading, min_bytes: int) -> tuple[int, 
         if missing <= 0:
             return 0, []
         keys.append((topic.topic_id, wanted.partition))
+        if pace.is_due(SURVEY_US):
+            yield
     return missing, keys
 
 

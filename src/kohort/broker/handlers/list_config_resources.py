@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
+from kohort.steps import each
 from kohort.wire.messages.configs import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
@@ -21,22 +22,21 @@ from kohort.wire.messages.configs import (
 
 KNOWN: Final = tuple(sorted(ResourceType, reverse=True))
 """In the order of Kafka's answer."""
+LIST_US: Final = 1
 
 
-def list_config_resources(state: BrokerState, request: Request) -> Answer:
+def list_config_resources(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListConfigResourcesRequest = request.message
     wanted = message.resource_types or ((ResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
     strange = sorted(set(wanted) - set(KNOWN))
     if strange:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {strange} are not known")
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ListedConfigResource(resource_name=name, resource_type=kind)
-            for kind in KNOWN
-            if kind in wanted
-            for name in _names(state, kind)
-        ]
+    kinds = set(wanted)
+    names = ((kind, name) for kind in KNOWN if kind in kinds for name in _names(state, kind))
+    listed = yield from each(
+        names, lambda pair: ListedConfigResource(resource_name=pair[1], resource_type=pair[0]), LIST_US
     )
+    return ListConfigResourcesResponse(config_resources=listed)
 
 
 def _names(state: BrokerState, kind: int) -> Iterable[str]:

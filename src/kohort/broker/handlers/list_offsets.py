@@ -9,10 +9,11 @@ from typing import Final
 
 from kohort.broker.leaders import led_log
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
+from kohort.steps import Pace, counted
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -30,19 +31,22 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 SINCE_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 READ_COMMITTED: Final = 1
 FIRST_VERSION_WITH_EPOCHS: Final = 4
+TOPIC_US: Final = 2
+FIND_US: Final = 5
+LOOK_UP_US: Final = 300
+"""By time: what is found in an index and in a batch."""
 
 
-def list_offsets(state: BrokerState, request: Request) -> Answer:
+def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListOffsetsRequest = request.message
     topics = []
+    pace = Pace()
     for asked in message.topics:
-        counts: dict[int, int] = {}
-        for p in asked.partitions:
-            counts[p.partition_index] = counts.get(p.partition_index, 0) + 1
+        counts = yield from counted(partition.partition_index for partition in asked.partitions)
         partitions = []
         for partition in asked.partitions:
             try:
-                if counts[partition.partition_index] > 1:
+                if counts.part(partition.partition_index)[partition.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the partition is asked for twice")
                 partitions.append(_find(state, request, asked.name, partition))
             except KohortError as error:
@@ -51,6 +55,10 @@ def list_offsets(state: BrokerState, request: Request) -> Answer:
                         partition_index=partition.partition_index, error_code=refusal_of(error).code
                     )
                 )
+            if pace.is_due(FIND_US if partition.timestamp < 0 and partition.timestamp != MAX_TIMESTAMP else LOOK_UP_US):
+                yield
+        if pace.is_due(TOPIC_US):
+            yield
         topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 

@@ -1,20 +1,24 @@
 """Metadata (3), versions 0-13: brokers, topics, who leads what. KIP-516 (topic ids), KIP-430 (authorized operations).
 
 Deviation: a topic that is created by asking for it is there at once, so the first answer already describes it, where
-Kafka answers UNKNOWN_TOPIC_OR_PARTITION until its controller is done (facts 5.12).
+Kafka answers UNKNOWN_TOPIC_OR_PARTITION until its controller is done (facts 5.12). As in Kafka a topic that is named
+twice is answered once, and one request makes as many topics as CreateTopics would.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.broker.cluster.placement import NO_LEADER
+from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.topics import Topic
+from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -29,17 +33,28 @@ TOPIC_OPERATIONS: Final = sum(1 << op for op in (3, 4, 5, 6, 7, 8, 10, 11))
 """READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS: nobody is refused anything."""
 CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+LOOK_US: Final = 1
+REFUSE_US: Final = 6
+PARTITION_US: Final = 4
 
 
-def metadata(state: BrokerState, request: Request) -> Answer:
+def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     message: MetadataRequest = request.message
     cluster = state.cluster
     everything = message.topics is None or (request.version == 0 and not message.topics)
     operations = TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
+    topics: list[MetadataResponseTopic] = []
+    pace = Pace()
     if everything:
-        topics = [_describe(state, topic, operations) for topic in state.topics]
+        for topic in list(state.topics):
+            described = yield from _describe(state, topic, operations, pace)
+            topics.append(described)
     else:
-        topics = [_asked(state, request, asked, operations) for asked in message.topics or ()]
+        once = yield from _once(message, pace)
+        failed = yield from _create_missing(state, request, once, pace)
+        for asked in once:
+            described = yield from _asked(state, request, asked, failed, pace)
+            topics.append(described)
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
@@ -54,58 +69,114 @@ def metadata(state: BrokerState, request: Request) -> Answer:
     )
 
 
-def _asked(state: BrokerState, request: Request, asked: MetadataRequestTopic, operations: int) -> MetadataResponseTopic:
-    by_id = asked.topic_id != NO_UUID
+def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
+    """What is asked for, without repeats."""
+    seen: SpreadDict[tuple[bytes, str | None], None] = SpreadDict()
+    once = []
+    for asked in message.topics or ():
+        if seen.add((asked.topic_id, asked.name), None):
+            once.append(asked)
+        if pace.is_due(LOOK_US):
+            yield
+    return once
+
+
+def _create_missing(
+    state: BrokerState, request: Request, once: Sequence[MetadataRequestTopic], pace: Pace
+) -> Steps[Mapping[str, KohortError]]:
+    """Make the topics that are asked for by name and are not there, if that is wanted; says which cannot be made.
+
+    One request makes as many as CreateTopics would; the others are unknown.
+    """
+    failed: dict[str, KohortError] = {}
+    message: MetadataRequest = request.message
+    allowed = request.version < 4 or message.allow_auto_topic_creation
+    if not (allowed and state.config.auto_create_topics_enable):
+        return failed
+    missing: list[NewTopic] = []
+    for asked in once:
+        name = asked.name or ""
+        if asked.topic_id == NO_UUID and name not in state.topics:
+            if name in state.own_topics:
+                try:
+                    state.own_topics[name](request.now_ms)
+                except KohortError as error:
+                    failed[name] = error
+            elif len(missing) < PARTITIONS_MAX // state.config.num_partitions:
+                missing.append(NewTopic(name, state.config.num_partitions, {}))
+        if pace.is_due(LOOK_US):
+            yield
+    made = yield from state.topics.create_all(missing, request.now_ms)
+    failed |= {new.name: result for new, result in zip(missing, made, strict=True) if isinstance(result, ApiError)}
     try:
-        if by_id:
-            if request.version < 12:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "topics are looked up by id from version 12 on")
-            topic = state.topics.by_id(asked.topic_id)
-            if topic is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-        else:
-            topic = _by_name(state, request, asked.name or "")
+        state.cluster.place_new([topic for topic in made if isinstance(topic, Topic)])
+    except ApiError as error:
+        failed |= dict.fromkeys((topic.name for topic in made if isinstance(topic, Topic)), error)
+    return failed
+
+
+def _asked(
+    state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError], pace: Pace
+) -> Steps[MetadataResponseTopic]:
+    message: MetadataRequest = request.message
+    operations = TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
+    try:
+        topic = _find(state, request, asked, failed)
     except KohortError as error:
+        if pace.is_due(REFUSE_US):
+            yield
         return MetadataResponseTopic(
             error_code=refusal_of(error).code,
             name=asked.name if asked.name is not None or request.version >= 12 else "",
             topic_id=asked.topic_id,
             topic_authorized_operations=operations,
         )
-    return _describe(state, topic, operations)
+    return (yield from _describe(state, topic, operations, pace))
 
 
-def _by_name(state: BrokerState, request: Request, name: str) -> Topic:
-    topic = state.topics.get(name)
-    if topic is not None:
+def _find(
+    state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError]
+) -> Topic:
+    if asked.topic_id != NO_UUID:
+        if request.version < 12:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "topics are looked up by id from version 12 on")
+        topic = state.topics.by_id(asked.topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic
-    message: MetadataRequest = request.message
-    allowed = request.version < 4 or message.allow_auto_topic_creation
-    if not (allowed and state.config.auto_create_topics_enable):
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if name in state.own_topics:
-        return state.own_topics[name](request.now_ms)
-    return state.topics.create(name, state.config.num_partitions, {}, request.now_ms)
+    name = asked.name or ""
+    error, topic = failed.get(name), state.topics.get(name)
+    if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
+        raise error
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # or another request is making it just now
+    return topic
 
 
-def _describe(state: BrokerState, topic: Topic, operations: int) -> MetadataResponseTopic:
-    live = state.cluster.live
+def _describe(state: BrokerState, topic: Topic, operations: int, pace: Pace) -> Steps[MetadataResponseTopic]:
+    partitions = []
+    for index, placed in enumerate(state.cluster.placements(topic)):
+        partitions.append(_describe_partition(state, topic, index, placed))
+        if pace.is_due(PARTITION_US):
+            yield
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if placed.leader == NO_LEADER else ErrorCode.NONE,
-                partition_index=index,
-                leader_id=placed.leader,
-                leader_epoch=topic.partitions[index].leader_epoch,
-                replica_nodes=placed.replicas,
-                isr_nodes=placed.in_sync(live),
-                offline_replicas=placed.offline(live),
-            )
-            for index, placed in enumerate(state.cluster.placements(topic))
-        ],
+        partitions=partitions,
         topic_authorized_operations=operations,
+    )
+
+
+def _describe_partition(state: BrokerState, topic: Topic, index: int, placed: Placement) -> MetadataResponsePartition:
+    live = state.cluster.live
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if placed.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=index,
+        leader_id=placed.leader,
+        leader_epoch=topic.partitions[index].leader_epoch,
+        replica_nodes=placed.replicas,
+        isr_nodes=placed.in_sync(live),
+        offline_replicas=placed.offline(live),
     )

@@ -16,13 +16,14 @@ from kohort.broker.flush_waits import Held, Needed
 from kohort.broker.joining import join_transaction
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
 from kohort.broker.refusals import Refusal, refusal_of
-from kohort.broker.request import Answer, HangUp, Request, Unanswered
+from kohort.broker.request import AnswerInSteps, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import ProducerEpoch
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.log.validation import intact_header
+from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
@@ -44,18 +45,22 @@ FIRST_VERSION_THAT_JOINS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes."""
+TOPIC_US: Final = 1
+APPEND_US: Final = 60
+BYTES_PER_US: Final = 1_000
 
 
-def produce(state: BrokerState, request: Request) -> Answer:
+def produce(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ProduceRequest = request.message
     responses: list[TopicProduceResponse] = []
     failures = []
     unflushed: dict[tuple[int, int], Needed] = {}
+    pace = Pace()
     for asked in message.topic_data:
         partitions: list[PartitionProduceResponse] = []
         for data in asked.partition_data:
             try:
-                response, needed = _append(state, request, asked, data)
+                response, needed = yield from _append(state, request, asked, data)
                 if needed is not None:
                     unflushed[len(responses), len(partitions)] = needed
                 partitions.append(response)
@@ -63,7 +68,11 @@ def produce(state: BrokerState, request: Request) -> Answer:
                 refusal = refusal_of(error)
                 failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
                 partitions.append(_refused(state, request, asked, data.index, refusal))
+            if pace.is_due(APPEND_US + len(data.records or b"") / BYTES_PER_US):
+                yield
         responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
+        if pace.is_due(TOPIC_US):
+            yield
     if message.acks == 0:
         if failures:
             raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
@@ -121,8 +130,36 @@ def _endpoints(state: BrokerState, leaders: set[int]) -> list[NodeEndpoint]:
 
 def _append(
     state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
-) -> tuple[PartitionProduceResponse, Needed | None]:
+) -> Steps[tuple[PartitionProduceResponse, Needed | None]]:
     """The answer for one partition, and what has to be on the disk before it may leave."""
+    topic, batch = _check(state, request, asked, data)
+    log = topic.partitions[data.index]
+    prepared = None
+    if log.opens_batches:
+        prepared = yield from log.prepare(batch, request.now_ms)
+        topic, batch = _check(state, request, asked, data)  # much may have happened meanwhile
+        if topic.partitions[data.index] is not log:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
+    if in_transaction:
+        _join_transaction(state, request, log, batch)
+    now_ms = request.now_ms
+    appended = log.append(batch, now_ms) if prepared is None else log.append_prepared(prepared, now_ms)
+    if not appended.duplicate:
+        state.purgatory.appended((topic.topic_id, data.index), len(batch), undecided=in_transaction)
+    response = PartitionProduceResponse(
+        index=data.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
+    return response, (log, appended.last_offset) if appended.awaits_flush else None
+
+
+def _check(
+    state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
+) -> tuple[Topic, Buffer]:
+    """The topic of a partition that may be written to, and the batch. Raises ApiError."""
     message: ProduceRequest = request.message
     topic = _topic(state, request, asked)
     if not 0 <= data.index < len(topic.partitions):
@@ -138,20 +175,7 @@ def _append(
     assert not isinstance(batch, list), "what is read off the wire is one view"
     if request.version < FIRST_VERSION_WITH_ZSTD:
         _check_codec(batch)
-    log = topic.partitions[data.index]
-    in_transaction = len(batch) > ATTRIBUTES_AT and bool(batch[ATTRIBUTES_AT] & TRANSACTIONAL_BIT)
-    if in_transaction:
-        _join_transaction(state, request, log, batch)
-    appended = log.append(batch, request.now_ms)
-    if not appended.duplicate:
-        state.purgatory.appended((topic.topic_id, data.index), len(batch), undecided=in_transaction)
-    response = PartitionProduceResponse(
-        index=data.index,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time_ms,
-        log_start_offset=appended.log_start_offset,
-    )
-    return response, (log, appended.last_offset) if appended.awaits_flush else None
+    return topic, batch
 
 
 def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Topic:

@@ -7,12 +7,16 @@ that is down may be a target; the reassignment is pending until it is up.
 
 from __future__ import annotations
 
+from typing import Final
+
 from kohort.broker.cluster.placement import Placement, cancelled, reassigned
 from kohort.broker.leaders import topic_with
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.log.topics import Topic
+from kohort.steps import Pace, SpreadDict
 from kohort.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -25,35 +29,54 @@ from kohort.wire.messages.reassignments import (
     ReassignableTopicResponse,
 )
 
+LOOK_US: Final = 1
+
 
 def alter_partition_reassignments(state: BrokerState, request: Request) -> Answer:
     message: AlterPartitionReassignmentsRequest = request.message
+    changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]] = {}
+    responses = [
+        ReassignableTopicResponse(
+            name=asked.name, partitions=[_alter(state, message, asked.name, p, changes) for p in asked.partitions]
+        )
+        for asked in message.topics
+    ]
+    try:
+        state.cluster.change_all(list(changes.values()))
+    except KohortError as error:
+        for response in responses:
+            response.partitions[:] = [
+                p if p.error_code else _refused(p.partition_index, error) for p in response.partitions
+            ]
     return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=message.allow_replication_factor_change,
-        error_message=None,
-        responses=[
-            ReassignableTopicResponse(
-                name=asked.name, partitions=[_alter(state, message, asked.name, p) for p in asked.partitions]
-            )
-            for asked in message.topics
-        ],
+        allow_replication_factor_change=message.allow_replication_factor_change, error_message=None, responses=responses
     )
 
 
 def _alter(
-    state: BrokerState, message: AlterPartitionReassignmentsRequest, name: str, asked: ReassignablePartition
+    state: BrokerState,
+    message: AlterPartitionReassignmentsRequest,
+    name: str,
+    asked: ReassignablePartition,
+    changes: dict[tuple[bytes, int], tuple[Topic, int, Placement]],
 ) -> ReassignablePartitionResponse:
+    """Add the change to ``changes``, which are written together."""
     index = asked.partition_index
     try:
         topic = topic_with(state, name, index)
-        now = state.cluster.placement(topic, index)
-        state.cluster.change(topic, index, _wanted(state, message, now, asked.replicas))
+        key = topic.topic_id, index
+        now = changes[key][2] if key in changes else state.cluster.placement(topic, index)
+        changes[key] = topic, index, _wanted(state, message, now, asked.replicas)
     except KohortError as error:
-        refusal = refusal_of(error)
-        return ReassignablePartitionResponse(
-            partition_index=index, error_code=refusal.code, error_message=refusal.message or None
-        )
+        return _refused(index, error)
     return ReassignablePartitionResponse(partition_index=index, error_message=None)
+
+
+def _refused(index: int, error: KohortError) -> ReassignablePartitionResponse:
+    refusal = refusal_of(error)
+    return ReassignablePartitionResponse(
+        partition_index=index, error_code=refusal.code, error_message=refusal.message or None
+    )
 
 
 def _wanted(
@@ -71,11 +94,19 @@ def _wanted(
     return made
 
 
-def list_partition_reassignments(state: BrokerState, request: Request) -> Answer:
+def list_partition_reassignments(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListPartitionReassignmentsRequest = request.message
-    asked = None if message.topics is None else {t.name: frozenset(t.partition_indexes) for t in message.topics}
+    pace = Pace()
+    asked: SpreadDict[str, frozenset[int]] | None = None if message.topics is None else SpreadDict()
+    for wanted in message.topics or ():
+        assert asked is not None
+        asked.part(wanted.name)[wanted.name] = frozenset(wanted.partition_indexes)
+        if pace.is_due(LOOK_US * (1 + len(wanted.partition_indexes))):
+            yield
     topics = []
-    for topic in state.topics:
+    for topic in list(state.topics):
+        if pace.is_due(LOOK_US * len(topic.partitions)):
+            yield
         pending = [
             OngoingPartitionReassignment(
                 partition_index=index,
@@ -84,7 +115,7 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
                 removing_replicas=placed.removing,
             )
             for index, placed in enumerate(state.cluster.placements(topic))
-            if placed.is_pending and (asked is None or index in asked.get(topic.name, ()))
+            if placed.is_pending and (asked is None or index in asked.part(topic.name).get(topic.name, ()))
         ]
         if pending:
             topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))

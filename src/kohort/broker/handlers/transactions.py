@@ -6,19 +6,20 @@ What is decided stands in kohort.coordinator.transactions, what becomes of it in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from kohort.broker.handlers.groups import group_request
 from kohort.broker.joining import check_coordinator, join_transaction
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.coordinator.outcome import GroupRequest, ProducerEpoch
 from kohort.coordinator.refusals import OF_STORAGE, refusal
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -40,6 +41,7 @@ FIRST_WITH_ABORTABLE: Final = 4
 FIRST_THAT_ENDS_WITH_NEW_EPOCHS: Final = 5
 FIRST_COMMIT_THAT_ADDS: Final = 5
 OLD_CLIENT: Final = 0
+LOOK_US: Final = 2.5
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
@@ -49,15 +51,15 @@ def _code(error: KohortError, version: int) -> ErrorCode:
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
 
 
-def add_partitions_to_txn(state: BrokerState, request: Request) -> Answer:
+def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps:
     message: AddPartitionsToTxnRequest = request.message
+    pace = Pace()
     if request.version >= FIRST_WITH_SEVERAL:
-        results = [
-            AddPartitionsToTxnResult(
-                transactional_id=asked.transactional_id, topic_results=_add_partitions(state, asked, request)
-            )
-            for asked in message.transactions
-        ]
+        results = []
+        for asked in message.transactions:
+            by_topic = yield from _add_partitions(state, asked, request, pace)
+            name = asked.transactional_id
+            results.append(AddPartitionsToTxnResult(transactional_id=name, topic_results=by_topic))
         return AddPartitionsToTxnResponse(results_by_transaction=results)
     only = AddPartitionsToTxnTransaction(
         transactional_id=message.v3_and_below_transactional_id,
@@ -65,37 +67,52 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> Answer:
         producer_epoch=message.v3_and_below_producer_epoch,
         topics=message.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_add_partitions(state, only, request))
+    by_topic = yield from _add_partitions(state, only, request, pace)
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=by_topic)
 
 
 def _add_partitions(
-    state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request
-) -> list[AddPartitionsToTxnTopicResult]:
+    state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request, pace: Pace
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
     """All of them or none: where one is refused, the others are not attempted.
 
     The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
     To ask whether a partition is part of one changes nothing.
     """
-    places = [TopicPartition(topic.name, p) for topic in asked.topics for p in topic.partitions]
-    refused = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in places if state.topics.log(*place) is None}
-    if not asked.verify_only:
-        own = (place for place in places if place.topic in state.own_topics)
-        refused |= dict.fromkeys(own, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if refused:
-        codes = dict.fromkeys(places, ErrorCode.OPERATION_NOT_ATTEMPTED) | refused
-        return _by_topic(asked.topics, codes)
+    codes: SpreadDict[TopicPartition, ErrorCode] = SpreadDict()
+    places: list[TopicPartition] = []
+    is_refused = False
+    for topic in asked.topics:
+        for p in topic.partitions:
+            place = TopicPartition(topic.name, p)
+            code = ErrorCode.NONE
+            if not asked.verify_only and topic.name in state.own_topics:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif state.topics.log(*place) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            is_refused = is_refused or code is not ErrorCode.NONE
+            if codes.add(place, code):
+                places.append(place)
+            if pace.is_due(LOOK_US):
+                yield
+    if is_refused:
+        others = ErrorCode.OPERATION_NOT_ATTEMPTED
+        return (yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace))
     producer = ProducerEpoch(asked.producer_id, asked.producer_epoch)
-    codes = dict.fromkeys(places, ErrorCode.NONE)
+    refusal = ErrorCode.NONE
     try:
         check_coordinator(state, asked.transactional_id, request.now_ms)
         if asked.verify_only:
-            codes = {place: _verified(state, asked.transactional_id, producer, place) for place in places}
+            for place in places:
+                codes.part(place)[place] = _verified(state, asked.transactional_id, producer, place)
+                if pace.is_due(LOOK_US):
+                    yield
         else:
             transactions = state.cluster.transactions
             transactions.add(asked.transactional_id, producer, places, OLD_CLIENT, request.now_ms)
     except KohortError as error:
-        codes = dict.fromkeys(places, _code(error, request.version))
-    return _by_topic(asked.topics, codes)
+        refusal = _code(error, request.version)
+    return (yield from _by_topic(asked.topics, lambda place: refusal or codes.part(place)[place], pace))
 
 
 def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch, place: TopicPartition) -> ErrorCode:
@@ -107,20 +124,18 @@ def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch
 
 
 def _by_topic(
-    topics: Sequence[AddPartitionsToTxnTopic], codes: dict[TopicPartition, ErrorCode]
-) -> list[AddPartitionsToTxnTopicResult]:
-    return [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(
-                    partition_index=p, partition_error_code=codes[TopicPartition(topic.name, p)]
-                )
-                for p in topic.partitions
-            ],
-        )
-        for topic in topics
-    ]
+    topics: Sequence[AddPartitionsToTxnTopic], code_of: Callable[[TopicPartition], ErrorCode], pace: Pace
+) -> Steps[list[AddPartitionsToTxnTopicResult]]:
+    told = []
+    for topic in topics:
+        partitions = []
+        for p in topic.partitions:
+            code = code_of(TopicPartition(topic.name, p))
+            partitions.append(AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=code))
+            if pace.is_due(LOOK_US):
+                yield
+        told.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=partitions))
+    return told
 
 
 def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:

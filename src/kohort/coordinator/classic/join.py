@@ -35,12 +35,20 @@ FIRST_WITH_REQUIRED_ID = 4
 """From this version a dynamic member joins in two steps, so that a lost answer leaves no ghost behind (KIP-394)."""
 
 
+PROTOCOLS_MAX = 10_000
+"""Offered by one member. Kafka has no bound, and compares as many as there are, at each join of each member."""
+
+
 def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
     """What can be refused without looking at the group."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    if len(message.protocols) > PROTOCOLS_MAX:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{len(message.protocols)} protocols; at most {PROTOCOLS_MAX}"
+        )
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= message.session_timeout_ms <= high:
         raise ApiError(

@@ -25,6 +25,10 @@ from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupRespon
 FIRST_WITH_PROTOCOL = 5
 
 
+ASSIGNMENTS_MAX = 100_000
+"""Given by one leader. Kafka has no bound, and sorts through as many as there are."""
+
+
 def check_sync_request(request: GroupRequest, _config: BrokerConfig) -> None:
     """What can be refused without looking at the group."""
     message = request.message
@@ -34,6 +38,8 @@ def check_sync_request(request: GroupRequest, _config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "protocol type and name are mandatory from v5")
     if not message.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    if len(message.assignments) > ASSIGNMENTS_MAX:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"{len(message.assignments)} assignments; at most {ASSIGNMENTS_MAX}")
 
 
 def decide_sync(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:

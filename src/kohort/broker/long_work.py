@@ -1,0 +1,95 @@
+"""Requests that take long: each is served a step at a time, in turn, and everyone else in between.
+
+A handler with much to do is a generator that yields every few milliseconds of work (kohort.steps). What is not done
+after its first step waits here. A tick takes one step of one request, so whoever asks for little waits for one step,
+however many ask for much. The answer of a long request is written in steps too, and so are both let go.
+
+A request goes on to its end though its peer is gone, as in Kafka: what it changes must not be left half done.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
+from kohort.errors import ProtocolError
+from kohort.steps import Steps
+from kohort.wire.codec import Buffer
+from kohort.wire.headers import build_response_in_steps
+from kohort.wire.letting_go import let_go
+from kohort.wire.schema import Message
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """One request that is not done yet."""
+
+    request: Request
+    steps: AnswerInSteps
+
+
+Done = Sequence[Buffer] | Unanswered | HangUp
+"""What became of a request: its response, framed; no response; or a reason to hang up."""
+NOTHING_YET: Final = None
+
+
+class LongWork:
+    """All long requests of a broker."""
+
+    def __init__(self) -> None:
+        self._tasks: deque[tuple[Request, Iterator[Done | None]]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, task: Task) -> None:
+        """Go on with ``task`` when its turn comes."""
+        self._tasks.append((task.request, _whole(task)))
+
+    def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
+        """Take a step of the request whose turn it is; whom there is something to tell, and what."""
+        if not self._tasks:
+            return None
+        request, steps = self._tasks.popleft()
+        request.now_ms = now_ms
+        try:
+            done = next(steps)
+        except StopIteration:
+            return None
+        except Exception:
+            self._tasks.append((request, iter((HangUp("an error in the broker"),))))
+            raise
+        self._tasks.append((request, steps))
+        return None if done is NOTHING_YET else (request.reply_to, done)
+
+
+def _whole(task: Task) -> Iterator[Done | None]:
+    """Serve, write the answer, let go of both."""
+    request = task.request
+    held: list[Message] = []
+    try:
+        answer = yield from task.steps
+        if isinstance(answer, Message):
+            held.append(answer)
+            yield (yield from _response(request.reply_to, answer))
+        else:
+            yield answer
+    except ProtocolError as error:
+        yield unwritten(error)
+    except HangUp as hang_up:
+        yield hang_up
+        answer = Unanswered.NEVER
+    if answer is Unanswered.LATER:
+        return  # who answers later needs the request
+    answer = Unanswered.NEVER  # nobody else may hold what is let go
+    if isinstance(request.message, Message):
+        held.append(request.message)
+        request.message = None
+    yield from let_go(held)
+
+
+def _response(reply_to: ReplyTo, answer: Message) -> Steps[list[Buffer]]:
+    return build_response_in_steps(reply_to.correlation_id, answer, reply_to.version)

@@ -1,0 +1,206 @@
+"""Requests about very many things are cut in pieces, each served as a request of its own, and their answers joined.
+
+So handlers need not know how to stop half-way. It is done where each thing is answered for itself: what is asked of one
+partition, group or resource does not bear on another. What a piece changes is changed when it is served, as if the
+client had sent several requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from kohort.broker.flush_waits import Held, Needed
+from kohort.broker.request import AnswerInSteps, Handler, Request, Unanswered
+from kohort.broker.state import BrokerState
+from kohort.coordinator.outcome import GroupRequest, Reply
+from kohort.coordinator.refusals import code_of, refused
+from kohort.errors import StorageError
+from kohort.log.partition import PartitionLog
+from kohort.model import NO_UUID
+from kohort.steps import SpreadDict
+from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopics
+from kohort.wire.schema import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The arrays, each in the one before it, that a request of an API may fill, and those of its answer.
+
+    ``most``: so many of the innermost are served at once.
+    """
+
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+    most: int
+    once: bool = False
+    """Whether what is named twice is answered once."""
+
+    def is_large(self, message: Message) -> bool:
+        """Whether ``message`` is more than one piece."""
+        return _weight(message, self.asked, self.most) > self.most + 1
+
+    def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
+        """The pieces, and with how many levels each goes on with what the one before it ended with."""
+        items = getattr(message, self.asked[0]) or ()
+        seen: SpreadDict[Any, None] = SpreadDict()
+        for part, continued in _cut(items, self.asked[1:], self.most):
+            if self.once:
+                part = [item for item in part if seen.add(item, None)]
+            yield _with(message, self.asked[0], part), continued
+
+    def join(self, whole: Message, part: Message, continued: int) -> None:
+        """Add the answer to a piece to those before it."""
+        first, *inner = self.answered
+        _join(getattr(whole, first), getattr(part, first), inner, continued)
+
+
+PARTITIONS: Final = ("topics", "partitions")
+SHAPES: Final[Mapping[int, Shape]] = {
+    8: Shape(PARTITIONS, PARTITIONS, 300),
+    9: Shape(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
+    10: Shape(("coordinator_keys",), ("coordinators",), 1_000),
+    13: Shape(("members",), ("members",), 200),
+    15: Shape(("groups",), ("groups",), 500),
+    21: Shape(PARTITIONS, PARTITIONS, 50),
+    23: Shape(PARTITIONS, PARTITIONS, 1_000),
+    27: Shape(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50),
+    28: Shape(PARTITIONS, PARTITIONS, 300),
+    30: Shape(("creations",), ("results",), 50_000),
+    31: Shape(("filters",), ("filter_results",), 50_000),
+    32: Shape(("resources",), ("results",), 15),
+    42: Shape(("groups_names",), ("results",), 50, once=True),
+    45: Shape(PARTITIONS, ("responses", "partitions"), 20),
+    47: Shape(PARTITIONS, PARTITIONS, 300),
+    61: Shape(("topics", "partition_indexes"), PARTITIONS, 500),
+    65: Shape(("transactional_ids",), ("transaction_states",), 500),
+}
+"""By API key. ``most`` is about five milliseconds of work."""
+OFFSET_FETCH: Final = 9
+FIRST_OFFSET_FETCH_OF_GROUPS: Final = 8
+FIRST_OFFSET_FETCH_BY_ID: Final = 10
+OF_ONE_GROUP: Final = Shape(("topics", "partition_indexes"), PARTITIONS, 1_000)
+
+
+def shape_of(state: BrokerState, request: Request) -> Shape | None:
+    """How to cut ``request``; None where it is served as it is."""
+    key = request.reply_to.api_key
+    shape = SHAPES.get(key)
+    if key == OFFSET_FETCH:
+        _spell_out(state, request)
+        if request.version < FIRST_OFFSET_FETCH_OF_GROUPS:
+            shape = OF_ONE_GROUP
+    return shape if shape is not None and shape.is_large(request.message) else None
+
+
+def _spell_out(state: BrokerState, request: Request) -> None:
+    """Where all offsets of a group are asked for, and it has very many, name them: then they can be cut."""
+    message: OffsetFetchRequest = request.message
+    by_id = request.version >= FIRST_OFFSET_FETCH_BY_ID
+    for asked in message.groups or (message,):
+        offsets = state.coordinator.committed(asked.group_id)
+        if asked.topics is None and offsets is not None and len(offsets) > OF_ONE_GROUP.most:
+            named = [(name, state.topics.get(name), sorted(held)) for name, held in offsets.by_topic.items()]
+            topics = [
+                OffsetFetchRequestTopics(
+                    name=name, topic_id=topic.topic_id if topic else NO_UUID, partition_indexes=partitions
+                )
+                for name, topic, partitions in named
+                if topic is not None or not by_id
+            ]
+            setattr(asked, "topics", topics)  # noqa: B010 - a message is frozen for the type checker alone
+
+
+def serve_in_pieces(state: BrokerState, request: Request, shape: Shape, serve_one: Handler) -> AnswerInSteps:
+    """Have ``serve_one`` serve each piece; the answers to all of them, or the first that refuses the request whole."""
+    whole: Message | None = None
+    needs: list[Needed] = []
+    for message, continued in shape.cut(request.message):
+        answer = serve_one(state, replace(request, message=message))
+        if not isinstance(answer, Message):
+            answer, unflushed = _take_back(state, request)
+            needs += unflushed
+        if getattr(answer, "error_code", 0):
+            return answer
+        if whole is None:
+            whole = answer
+        else:
+            shape.join(whole, answer, continued)
+        yield
+    assert whole is not None, "what is large has pieces"
+    if not needs:
+        return whole
+    asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
+    state.flushes.hold(Held(request.reply_to, needs, partial(_finish, Reply(asked, whole))), request.now_ms)
+    return Unanswered.LATER
+
+
+def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[Needed]]:
+    """The answer of the coordinator, from where it waits to be sent."""
+    for place, reply in enumerate(state.released):
+        if reply.to == request.reply_to:
+            del state.released[place]
+            return reply.message, ()
+    held = state.flushes.take_back(request.reply_to)
+    return held.finish({}), held.needs
+
+
+def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Message:
+    for error in failed.values():
+        return refused(reply, code_of(error)).message
+    return reply.message
+
+
+def _weight(item: Any, inner: Sequence[str], most: int) -> int:
+    """How much of a piece an item takes; more than ``most`` is not counted to its end."""
+    held = getattr(item, inner[0]) or ()
+    if len(inner) == 1 or len(held) > most:
+        return 1 + len(held)  # where only the outer are counted, it is too much already
+    weight = 1
+    for one in held:
+        weight += _weight(one, inner[1:], most)
+        if weight > most:
+            break
+    return weight
+
+
+def _cut(items: Sequence[Any], inner: Sequence[str], most: int) -> Iterator[tuple[list[Any], int]]:
+    """Parts of ``items``, and how many levels each has in common with the end of the one before."""
+    if not inner:
+        for at in range(0, len(items), most):
+            yield list(items[at : at + most]), 0
+        return
+    held: list[Any] = []
+    room = most
+    for item in items:
+        weight = _weight(item, inner, most)
+        if weight > room and held:
+            yield held, 0
+            held, room = [], most
+        if weight <= room:
+            held.append(item)
+            room -= weight
+            continue
+        is_first = True
+        for part, deeper in _cut(getattr(item, inner[0]), inner[1:], most):
+            yield [_with(item, inner[0], part)], 0 if is_first else 1 + deeper
+            is_first = False
+    if held:
+        yield held, 0
+
+
+def _with(message: Any, name: str, value: list[Any]) -> Any:
+    """A copy of ``message`` with one field changed."""
+    made = copy(message)
+    setattr(made, name, value)
+    return made
+
+
+def _join(whole: list[Any], part: list[Any], inner: Sequence[str], continued: int) -> None:
+    if continued and whole and part:
+        _join(getattr(whole[-1], inner[0]), getattr(part[0], inner[0]), inner[1:], continued - 1)
+        part = part[1:]
+    whole += part

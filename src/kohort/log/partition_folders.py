@@ -1,0 +1,108 @@
+"""The folders of partitions: made, seen to at the start, set aside, and given up with their topic.
+
+A topic is deleted as soon as the catalogue says so. Its folders are renamed after that, in steps, and a topic that is
+made anew under the name meanwhile gives up those that are in its way first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kohort.clock import Rng
+from kohort.errors import StorageError
+from kohort.log.catalogue import folder_topic_id
+from kohort.log.checkpoints import PARTITION_METADATA_FILE, build_partition_metadata
+from kohort.log.names import doomed_folder, stray_folder
+from kohort.log.partition import PartitionLog
+from kohort.log.storage import Storage
+from kohort.log.upkeep import Upkeep
+from kohort.model import TopicPartition, uuid_to_text
+from kohort.notes import Note, warning
+from kohort.steps import Pace, Steps
+
+GIVE_UP_US = 80
+"""About what it takes to close a log and rename its folder, in microseconds."""
+
+
+class PartitionFolders:
+    """The folders of one data folder. Every method may raise StorageError."""
+
+    def __init__(self, storage: Storage, rng: Rng, upkeep: Upkeep, notes: list[Note]) -> None:
+        self._storage = storage
+        self._rng = rng
+        self._upkeep = upkeep
+        self._notes = notes
+        self._leaving: dict[str, PartitionLog] = {}
+        """By folder, the logs of deleted topics whose folders still have their names."""
+
+    def see(self, topic_id: bytes, tp: TopicPartition, folders: set[str]) -> None:
+        """See that the folder of a known partition is there and is its own."""
+        folder = str(tp)
+        if folder not in folders:
+            self._notes.append(warning(f"{tp}: its folder was missing; it begins empty"))
+            self._make(topic_id, folder)
+            return
+        found = folder_topic_id(self._storage, folder)
+        if found is None:
+            self._claim(topic_id, folder)
+        elif found != topic_id:
+            self._set_aside(folder, f"it belongs to topic id {uuid_to_text(found)}")
+            self._make(topic_id, folder)
+
+    def make(self, topic_id: bytes, tp: TopicPartition, now_ms: int) -> None:
+        """Make the folder of a new partition, out of whose way goes whatever is called so."""
+        folder = str(tp)
+        leaving = self._leaving.get(folder)
+        if leaving is not None:
+            self._give_up(leaving, now_ms)
+        if self._storage.files(folder):
+            self._set_aside(folder, "a topic of that name was made")
+        self._make(topic_id, folder)
+
+    def leave(self, logs: Iterable[PartitionLog]) -> None:
+        """These logs are of a topic that was deleted: ``give_up`` follows."""
+        self._leaving.update({log.folder: log for log in logs})
+
+    def give_up(self, logs: Iterable[PartitionLog], now_ms: int, pace: Pace) -> Steps[None]:
+        """Close the logs of a deleted topic and have their folders removed. What is refused is left to the start."""
+        refused = None
+        for log in logs:
+            if self._leaving.get(log.folder) is log:
+                try:
+                    self._give_up(log, now_ms)
+                except StorageError as error:
+                    refused = error
+                if pace.is_due(GIVE_UP_US):
+                    yield
+        if refused is not None:
+            raise refused
+
+    def _give_up(self, log: PartitionLog, now_ms: int) -> None:
+        del self._leaving[log.folder]
+        self._upkeep.forget(log.tp)
+        log.drop()
+        self.doom(log.folder, now_ms)
+
+    def doom(self, folder: str, now_ms: int) -> None:
+        """Rename a folder, to be removed by one of the next ticks."""
+        doomed = doomed_folder(folder, self._rng.getrandbits(128))
+        self._storage.rename_folder(folder, doomed)
+        self._upkeep.remove(doomed, now_ms)
+
+    def close(self) -> None:
+        """Close what is still open here."""
+        for log in self._leaving.values():
+            log.drop()
+
+    def _make(self, topic_id: bytes, folder: str) -> None:
+        self._storage.make_folder(folder)
+        self._claim(topic_id, folder)
+
+    def _claim(self, topic_id: bytes, folder: str) -> None:
+        name = f"{folder}/{PARTITION_METADATA_FILE}"
+        self._storage.replace(name, build_partition_metadata(topic_id), durable=False)
+
+    def _set_aside(self, folder: str, why: str) -> None:
+        stray = stray_folder(folder, self._rng.getrandbits(128))
+        self._storage.rename_folder(folder, stray)
+        self._notes.append(warning(f"{folder}: {why}; the folder is now called {stray}"))

@@ -1,0 +1,125 @@
+"""Work in steps: what takes long gives way to others now and then, and goes on when its turn comes.
+
+A machine has no clock, so nobody measures a step: whoever works says about how many microseconds each piece costs, and
+a ``Pace`` adds them up. ``Steps`` are a generator that yields wherever others may be served, and returns what was made.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from itertools import islice
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+R = TypeVar("R")
+T = TypeVar("T")
+
+Steps = Generator[None, None, R]
+
+STEP_US: Final = 5_000
+"""About how long one step takes: short beside the 50 ms that one request may hold up others."""
+FIRST_US: Final = 15_000
+"""The first step may take longer: what is done by then needs no other."""
+
+COUNT_US: Final = 0.8
+SPREAD: Final = 0x9E3779B1
+"""Numbers are their own hashes: multiplied by this, neighbours and multiples fall into all parts."""
+SORTED_AT_ONCE: Final = 4_000
+
+
+class Pace:
+    """Says when enough was done for one step."""
+
+    __slots__ = ("_left_us",)
+
+    def __init__(self) -> None:
+        self._left_us: float = FIRST_US
+
+    def is_due(self, us: float) -> bool:
+        """Count ``us`` microseconds of work that were just done; whether it is time to yield."""
+        self._left_us -= us
+        if self._left_us > 0:
+            return False
+        self._left_us = STEP_US
+        return True
+
+
+def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]]:
+    """What ``make`` makes of each item, at about ``us`` microseconds apiece."""
+    pace = Pace()
+    made = []
+    for item in items:
+        made.append(make(item))
+        if pace.is_due(us):
+            yield
+    return made
+
+
+class SpreadDict(Generic[K, T]):
+    """A dictionary in parts, for what may be a million entries: one alone is moved as a whole each time that it grows,
+    which takes a tenth of a second then."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self) -> None:
+        self._parts: defaultdict[int, dict[K, T]] = defaultdict(dict)
+
+    def part(self, key: K) -> dict[K, T]:
+        """The part in which ``key`` is, or would be."""
+        return self._parts[hash(key) * SPREAD >> 32 & 0xFF]
+
+    def has(self, key: K) -> bool:
+        return key in self.part(key)
+
+    def add(self, key: K, value: T) -> bool:
+        """Put in ``key`` unless it is there; whether it was not."""
+        part = self.part(key)
+        if key in part:
+            return False
+        part[key] = value
+        return True
+
+
+def counted(keys: Iterable[K]) -> Steps[SpreadDict[K, int]]:
+    """How often each key is there."""
+    pace = Pace()
+    times: SpreadDict[K, int] = SpreadDict()
+    for key in keys:
+        part = times.part(key)
+        part[key] = part.get(key, 0) + 1
+        if pace.is_due(COUNT_US):
+            yield
+    return times
+
+
+def in_order(names: Iterable[str]) -> Steps[Iterator[str]]:
+    """The names in order, each once. What is left of the work is done as they are taken, at about 3 us apiece."""
+    pace = Pace()
+    runs: list[list[str]] = []
+    rest = iter(names)
+    while run := list(islice(rest, SORTED_AT_ONCE)):
+        run.sort()
+        runs.append(run)
+        if pace.is_due(COUNT_US * SORTED_AT_ONCE):
+            yield
+    return _once(heapq.merge(*runs))
+
+
+def _once(names: Iterator[str]) -> Iterator[str]:
+    last = None
+    for name in names:
+        if name != last:
+            yield name
+        last = name
+
+
+def at_once(steps: Steps[R]) -> R:
+    """Take all steps, one after the other."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result

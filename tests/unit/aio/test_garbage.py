@@ -1,0 +1,66 @@
+"""Python's collector while a long request is served: young objects only, and as before afterwards."""
+
+import gc
+import weakref
+
+import pytest
+
+from kohort.aio.garbage import ShortCollections
+
+
+class Node:
+    pass
+
+
+def cycle() -> weakref.ref:
+    one = Node()
+    one.self = one
+    return weakref.ref(one)
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    enabled = gc.isenabled()
+    yield
+    (gc.enable if enabled else gc.disable)()
+
+
+def full_collections() -> int:
+    return gc.get_stats()[2]["collections"]
+
+
+def test_no_look_at_all_objects_is_taken_in_long_work():
+    collections = ShortCollections()
+    kept = []
+    collections.after_event(in_long_work=True)
+    before = full_collections()
+
+    for _ in range(50):
+        kept.append([[] for _ in range(20_000)])
+        collections.after_event(in_long_work=True)
+
+    assert full_collections() == before
+    collections.after_event(in_long_work=False)
+    assert gc.isenabled()
+
+
+def test_young_cycles_go_meanwhile():
+    collections = ShortCollections()
+    collections.after_event(in_long_work=True)
+    gone = cycle()
+
+    collections.after_event(in_long_work=True)
+
+    assert gone() is None
+    collections.end()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_off_stays_off():
+    gc.disable()
+    collections = ShortCollections()
+
+    collections.after_event(in_long_work=True)
+    collections.after_event(in_long_work=False)
+
+    assert not gc.isenabled()

@@ -1,0 +1,428 @@
+"""Requests that take long are served in steps: others are served in between, and nothing is lost or half done."""
+
+import pytest
+from broker_house import House, fetch_request, produce_request
+
+from kohort.broker.io import Tick
+from kohort.errors import ErrorCode
+from kohort.log.storage import MemoryStorage
+from kohort.wire.compression import Codec
+from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+)
+from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kohort.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kohort.wire.messages.topics import (
+    CreatableTopic,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from kohort.wire.record_batch import NewRecord, build_batch
+
+MANY = 50_000
+
+
+def unknown_names(count: int = MANY) -> MetadataRequest:
+    names = [MetadataRequestTopic(name=f"n{i}") for i in range(count)]
+    return MetadataRequest(topics=names, allow_auto_topic_creation=False)
+
+
+def finish(house: House) -> int:
+    """Let the broker come to an end; how many ticks that took."""
+    ticks = 0
+    while house.broker.is_in_long_work:
+        house.give(Tick())
+        ticks += 1
+    return ticks
+
+
+def ask(peer, message, version):
+    peer.send(message, version)
+    finish(peer.house)
+    return peer.take()
+
+
+def test_others_are_served_while_a_long_request_is(house, peer):
+    other = house.connect()
+    peer.send(unknown_names(), 9)
+
+    served = 0
+    while house.broker.is_in_long_work and peer.take() is None:
+        assert house.broker.wake_at_ms == 0
+        house.give(Tick())
+        assert other.ask(HeartbeatRequest(group_id="g", member_id="m"), 4).error_code
+        served += 1
+
+    assert served > 10
+
+
+def test_a_long_request_is_answered_whole_and_the_connection_goes_on(house, peer):
+    peer.send(unknown_names(), 9)
+    peer.send(MetadataRequest(topics=[]), 9)
+    assert peer.take() is None
+
+    finish(house)
+
+    long, short = peer.take_all()
+    assert [t.name for t in long.topics] == [f"n{i}" for i in range(MANY)]
+    assert {t.error_code for t in long.topics} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert short.topics == []
+
+
+def test_two_long_requests_take_turns(house, peer):
+    other = house.connect()
+    peer.send(unknown_names(), 9)
+    other.send(unknown_names(2_000), 9)
+
+    while other.take() is None:
+        house.give(Tick())
+
+    assert peer.take() is None
+    finish(house)
+    assert peer.take() is not None
+
+
+def test_a_peer_that_goes_takes_nothing_with_it(house, peer):
+    asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(200)]
+    peer.send(CreateTopicsRequest(topics=asked), 7)
+    assert house.broker.is_in_long_work
+
+    peer.leave()
+    finish(house)
+
+    assert len(house.broker.state.topics) == 200
+
+
+def test_what_cannot_be_read_ends_the_connection_however_late(house, peer):
+    body = peer.request_bytes(unknown_names(), 9)
+    peer.send_bytes(body[:-40] + b"\xff" * 40)
+
+    assert finish(house) > 1
+
+    assert "malformed Metadata version 9" in peer.closed
+
+
+def test_a_million_names_are_refused_at_once(house, peer):
+    peer.send(MetadataRequest(topics=[MetadataRequestTopic(name="")] * 1_000_001), 1)
+
+    assert "1000001 elements, more than the 1000000 accepted" in peer.closed
+    assert not house.broker.is_in_long_work
+
+
+def test_a_topic_that_is_named_twice_is_answered_once(peer):
+    peer.create("a")
+    answer = ask(peer, MetadataRequest(topics=[MetadataRequestTopic(name=n) for n in ("a", "b", "a", "b")]), 9)
+
+    assert [t.name for t in answer.topics] == ["a", "b"]
+
+
+def test_an_error_of_the_broker_costs_the_one_connection(house, peer, monkeypatch):
+    peer.send(unknown_names(), 9)
+    monkeypatch.setattr(house.broker.state.topics, "get", None)
+
+    with pytest.raises(TypeError):
+        finish(house)
+    monkeypatch.undo()
+    finish(house)
+
+    assert "an error in the broker" in peer.closed
+    assert house.connect().ask(MetadataRequest(topics=[]), 9).topics == []
+
+
+# ---------------------------------------------------------------- topics
+
+
+def test_a_topic_is_seen_when_all_its_partitions_are_there(house, peer):
+    other = house.connect()
+    peer.send(CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=500, replication_factor=1)]), 7)
+
+    seen = []
+    while house.broker.is_in_long_work:
+        house.give(Tick())
+        (told,) = other.ask(MetadataRequest(topics=[MetadataRequestTopic(name="wide")]), 4).topics
+        seen.append((told.error_code, len(told.partitions)))
+
+    assert set(seen) == {(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0), (0, 500)}
+    assert peer.take().topics[0].error_code == 0
+
+
+def test_a_name_is_taken_as_soon_as_its_topic_is_being_made(house, peer):
+    wide = CreateTopicsRequest(topics=[CreatableTopic(name="a.b", num_partitions=500, replication_factor=1)])
+    peer.send(wide, 7)
+    other = house.connect()
+
+    codes = [
+        other.ask(CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)]), 7)
+        .topics[0]
+        .error_code
+        for name in ("a.b", "a_b")
+    ]
+
+    assert codes == [ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION]
+
+
+def test_one_request_makes_as_many_partitions_as_in_kafka(peer):
+    asked = [CreatableTopic(name=f"t{i}", num_partitions=n, replication_factor=1) for i, n in enumerate((5_000, 5_001))]
+
+    answer = peer.ask(CreateTopicsRequest(topics=asked), 7)
+
+    assert [(t.name, t.error_code) for t in answer.topics] == [("t0", 44), ("t1", 44)]
+
+
+def test_a_topic_deleted_while_it_grows_is_gone(house, peer):
+    peer.create("a")
+    other = house.connect()
+    grow = CreatePartitionsTopic(name="a", count=500, assignments=None)
+    peer.send(CreatePartitionsRequest(topics=[grow]), 3)
+
+    deleted = other.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    finish(house)
+    other.create("a", 3)
+    house.advance(1)
+
+    assert deleted.responses[0].error_code == 0
+    assert peer.take().results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert house.storage.folders() == ["a-0", "a-1", "a-2"]
+
+
+def test_a_topic_made_anew_while_the_old_one_is_cleared_away_begins_empty(house, peer):
+    ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=2_000, replication_factor=1)]), 7)
+    peer.produce("a", b"old", partition=1_999)
+    other = house.connect()
+    peer.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
+    assert house.broker.is_in_long_work
+
+    other.send(CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=2_000, replication_factor=1)]), 7)
+    finish(house)
+    house.advance(1)
+
+    assert (peer.take().responses[0].error_code, other.take().topics[0].error_code) == (0, 0)
+    assert sorted(house.storage.folders()) == sorted(f"a-{i}" for i in range(2_000))
+    assert house.broker.state.topics.log("a", 1_999).log_end_offset == 0
+    assert house.broker.state.topics.recovery_notes == []
+
+
+def test_asked_for_topics_are_made_in_one_write(house, peer):
+    written = []
+    replace = house.storage.replace
+    house.storage.replace = lambda name, *given, **how: (written.append(name), replace(name, *given, **how))
+
+    answer = ask(peer, MetadataRequest(topics=[MetadataRequestTopic(name=f"t{i}") for i in range(300)]), 4)
+
+    assert [t.error_code for t in answer.topics] == [0] * 300
+    assert written.count("kohort-topics.json") == 1
+
+
+# ---------------------------------------------------------------- partitions, groups
+
+
+def commit(partitions: int, offset: int = 5) -> OffsetCommitRequest:
+    asked = [OffsetCommitRequestPartition(partition_index=i, committed_offset=offset + i) for i in range(partitions)]
+    return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=asked)])
+
+
+@pytest.fixture
+def wide(house, peer):
+    ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=3_000, replication_factor=1)]), 7)
+    return peer
+
+
+@pytest.mark.parametrize("version", [6, 8])
+def test_offsets_of_very_many_partitions_are_committed_and_read(wide, version):
+    committed = ask(wide, commit(3_000), 8)
+    topics = [OffsetFetchRequestTopics(name="wide", partition_indexes=list(range(3_000)))]
+    groups = [OffsetFetchRequestGroup(group_id="g", topics=given) for given in (topics, None)]
+    fetched = ask(wide, OffsetFetchRequest(groups=groups), 8)
+
+    assert [p.error_code for t in committed.topics for p in t.partitions] == [0] * 3_000
+    assert len(committed.topics) == 1
+    for group in fetched.groups:
+        assert [(t.name, len(t.partitions)) for t in group.topics] == [("wide", 3_000)]
+        assert [p.committed_offset for p in group.topics[0].partitions] == [5 + i for i in range(3_000)]
+
+
+def test_what_is_named_twice_is_deleted_once_wherever_it_stands(house, peer):
+    peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    names = [f"n{i}" for i in range(100)] * 2
+
+    answer = ask(peer, DeleteGroupsRequest(groups_names=names), 2)
+
+    assert [r.group_id for r in answer.results] == names[:100]
+
+
+def test_very_many_groups_are_described(house, peer):
+    answer = ask(peer, DescribeGroupsRequest(groups=[f"n{i}" for i in range(3_000)]), 5)
+
+    assert [g.group_id for g in answer.groups] == [f"n{i}" for i in range(3_000)]
+
+
+def test_a_partition_asked_for_twice_is_refused_however_far_apart(wide):
+    asked = [ListOffsetsPartition(partition_index=i % 2_999, timestamp=-1) for i in range(3_000)]
+
+    answer = ask(wide, ListOffsetsRequest(topics=[ListOffsetsTopic(name="wide", partitions=asked)]), 7)
+
+    codes = [p.error_code for p in answer.topics[0].partitions]
+    assert (codes[0], codes[-1], set(codes[1:-1])) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, {0})
+
+
+def test_members_offer_and_leaders_give_so_much(peer):
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name=f"p{i}") for i in range(10_001)],
+    )
+    sync = SyncGroupRequest(
+        group_id="g", member_id="m", assignments=[SyncGroupRequestAssignment(member_id="x")] * 100_001
+    )
+
+    assert ask(peer, join, 3).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert ask(peer, sync, 3).error_code == ErrorCode.INVALID_REQUEST
+
+
+# ---------------------------------------------------------------- fetch, produce
+
+
+def wide_fetch(count: int = 3_000, max_wait_ms: int = 0) -> FetchRequest:
+    asked = [FetchPartition(partition=i, partition_max_bytes=1 << 20) for i in range(count)]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic="wide", partitions=asked)],
+    )
+
+
+def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(house, wide):
+    other = house.connect()
+    wide.send(wide_fetch(max_wait_ms=60_000), 12)
+    finish(house)
+    assert wide.take() is None
+
+    other.produce("wide", b"v", partition=2_500)
+    finish(house)
+
+    (topic,) = wide.take().responses
+    assert [p.partition_index for p in topic.partitions if p.records] == [2_500]
+
+
+def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(house, peer):
+    ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
+    peer.send(wide_fetch(9_000, max_wait_ms=2**31 - 1), 12)
+    assert house.broker.is_in_long_work
+
+    peer.leave()
+    finish(house)
+
+    assert len(house.broker.state.purgatory) == 0
+
+
+def test_a_wide_produce_reaches_every_partition(house, wide):
+    batch = build_batch([NewRecord(None, b"v", (), house.now_ms)])
+    data = [PartitionProduceData(index=i, records=batch) for i in range(3_000)]
+    message = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="wide", partition_data=data)])
+
+    answer = ask(wide, message, 9)
+
+    assert [p.base_offset for p in answer.responses[0].partition_responses] == [0] * 3_000
+    assert house.broker.state.topics.log("wide", 2_999).log_end_offset == 1
+
+
+def many_records(house, key=b"k") -> bytes:
+    return build_batch([NewRecord(key, None, (), house.now_ms)] * 50_000)
+
+
+def test_a_batch_is_opened_in_steps_and_others_write_meanwhile(house, peer):
+    peer.create("keyed", cleanup_policy="compact")
+    other = house.connect()
+    peer.send(produce_request("keyed", many_records(house)), 9)
+    assert house.broker.is_in_long_work
+
+    assert other.produce("keyed", b"", batch=build_batch([NewRecord(b"k", b"v", (), house.now_ms)])).base_offset == 0
+    finish(house)
+
+    assert peer.take().responses[0].partition_responses[0].base_offset == 1
+
+
+def test_a_topic_deleted_while_its_batch_is_opened_takes_nothing(house, peer):
+    peer.create("keyed", cleanup_policy="compact")
+    other = house.connect()
+    peer.send(produce_request("keyed", many_records(house)), 9)
+
+    other.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="keyed")]), 6)
+    other.create("keyed", cleanup_policy="compact")
+    finish(house)
+
+    refused = peer.take().responses[0].partition_responses[0]
+    assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert house.broker.state.topics.log("keyed", 0).log_end_offset == 0
+
+
+@pytest.mark.parametrize("codec", list(Codec)[1:])
+@pytest.mark.parametrize("options", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
+def test_a_batch_that_holds_too_much_is_refused(house, peer, codec, options):
+    peer.create("opened", max_message_bytes="3000000", **options)
+    bomb = build_batch([NewRecord(b"k", bytes(1 << 20), (), house.now_ms)] * 17, codec=codec)
+
+    peer.send(produce_request("opened", bomb), 9)
+    finish(house)
+
+    (refused,) = peer.take().responses[0].partition_responses
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert "more than the" in refused.error_message
+
+
+# ---------------------------------------------------------------- stops
+
+
+def test_a_stop_in_the_middle_is_made_good_by_the_start(house, peer):
+    asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(300)]
+    peer.send(CreateTopicsRequest(topics=asked), 7)
+    house.give(Tick())
+    assert 0 < len(house.broker.state.topics) < 300
+
+    house.restart(cleanly=False)
+
+    assert len(house.broker.state.topics) == 300
+    assert len(house.storage.folders()) == 300
+
+
+def test_a_clean_stop_in_the_middle_is_one(house, peer):
+    asked = [CreatableTopic(name="t", num_partitions=300, replication_factor=1)]
+    peer.send(CreateTopicsRequest(topics=asked), 7)
+
+    house.broker.close(house.now_ms)
+
+    assert not [str(note) for note in house.broker.take_notes() if "not closed" in str(note)]
+    assert isinstance(house.storage, MemoryStorage)
+    assert house.storage.read(".kafka_cleanshutdown") is not None
+
+
+def test_fetch_is_as_before_for_who_asks_little(peer):
+    peer.create("a")
+    peer.produce("a", b"x")
+
+    peer.send(fetch_request("a"), 12)
+
+    assert peer.take().responses[0].partitions[0].high_watermark == 1

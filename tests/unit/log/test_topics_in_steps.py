@@ -1,0 +1,180 @@
+"""Many topics at once: written down together, made and given up in steps, there or gone after every kind of stop."""
+
+import random
+
+import pytest
+
+from kohort.config import BrokerConfig
+from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.log.catalogue import CATALOGUE_FILE
+from kohort.log.storage import MemoryStorage
+from kohort.log.topics import NewTopic, Topics
+from kohort.steps import at_once
+
+NOW = 1_700_000_000_000
+
+
+class CountingStorage(MemoryStorage):
+    """Counts what is replaced, and refuses what it is told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.replaced = []
+        self.refused = "nothing"
+
+    def replace(self, name, content, *, durable=True):
+        if self.refused in name:
+            raise StorageError(f"no space left for {name}")
+        self.replaced.append(name)
+        super().replace(name, content, durable=durable)
+
+
+@pytest.fixture
+def storage():
+    return CountingStorage()
+
+
+def opened(storage):
+    return Topics(storage, BrokerConfig(), random.Random(1), NOW)
+
+
+def wanted(count, partitions=1, name="t"):
+    return [NewTopic(f"{name}{i}", partitions, {}) for i in range(count)]
+
+
+def test_topics_are_made_and_deleted_in_one_write_each(storage):
+    topics = opened(storage)
+    storage.replaced.clear()
+
+    made = at_once(topics.create_all(wanted(500), NOW))
+    gone = at_once(topics.delete_all([topic.name for topic in made], NOW))
+
+    assert storage.replaced.count(CATALOGUE_FILE) == 2
+    assert gone == made
+    assert len(topics) == len(opened(storage)) == 0
+
+
+def test_a_thousand_topics_one_by_one_look_at_no_other(storage):
+    topics = opened(storage)
+    at_once(topics.create_all(wanted(1_000), NOW))
+    topics._topics = Untouchable(topics._topics)  # whoever walks through it is caught
+
+    topics.create("another", 1, {}, NOW)
+
+    assert "another" in topics
+
+
+class Untouchable(dict):
+    def __iter__(self):
+        raise AssertionError("all topics were walked through")
+
+    items = keys = values = __iter__
+
+
+def test_each_topic_is_refused_for_itself(storage):
+    topics = opened(storage)
+    topics.create("a.b", 1, {}, NOW)
+
+    made = at_once(
+        topics.create_all(
+            [
+                NewTopic("a.b", 1, {}),
+                NewTopic("a_b", 1, {}),
+                NewTopic("c.d", 1, {}),
+                NewTopic("c_d", 1, {}),
+                NewTopic("e", 0, {}),
+                NewTopic("f", 1, {"retention.ms": "never"}),
+            ],
+            NOW,
+        )
+    )
+
+    codes = [result.code.name if isinstance(result, ApiError) else result.name for result in made]
+    assert codes == [
+        "TOPIC_ALREADY_EXISTS",
+        "INVALID_TOPIC_EXCEPTION",
+        "c.d",
+        "INVALID_TOPIC_EXCEPTION",
+        "INVALID_PARTITIONS",
+        "INVALID_CONFIG",
+    ]
+    topics.delete("c.d", NOW)
+    assert topics.create("c_d", 1, {}, NOW).name == "c_d"
+
+
+def test_a_name_that_the_disk_refused_is_free_again(storage):
+    topics = opened(storage)
+    storage.refused = CATALOGUE_FILE
+    (refused,) = at_once(topics.create_all(wanted(1), NOW))
+    storage.refused = "nothing"
+
+    assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert topics.create("t0", 1, {}, NOW).name == "t0"
+
+
+def test_of_several_only_what_the_disk_refuses_is_not_made(storage):
+    topics = opened(storage)
+    storage.refused = "t1-"
+
+    made = at_once(topics.create_all(wanted(3, partitions=2), NOW))
+
+    assert [isinstance(result, ApiError) for result in made] == [False, True, False]
+    storage.refused = "nothing"
+    topics.next_producer_id()  # whatever is written next
+    assert [topic.name for topic in opened(storage)] == ["t0", "t2"]
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_what_a_crash_interrupts_is_made_by_the_start(storage, steps):
+    topics = opened(storage)
+    making = topics.create_all(wanted(300), NOW)
+    for _ in range(1 + steps):
+        next(making)
+
+    again = opened(storage)
+
+    assert len(again) == 300
+    assert len(storage.folders()) == 300
+
+
+def test_a_deletion_that_a_crash_interrupts_goes_on(storage):
+    topics = opened(storage)
+    at_once(topics.create_all(wanted(600), NOW))
+    deleting = topics.delete_all([f"t{i}" for i in range(600)], NOW)
+    next(deleting)
+    assert [name for name in storage.folders() if not name.endswith("-delete")], "some are not given up yet"
+
+    again = opened(storage)
+    while again.wake_at_ms == NOW:
+        again.tick(NOW)
+
+    assert (len(again), storage.folders()) == (0, [])
+
+
+def test_partitions_are_added_at_once_or_not_at_all(storage):
+    topics = opened(storage)
+    topic = topics.create("t", 1, {}, NOW)
+    adding = topics.add_partitions_in_steps("t", 500, NOW)
+    next(adding)
+
+    assert len(topic.partitions) == 1
+    with pytest.raises(ApiError) as twice:
+        topics.add_partitions("t", 3)
+    topics.alter_config("t", {"retention.ms": "77"})
+    at_once(adding)
+
+    assert twice.value.code is ErrorCode.REASSIGNMENT_IN_PROGRESS
+    assert len(topic.partitions) == len(opened(storage).get("t").partitions) == 500
+    assert {log.config.retention_ms for log in topic.partitions} == {77}
+    assert opened(storage).get("t").overrides == {"retention.ms": "77"}
+
+
+def test_the_catalogue_is_text_that_can_be_mended(storage):
+    opened(storage).create("orders", 3, {"retention.ms": "5"}, NOW)
+
+    lines = storage.read(CATALOGUE_FILE).decode().splitlines()
+
+    assert len(lines) == 4
+    assert lines[0].startswith('{"version": 1, "cluster_id": ')
+    assert '"name": "orders"' in lines[2]
+    assert '"overrides": {"retention.ms": "5"}' in lines[2]
