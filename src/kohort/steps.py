@@ -24,6 +24,7 @@ FIRST_US: Final = 15_000
 """The first step may take longer: what is done by then needs no other."""
 
 COUNT_US: Final = 0.8
+FREE_US: Final = 0.3
 SPREAD: Final = 0x9E3779B1
 """Numbers are their own hashes: multiplied by this, neighbours and multiples fall into all parts."""
 SORTED_AT_ONCE: Final = 4_000
@@ -80,6 +81,13 @@ class SpreadDict(Generic[K, T]):
             return False
         part[key] = value
         return True
+
+    def let_go(self, pace: Pace) -> Steps[None]:
+        """Free what is held, in steps: all at once takes as long as a move."""
+        while self._parts:
+            _, part = self._parts.popitem()
+            if pace.is_due(FREE_US * len(part)):
+                yield
 
 
 def counted(keys: Iterable[K]) -> Steps[SpreadDict[K, int]]:

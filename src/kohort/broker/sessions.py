@@ -225,6 +225,7 @@ def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[Wan
                 known.part((key, asked.partition))[key, asked.partition].update(asked)
             if pace.is_due(ASK_US):
                 yield
+    yield from known.let_go(pace)
     return wanted
 
 

@@ -284,6 +284,23 @@ def test_a_partition_asked_for_twice_is_refused_however_far_apart(wide):
     assert (codes[0], codes[-1], set(codes[1:-1])) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, {0})
 
 
+def test_a_member_says_what_is_gathered_in_steps(house, peer):
+    blob = bytes(5 << 20)
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=blob)],
+    )
+
+    peer.send(join, 3)
+    finish(house)
+    house.advance(10)
+
+    assert [m.metadata for m in peer.take().members] == [blob]
+
+
 def test_members_offer_and_leaders_give_so_much(peer):
     join = JoinGroupRequest(
         group_id="g",
@@ -296,7 +313,16 @@ def test_members_offer_and_leaders_give_so_much(peer):
         group_id="g", member_id="m", assignments=[SyncGroupRequestAssignment(member_id="x")] * 100_001
     )
 
+    large = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(17 << 20))],
+    )
+
     assert ask(peer, join, 3).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert ask(peer, large, 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert ask(peer, sync, 3).error_code == ErrorCode.INVALID_REQUEST
 
 

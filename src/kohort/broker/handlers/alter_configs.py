@@ -76,6 +76,7 @@ def _alter_all(
         responses.append(response)
         if pace.is_due(REFUSE_US if response.error_code else WRITE_US):
             yield
+    yield from times.let_go(pace)
     return responses
 
 

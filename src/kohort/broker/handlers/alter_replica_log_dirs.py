@@ -41,6 +41,7 @@ def alter_replica_log_dirs(state: BrokerState, request: Request) -> AnswerInStep
                     yield
             if pace.is_due(MOVE_US):
                 yield
+    yield from known.let_go(pace)
     return AlterReplicaLogDirsResponse(results=results)
 
 

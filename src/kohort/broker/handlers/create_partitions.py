@@ -52,6 +52,8 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
                 error_message=refusal.message or None if refusal else None,
             )
         )
+    yield from seen.let_go(pace)
+    yield from times.let_go(pace)
     return CreatePartitionsResponse(results=results)
 
 

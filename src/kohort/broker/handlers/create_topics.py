@@ -58,6 +58,8 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                 results.append(_refused(asked.name, error))
         if pace.is_due(TELL_US if message.validate_only else CHECK_US):
             yield
+    yield from seen.let_go(pace)
+    yield from times.let_go(pace)
     made = yield from _create(state, list(wanted.values()), pace, request.now_ms)
     for place, result in zip(wanted, made, strict=True):
         results[place] = result

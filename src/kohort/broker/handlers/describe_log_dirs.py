@@ -63,4 +63,6 @@ def _topics(
                 yield
         if partitions:
             topics.append(DescribeLogDirsTopic(name=topic.name, partitions=partitions))
+    if wanted is not None:
+        yield from wanted.let_go(pace)
     return topics

@@ -59,6 +59,7 @@ def list_offsets(state: BrokerState, request: Request) -> AnswerInSteps:
                 yield
         if pace.is_due(TOPIC_US):
             yield
+        yield from counts.let_go(pace)
         topics.append(ListOffsetsTopicResponse(name=asked.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 

@@ -71,13 +71,14 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
 
 def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
     """What is asked for, without repeats."""
-    seen: SpreadDict[tuple[bytes, str | None], None] = SpreadDict()
+    seen: SpreadDict[bytes | str | None, None] = SpreadDict()
     once = []
     for asked in message.topics or ():
-        if seen.add((asked.topic_id, asked.name), None):
+        if seen.add(asked.topic_id if asked.topic_id != NO_UUID else asked.name, None):
             once.append(asked)
         if pace.is_due(LOOK_US):
             yield
+    yield from seen.let_go(pace)
     return once
 
 

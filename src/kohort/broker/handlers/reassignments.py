@@ -119,4 +119,6 @@ def list_partition_reassignments(state: BrokerState, request: Request) -> Answer
         ]
         if pending:
             topics.append(OngoingTopicReassignment(name=topic.name, partitions=pending))
+    if asked is not None:
+        yield from asked.let_go(pace)
     return ListPartitionReassignmentsResponse(error_message=None, topics=topics)

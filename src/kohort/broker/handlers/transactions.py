@@ -97,7 +97,9 @@ def _add_partitions(
                 yield
     if is_refused:
         others = ErrorCode.OPERATION_NOT_ATTEMPTED
-        return (yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace))
+        told = yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace)
+        yield from _let_go(places, codes, pace)
+        return told
     producer = ProducerEpoch(asked.producer_id, asked.producer_epoch)
     refusal = ErrorCode.NONE
     try:
@@ -121,6 +123,11 @@ def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch
     except ApiError as error:
         return error.code
     return ErrorCode.NONE
+
+
+def _let_go(places: list[TopicPartition], codes: SpreadDict[TopicPartition, ErrorCode], pace: Pace) -> Steps[None]:
+    places.clear()  # they live on as keys
+    yield from codes.let_go(pace)
 
 
 def _by_topic(

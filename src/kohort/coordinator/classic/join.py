@@ -37,6 +37,9 @@ FIRST_WITH_REQUIRED_ID = 4
 
 PROTOCOLS_MAX = 10_000
 """Offered by one member. Kafka has no bound, and compares as many as there are, at each join of each member."""
+METADATA_MAX_BYTES = 16 << 20
+"""Of all protocols of one member, or of all assignments of one leader, unless a batch may be larger. A group with more
+cannot be written; Kafka finds that out in SyncGroup, with the same error."""
 
 
 def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
@@ -49,6 +52,9 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
         raise ApiError(
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{len(message.protocols)} protocols; at most {PROTOCOLS_MAX}"
         )
+    most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
+    if sum(len(protocol.metadata) for protocol in message.protocols) > most_bytes:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group could not be written: so much is no record")
     low, high = config.group_min_session_timeout_ms, config.group_max_session_timeout_ms
     if not low <= message.session_timeout_ms <= high:
         raise ApiError(

@@ -12,7 +12,7 @@ def protocols_of(message: JoinGroupRequest) -> Protocols:
     """The protocols in order of preference; of a name given twice the first stands."""
     by_name: dict[str, bytes] = {}
     for protocol in message.protocols:
-        by_name.setdefault(protocol.name, protocol.metadata)
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # a large one is gathered in a bytearray
     return tuple(by_name.items())
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
+from kohort.coordinator.classic.join import METADATA_MAX_BYTES
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.ownership import moves_between, owners_of
 from kohort.coordinator.classic.rebalance import keep_session, open_round, remove_member
@@ -29,7 +30,7 @@ ASSIGNMENTS_MAX = 100_000
 """Given by one leader. Kafka has no bound, and sorts through as many as there are."""
 
 
-def check_sync_request(request: GroupRequest, _config: BrokerConfig) -> None:
+def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
     """What can be refused without looking at the group."""
     message = request.message
     assert isinstance(message, SyncGroupRequest)
@@ -40,6 +41,9 @@ def check_sync_request(request: GroupRequest, _config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     if len(message.assignments) > ASSIGNMENTS_MAX:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"{len(message.assignments)} assignments; at most {ASSIGNMENTS_MAX}")
+    most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
+    if sum(len(assigned.assignment) for assigned in message.assignments) > most_bytes:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group could not be written: so much is no record")
 
 
 def decide_sync(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
@@ -78,7 +82,7 @@ def _check_protocol(this: Round, message: SyncGroupRequest) -> None:
 def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Context, out: Outcome) -> None:
     """Everyone whom the leader left out gets nothing; ids that it made up are ignored."""
     this = group.round
-    given = {a.member_id: a.assignment for a in message.assignments}
+    given = {a.member_id: bytes(a.assignment) for a in message.assignments}
     took_ms = ctx.now_ms - this.state_since_ms
     this.move_to(State.STABLE, ctx.now_ms)
     this.assigned_at_ms = ctx.now_ms
