@@ -10,7 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
 from itertools import islice
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 R = TypeVar("R")
@@ -25,6 +25,7 @@ FIRST_US: Final = 15_000
 
 COUNT_US: Final = 0.8
 FREE_US: Final = 0.3
+FREED_AT_ONCE: Final = 4_000
 SPREAD: Final = 0x9E3779B1
 """Numbers are their own hashes: multiplied by this, neighbours and multiples fall into all parts."""
 SORTED_AT_ONCE: Final = 4_000
@@ -100,6 +101,14 @@ def counted(keys: Iterable[K]) -> Steps[SpreadDict[K, int]]:
         if pace.is_due(COUNT_US):
             yield
     return times
+
+
+def emptied(held: list[Any], pace: Pace) -> Steps[None]:
+    """Free what is in a list, in steps."""
+    while held:
+        del held[-FREED_AT_ONCE:]
+        if pace.is_due(FREE_US * FREED_AT_ONCE):
+            yield
 
 
 def in_order(names: Iterable[str]) -> Steps[Iterator[str]]:

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, Steps, emptied
 from kohort.wire.schema import Message
 
 WALK_US: Final = 1.0
 GATHER_US: Final = 0.02
-FREE_US: Final = 0.3
-FREED_AT_ONCE: Final = 4_000
 
 
 def let_go(held: list[Message]) -> Steps[None]:
@@ -35,11 +33,8 @@ def let_go(held: list[Message]) -> Steps[None]:
             yield
     one = inner = None  # type: ignore[assignment]
     held.reverse()
-    for gone in (held, leaves):
-        while gone:
-            del gone[-FREED_AT_ONCE:]
-            if pace.is_due(FREE_US * FREED_AT_ONCE):
-                yield
+    yield from emptied(held, pace)
+    yield from emptied(leaves, pace)
 
 
 _arrays: dict[type[Message], list[tuple[str, bool]]] = {}

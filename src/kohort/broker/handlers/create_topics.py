@@ -26,6 +26,7 @@ from kohort.wire.messages.topics import (
 )
 
 DEFAULT: Final = -1
+COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 TELL_US: Final = 500
 """All options of a topic."""
@@ -33,7 +34,7 @@ TELL_US: Final = 500
 
 def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     message: CreateTopicsRequest = request.message
-    if _is_excessive(state, message):
+    if (yield from _is_excessive(state, message)):
         excess = ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         refused = yield from each(message.topics, lambda asked: _refused(asked.name, excess), CHECK_US)
         return CreateTopicsResponse(topics=refused)
@@ -66,9 +67,10 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     return CreateTopicsResponse(topics=results)
 
 
-def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> bool:
+def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> Steps[bool]:
     """Whether Kafka finds the request too large as a whole."""
     total = 0
+    pace = Pace()
     for asked in message.topics:
         if asked.assignments:
             total += len(asked.assignments)
@@ -76,6 +78,8 @@ def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> bool:
             total += state.config.num_partitions if asked.num_partitions == DEFAULT else max(asked.num_partitions, 0)
         if total > PARTITIONS_MAX:
             return True
+        if pace.is_due(COUNT_US):
+            yield
     return False
 
 

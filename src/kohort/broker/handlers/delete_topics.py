@@ -35,6 +35,8 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     found: list[Topic | Refusal] = []
     names: dict[str, None] = {}
+    last = Refusal(ErrorCode.NONE, "")
+    """Kept once however often: a million take long to free."""
     for one in asked:
         try:
             topic = _find(state, request, one)
@@ -43,7 +45,9 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
             names[topic.name] = None
             found.append(topic)
         except KohortError as error:
-            found.append(refusal_of(error))
+            refusal = refusal_of(error)
+            last = last if refusal == last else refusal
+            found.append(last)
         if pace.is_due(FIND_US):
             yield
     gone = yield from state.topics.delete_all(list(names), request.now_ms)

@@ -27,7 +27,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.log_slice import LogSlice
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, Steps, emptied
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import (
@@ -127,9 +127,12 @@ def answer(state: BrokerState, reading: Reading, pace: Pace) -> AnswerInSteps:
             leaders.add(data.current_leader.leader_id)
             if pace.is_due(TELL_US):
                 yield
+    by_topic = yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)
+    for held in (told, results, reading.plan.wanted):
+        yield from emptied(held, pace)
     return FetchResponse(
         session_id=session_id,
-        responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)),
+        responses=by_topic,
         node_endpoints=[
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
             for node in endpoints_of(state, leaders)
