@@ -134,6 +134,8 @@ def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes
         consumer.subscribe("orders")
         with pytest.raises(kohort.NotKafka, match=words):
             consumer.poll(60_000)
+        with pytest.raises(kohort.NotKafka, match=words):
+            consumer.committed([kohort.TopicPartition("orders", 0)])
 
     async def each() -> None:
         async with AsyncAdmin(bootstrap_servers=address) as admin:
@@ -149,6 +151,14 @@ def test_who_is_no_broker_is_named_by_every_client_at_once(stranger, says: bytes
 
     asyncio.run(each())
     assert time.monotonic() - began < 50  # any of them alone waits for 60 s where it does not know
+
+
+def test_a_transactional_producer_says_what_kept_it(stranger):
+    with (
+        Producer(bootstrap_servers=stranger(HTTP), transactional_id="t") as producer,
+        pytest.raises(kohort.ApiTimeout, match=r"failed so far: .*it answers in HTTP"),
+    ):
+        producer.init_transactions(timeout_ms=500)
 
 
 def test_who_is_silent_is_told_by_its_silence(stranger):

@@ -12,6 +12,7 @@ pytest.importorskip("yaml")
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
 from kohort.cli.main import main
+from kohort.client.admin_model import NewTopic
 
 ORDERS = """\
 name: orders
@@ -71,6 +72,19 @@ def test_letters_go_back_as_they_were_and_a_second_time_only_what_came_since(tmp
         assert sorted(value for _, value, _ in orders if value is not None) == [b"0", b"1", b"2"]
         assert orders[0][0::2] == (b"k", [("trace", b"1")])
         assert read(broker.bootstrap, "rates") == [(b"t", None, [("trace", b"1")])]
+
+
+def test_what_is_not_taken_waits(tmp_path: Path) -> None:
+    file = tmp_path / "orders.yaml"
+    with Broker() as broker:
+        file.write_text(ORDERS.replace("@BROKERS@", broker.bootstrap))
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics([NewTopic("orders", 1, configs={"max.message.bytes": "200"}), NewTopic("dead", 1)])
+        with Producer(bootstrap_servers=broker.bootstrap) as producer:
+            producer.send("dead", b"x" * 1000, b"k", headers=letter("orders", "no id"))
+
+        assert "MESSAGE_TOO_LARGE" in run("replay", str(file), code=1)
+        assert "1 dead letters wait" in run("replay", str(file), "--dry-run")
 
 
 def test_a_pipeline_without_dead_letters_is_told(tmp_path: Path) -> None:

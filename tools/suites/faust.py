@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 
+from client_programs import uv
 from results import Results, junit
 from served import Served
-from sources import WORK, sdist, uv
+from sources import WORK, sdist
 
 SUITE_S = 600
 TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "aiokafka", "confluent-kafka")

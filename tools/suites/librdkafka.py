@@ -1,4 +1,8 @@
-"""librdkafka's own test suite, from Debian's source package: built with gcc and make, every broker test run in full.
+"""librdkafka's own test suite, oldest and newest: built with gcc and make, every broker test run in full.
+
+The oldest is Debian's source package. The newest comes with Confluent's package for npm, tests and all: PyPI has none
+(confluent-kafka's source distribution is the Python alone), Go's modules bring it compiled, and that of crates.io's
+rdkafka-sys is older.
 
 A test is a process of its own and passes if its row in the runner's summary says PASSED; the exit code counts for
 nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone. Two
@@ -20,9 +24,11 @@ from pathlib import Path
 from apache_kafka import kafka_tool
 from results import Results, rows, subtest_passed
 from served import Served
-from sources import WORK, debian_source
+from sources import WORK, debian_source, npm
 
 BUILD_S = 3600
+NEWEST = ("@confluentinc/kafka-javascript", "1.10.1")
+"""Holds librdkafka 2.15.1."""
 RAPIDJSON = "1.1.0+dfsg2"
 """Headers alone, that four of the tests are built with."""
 TEST_S = 900
@@ -45,8 +51,26 @@ NOT_BROKER_TESTS = ("TEST_F_LOCAL", "TEST_F_MANUAL")
 
 
 def librdkafka(version: str) -> Results:
-    """The results of every broker test."""
-    tests = build(version)
+    """The results of every broker test of Debian's."""
+    return suite(debian_source("librdkafka", version))
+
+
+def librdkafka_newest(version: str) -> Results:
+    """The results of every broker test of the newest.
+
+    Raises RuntimeError where the package that holds it is of another version.
+    """
+    folder = npm(*NEWEST) / "deps" / "librdkafka"
+    told = re.search(r"RD_KAFKA_VERSION 0x(..)(..)(..)ff", (folder / "src" / "rdkafka.h").read_text())
+    found = ".".join(str(int(part, 16)) for part in told.groups()) if told else "unknown"
+    if found != version:
+        raise RuntimeError(f"{' '.join(NEWEST)} holds librdkafka {found}, not {version}")
+    return suite(folder)
+
+
+def suite(folder: Path) -> Results:
+    """The results of every broker test of the source in this folder."""
+    tests = build(folder)
     found: Results = {}
     with ExitStack() as stack:
         brokers = {}
@@ -67,9 +91,8 @@ def librdkafka(version: str) -> Results:
     return found
 
 
-def build(version: str) -> Path:
+def build(folder: Path) -> Path:
     """The folder of the tests, built."""
-    folder = debian_source("librdkafka", version)
     tests = folder / "tests"
     if not (tests / "test-runner").exists():
         headers = debian_source("rapidjson", RAPIDJSON) / "include"
@@ -118,7 +141,7 @@ def run(tests: Path, name: str, scenario: str, bootstrap: str, part: str | None 
 
     All the tests of its number run in its process, or of them the one subtest that is ``part``.
     """
-    log = WORK / "librdkafka-logs"
+    log = tests / "said"
     log.mkdir(exist_ok=True)
     conf = log / f"{name}.conf"  # of its own: others read theirs at the same time
     conf.write_text(f"metadata.broker.list={bootstrap}\ntest.timeout.multiplier=3\n")

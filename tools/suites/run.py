@@ -24,11 +24,17 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))  # the tests' way to a broke
 from arroyo import arroyo  # noqa: E402  # it needs the path above
 from faust import faust  # noqa: E402  # it too
 from kafka_python import kafka_python  # noqa: E402  # it needs the path above
-from librdkafka import librdkafka  # noqa: E402  # it too
+from librdkafka import librdkafka, librdkafka_newest  # noqa: E402  # it too
 from results import Known, Results, card  # noqa: E402  # beside them
 from sources import WORK  # noqa: E402  # beside them
 
-SUITES = {"kafka-python": kafka_python, "librdkafka": librdkafka, "arroyo": arroyo, "faust": faust}
+SUITES = {
+    "kafka-python": kafka_python,
+    "librdkafka": librdkafka,
+    "librdkafka-newest": librdkafka_newest,
+    "arroyo": arroyo,
+    "faust": faust,
+}
 
 
 def main() -> int:

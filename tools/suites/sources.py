@@ -7,17 +7,14 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+from client_programs import uv
+
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".kohort" / "suites"
 DOWNLOAD_S = 300
 METADATA_TOOLS = ("setuptools", "setuptools_scm", "wheel", "cython")
 """What pip needs to ask a source distribution for its name; nothing is built."""
 APT_SOURCES = Path("/etc/apt/sources.list.d/debian.sources")
-
-
-def uv() -> str:
-    """The program that brings packages."""
-    return shutil.which("uv") or str(ROOT / ".tools" / "bin" / "uv")
 
 
 def sdist(name: str, version: str) -> Path:
@@ -63,6 +60,22 @@ def debian_source(name: str, version: str) -> Path:
     if not archive.exists():
         raise RuntimeError(f"Debian's {name} is not {version} here: {sorted(p.name for p in archive.parent.iterdir())}")
     _unpack(archive, folder)
+    return folder
+
+
+def npm(name: str, version: str) -> Path:
+    """The unpacked package of npm; nothing of it is installed or run.
+
+    Raises RuntimeError in words where there is no npm.
+    """
+    folder = WORK / f"{name.replace('/', '-')}-{version}"
+    if not folder.exists():
+        if shutil.which("npm") is None:
+            raise RuntimeError(f"{name} comes from npm, which is not on PATH")
+        WORK.mkdir(parents=True, exist_ok=True)
+        bring = ["npm", "pack", "--loglevel=error", "--pack-destination", str(WORK), f"{name}@{version}"]
+        packed = subprocess.run(bring, check=True, timeout=DOWNLOAD_S, capture_output=True, text=True)
+        _unpack(WORK / packed.stdout.split()[-1], folder)
     return folder
 
 

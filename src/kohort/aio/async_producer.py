@@ -216,7 +216,7 @@ class AsyncProducer(OtherNames):
         driver = self._running()
         promise = ask()
         if not await driver.until(lambda: promise.done or None, limit_ms):
-            raise not_ended(what, limit_ms)
+            raise not_ended(what, limit_ms, self._machine.engine)
         promise.result()
 
     async def close(self, timeout_ms: int = CLOSE_MS) -> None:

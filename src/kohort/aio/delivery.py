@@ -13,6 +13,7 @@ import msgspec
 
 from kohort.aio.driver import Driver
 from kohort.aio.notes import PRODUCER_LOG, log_notes
+from kohort.aio.other_names import OF_DELIVERIES, OtherNames
 from kohort.client.checks import checked_ms
 from kohort.client.produce_batch import ProduceBatch
 from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
@@ -21,9 +22,10 @@ from kohort.errors import ApiTimeout, KohortError
 log = logging.getLogger(__name__)
 
 
-class Delivery(msgspec.Struct, eq=False):
+class Delivery(OtherNames, msgspec.Struct, eq=False):
     """One record's fate; it knows its batch and its place there, so that a record costs three slots and no lock."""
 
+    other_names = OF_DELIVERIES
     _batch: ProduceBatch
     _index: int
     _owner: Owner

@@ -28,6 +28,13 @@ OF_PRODUCERS: Final[Mapping[str, str]] = {
     "start": "nothing: it begins with the first call",
     "stop": "close()",
 }
+OF_DELIVERIES: Final[Mapping[str, str]] = {
+    "get": "result(timeout_ms)",
+    "add_callback": "add_done_callback(callback)",
+    "add_errback": "add_done_callback(callback), and exception()",
+    "succeeded": "done(), and exception()",
+    "failed": "done(), and exception()",
+}
 OF_ADMINS: Final[Mapping[str, str]] = {
     "create_topic": "create_topics({name: partitions})",
     "delete_topic": "delete_topics([name])",
@@ -44,6 +51,7 @@ OF_ADMINS: Final[Mapping[str, str]] = {
 class OtherNames:
     """What a client is asked for under another client's name is refused with its own."""
 
+    __slots__ = ()
     other_names: ClassVar[Mapping[str, str]]
 
     if not TYPE_CHECKING:  # who checks types is to hear of every name that is not there

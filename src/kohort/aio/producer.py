@@ -256,7 +256,7 @@ class Producer(OtherNames):
             self._check_closed()
             promise = ask()
         if not self._io.call(lambda: self._driver.until(lambda: promise.done or None, limit_ms)):
-            raise not_ended(what, limit_ms)
+            raise not_ended(what, limit_ms, self._machine.engine)
         promise.result()
 
     def close(self, timeout_ms: int = CLOSE_MS) -> None:

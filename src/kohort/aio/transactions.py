@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.client.checks import offsets_to_commit
+from kohort.client.engine import Engine
 from kohort.errors import ApiTimeout
 from kohort.model import OffsetAndMetadata, TopicPartition
 
@@ -17,6 +18,8 @@ def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]
     return offsets_to_commit("send_offsets_to_transaction", given)
 
 
-def not_ended(what: str, timeout_ms: int) -> ApiTimeout:
+def not_ended(what: str, timeout_ms: int, engine: Engine) -> ApiTimeout:
     """The coordinator has not answered in time."""
-    return ApiTimeout(f"{what} was not answered within {timeout_ms} ms; it is still tried: call it again")
+    why = engine.told_of_addresses(timeout_ms)
+    text = f"{what} was not answered within {timeout_ms} ms; it is still tried: call it again"
+    return ApiTimeout(f"{text}; failed so far: {why}" if why else text)

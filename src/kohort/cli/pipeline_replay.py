@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -14,7 +16,7 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 if TYPE_CHECKING:
     from kohort.aio.consumer import Consumer
     from kohort.aio.producer import Producer
-    from kohort.spark.pipeline.definition import Pipeline
+    from kohort.spark.pipeline.definition import DeadLetters
 
 _ERROR: Final = "kohort-error."
 _POLL_MS: Final = 1000
@@ -43,24 +45,38 @@ def replay(file: Path, dry_run: bool) -> None:
         "auto.offset.reset": "earliest",
         "allow.auto.create.topics": False,
     }
-    with Consumer(options) as consumer, Producer({"bootstrap.servers": found.stream.brokers}) as producer:
-        reasons, others = _replayed(found, consumer, None if dry_run else producer)
+    with ExitStack() as stack:
+        consumer = stack.enter_context(Consumer(options))
+        addresses = set() if dry_run else {source.brokers for source in found.sources}
+        producers = {at: stack.enter_context(Producer({"bootstrap.servers": at})) for at in addresses}
+        to = {topic: producers.get(source.brokers) for source in found.sources for topic in source.topics}
+        reasons, others = _replayed(found.name, _waiting(consumer, letters), to)
     for reason, count in reasons.most_common():
         click.echo(f"{count:,} {reason}")
     of_others = f"; {others:,} of other pipelines are passed over" if others else ""
     click.echo(f"{reasons.total():,} dead letters {'wait' if dry_run else 'sent back'}{of_others}", err=True)
 
 
-def _replayed(pipeline: Pipeline, consumer: Consumer, producer: Producer | None) -> tuple[Counter[str], int]:
-    """Send what waits up to the end that the topic has now; how many for each reason, and how many are not of this
-    pipeline. Without a producer they are only counted."""
-    letters = pipeline.dead_letters
-    reasons: Counter[str] = Counter()
-    others = 0
-    if letters is None:
-        return reasons, others
-    partitions = [TopicPartition(letters.topic, p) for p in range(_partition_count(letters.brokers, letters.topic))]
-    ends = consumer.end_offsets(partitions)
+class _Waiting(NamedTuple):
+    """What of a topic is to be read: from where the consumer is, up to the ends that the topic had."""
+
+    consumer: Consumer
+    ends: dict[TopicPartition, int]
+
+    def polls(self) -> Iterator[list[Record]]:
+        """Records behind the ends are left: perhaps what was just sent, and failed again."""
+        while any(self.consumer.position(tp) < end for tp, end in self.ends.items()):
+            records = self.consumer.poll(_POLL_MS)
+            yield [r for r in records if r.offset < self.ends[TopicPartition(r.topic, r.partition)]]
+
+
+def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
+    """The dead letters that the group has not sent back, up to the end that their topic has now."""
+    from kohort import Admin
+
+    with Admin(bootstrap_servers=letters.brokers) as admin:
+        count = len(admin.describe_topics([letters.topic])[letters.topic].partitions)
+    partitions = [TopicPartition(letters.topic, number) for number in range(count)]
     held = consumer.committed(partitions)
     consumer.assign(partitions)
     for tp in partitions:
@@ -69,24 +85,33 @@ def _replayed(pipeline: Pipeline, consumer: Consumer, producer: Producer | None)
             consumer.seek(tp, at.offset)
         else:
             consumer.seek_to_beginning([tp])
-    while any(consumer.position(tp) < end for tp, end in ends.items()):
-        done = {}
-        for record in consumer.poll(_POLL_MS):
-            tp = TopicPartition(record.topic, record.partition)
-            if record.offset >= ends[tp]:
-                continue  # came while this goes on: perhaps what was just sent, and failed again
-            done[tp] = OffsetAndMetadata(record.offset + 1)
+    return _Waiting(consumer, consumer.end_offsets(partitions))
+
+
+def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None]) -> tuple[Counter[str], int]:
+    """Send what waits to the topics of the pipeline; how many for each reason, and how many are of others. Where there
+    is no producer they are only counted. Raises KohortError for one that is not taken: it waits then, and what follows.
+    """
+    reasons: Counter[str] = Counter()
+    others = 0
+    for records in waiting.polls():
+        sent = []
+        for record in records:
             about = error_headers(record)
-            if not _is_of(pipeline, about):
+            topic = about.get("topic", "")
+            if topic not in to or about.get("pipeline", name) != name:
                 others += 1
                 continue
             reasons[about.get("reason", "no reason")] += 1
+            producer = to[topic]
             if producer is not None:
-                own = [(name, value) for name, value in record.headers if not name.startswith(_ERROR)]
-                producer.send(about["topic"], record.value, record.key, headers=own)
-        if producer is not None and done:
-            producer.flush()
-            consumer.commit(done)
+                own = [(key, value) for key, value in record.headers if not key.startswith(_ERROR)]
+                sent.append(producer.send(topic, record.value, record.key, headers=own))
+        for delivery in sent:
+            delivery.result()
+        if records and any(to.values()):
+            done = {TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1) for r in records}
+            waiting.consumer.commit(done)
     return reasons, others
 
 
@@ -97,15 +122,3 @@ def error_headers(record: Record) -> dict[str, str]:
         for name, value in record.headers
         if name.startswith(_ERROR)
     }
-
-
-def _is_of(pipeline: Pipeline, about: dict[str, str]) -> bool:
-    topics = {topic for source in pipeline.sources for topic in source.topics}
-    return about.get("topic") in topics and about.get("pipeline", pipeline.name) == pipeline.name
-
-
-def _partition_count(brokers: str, topic: str) -> int:
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=brokers) as admin:
-        return len(admin.describe_topics([topic])[topic].partitions)

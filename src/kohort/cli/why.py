@@ -36,7 +36,7 @@ none. A static member that was replaced without a rebalance is told, too, where 
 Examples:
   kohort group why my-group
   kohort group why my-group --last 5
-  kohort group why my-group --last 0 --output json | jq '.rebalances[] | {cause, took_ms}'
+  kohort group why my-group --last 0 --output json | jq '.rebalances[].cause'
 """
 
 

@@ -180,8 +180,6 @@ class ConsumerMachine:
         """
         self.raise_failure()
         self.subscription.match_pattern()
-        if self.metadata.hopeless is not None:
-            raise self.metadata.hopeless
         refused = self._refused_topic()
         if refused is not None:
             self.metadata.request_refresh()
@@ -203,6 +201,8 @@ class ConsumerMachine:
             if self._group is not None:
                 self._group.membership.resume_heartbeats()
             raise self.failures.popleft()
+        if self.metadata.hopeless is not None:
+            raise self.metadata.hopeless
 
     def _refused_topic(self) -> Refused | None:
         """A topic that the cluster will not let this consumer read, and why: another one only with other metadata or

@@ -194,6 +194,7 @@ class Engine:
         lane.retry_at_ms = now_ms + self._backoff.delay_ms(lane.failures)
         orphans = [*connection.pending(), *lane.waiting]
         lane.waiting = []
+        is_stranger = is_stranger and not self.ever_connected  # later it is rather an outage, with a proxy that tells
         self._refused[lane.node_id] = Refusal(f"{connection.address} ({reason})", is_stranger)
         if lane.node_id >= 0:
             self.metadata.request_refresh()

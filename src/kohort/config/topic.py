@@ -188,6 +188,21 @@ def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> Topic
     return replace(topic_defaults(broker), **values)
 
 
+def usable_overrides(broker: BrokerConfig, stored: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
+    """What of ``stored``, which may come from another version or a damaged file, is an option; and what is wrong with
+    the rest."""
+    usable: dict[str, str] = {}
+    problems = []
+    for name, text in stored.items():
+        try:
+            topic_config(broker, {name: text})
+        except ConfigError as error:
+            problems.append(error)
+        else:
+            usable[name] = text
+    return usable, problems
+
+
 def check_lags(config: TopicConfig) -> None:
     """Raises ConfigError where nothing could be compacted in time: of what is given, as Kafka, not of what is kept."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from kohort.coordinator.journal import Change, MemberRemoved, RequestFenced, TriggerEvent, Vitals, Who
 from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds
-from kohort.insight.rebalances import Rebalance
+from kohort.insight.rebalances import Rebalance, stopped_polling
 
 Confidence = Literal["proof", "high", "medium", "low"]
 
@@ -32,6 +32,8 @@ class Finding:
     evidence: tuple[Evidence, ...]
 
 
+AUTO_COMMIT_MS: Final = 5000
+"""How long after its last poll a member may still commit by itself: the usual ``auto.commit.interval.ms``."""
 ADVICE: Final[dict[str, str]] = {
     "MAX_POLL_EXCEEDED": "raise max.poll.interval.ms, lower max.poll.records, or process off the poll loop",
     "SESSION_TIMEOUT.process_died": "find out why the process ended; one that closes its consumer is not waited for",
@@ -71,20 +73,35 @@ def _said(this: Rebalance) -> tuple[Evidence, ...]:
 
 def _joined(this: Rebalance) -> Finding:
     seen = Evidence("join_group", f"{_who(this)} was not in generation {this.from_generation}", this.opened_at_ms)
-    evidence = (seen, *_said(this))
+    evidence = (seen, *_said(this), *([_initial_delay(this)] if this.initial else ()))
     if this.returned is not None:
         before = this.returned
         ago = seconds(this.opened_at_ms - before.at_ms)
-        what = before.why if isinstance(before, MemberRemoved) else before.error
+        what = _why_out(before)
         clause = f"{_who(this)} joined anew, {ago} after {name_of(before.who)} was out of the group ({what})"
         return Finding("CLIENT_RESET", "high", clause, (*evidence, Evidence("removed_before", what, before.at_ms)))
     if this.initial:
         newcomers = len({a.who.member_id for a in this.arrivals})
         clause = f"the group was empty and {_who(this)} joined"
         clause += f", then {newcomers - 1} more" if newcomers > 1 else ""
-        delay = Evidence("initial_delay", f"waited {limit(this.timeout_ms)} for more to come", this.opened_at_ms)
-        return Finding("GROUP_FORMING", "proof", clause, (*evidence, delay))
+        return Finding("GROUP_FORMING", "proof", clause, evidence)
     return Finding("NEW_MEMBER", "proof", f"{_who(this)} joined the group", evidence)
+
+
+def _why_out(before: MemberRemoved | RequestFenced) -> str:
+    if isinstance(before, RequestFenced):
+        return before.error
+    return "it did not poll within max.poll.interval.ms" if stopped_polling(before.reason) else before.why
+
+
+def _initial_delay(this: Rebalance) -> Evidence:
+    """The wait of a group that was empty, which each member that comes prolongs (KIP-134)."""
+    if this.join_ms is None:
+        words = f"waits {limit(this.timeout_ms)} for more to come, and longer if some do"
+    else:
+        prolonged = f" ({limit(this.timeout_ms)}, and longer since some came)" if len(this.arrivals) > 1 else ""
+        words = f"waited {seconds(this.join_ms)} for more to come{prolonged}"
+    return Evidence("initial_delay", words, this.opened_at_ms)
 
 
 def _rejoined(this: Rebalance) -> Finding:
@@ -154,7 +171,7 @@ def _left(this: Rebalance) -> Finding:
     if by is not None:
         clause = f"{_who(this)}{others} was removed by {name_and_place(by)}"
         return Finding("ADMIN_REMOVED", "proof", clause, evidence)
-    if "poll timeout has expired" in (this.trigger.reason or ""):
+    if stopped_polling(this.trigger.reason):
         clause = f"{_who(this)} left because it did not poll within max.poll.interval.ms"
         return Finding("MAX_POLL_EXCEEDED", "high", clause, evidence)
     vitals = this.trigger.vitals
@@ -162,7 +179,7 @@ def _left(this: Rebalance) -> Finding:
     if vitals is not None and idle_ms is not None and vitals.connection_closed_at_ms is None:
         clause = (
             f"{_who(this)} left while its connection stayed open, after {seconds(idle_ms)} without commit progress"
-            f" (its limit is {limit(vitals.rebalance_timeout_ms)})"
+            f" (its limit is {limit(vitals.rebalance_timeout_ms)} after a poll)"
         )
         progress = Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms)
         return Finding("MAX_POLL_EXCEEDED", "medium", clause, (*evidence, progress))
@@ -171,11 +188,12 @@ def _left(this: Rebalance) -> Finding:
 
 
 def _idle_ms(this: Rebalance, vitals: Vitals | None) -> int | None:
-    """How long the member had committed nothing new, if that is longer than it may go without polling."""
+    """How long the member had committed nothing new, if that is so long that it cannot have polled in time."""
     if vitals is None or vitals.last_progress_ms is None:
         return None
     idle_ms = this.opened_at_ms - vitals.last_progress_ms
-    return idle_ms if idle_ms >= vitals.rebalance_timeout_ms else None
+    after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
+    return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
 
 
 def _expired(this: Rebalance) -> Finding:

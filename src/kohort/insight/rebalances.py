@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from kohort.coordinator.journal import (
     AssignmentWritten,
@@ -26,6 +26,8 @@ from kohort.coordinator.journal import (
 End = Literal["open", "assigning", "stable", "empty", "superseded", "dropped", "interrupted"]
 REMEMBERED_MS = 600_000
 """How far back a stale request or a removal still says something about a member that joins."""
+_PUT_OUT: Final = ("session_expired", "join_timeout", "sync_timeout")
+"""Removals that the member did not ask for."""
 
 
 @dataclass(slots=True)
@@ -141,6 +143,11 @@ class _History:
         return latest if latest is not None and latest.end in ("open", "assigning") else None
 
 
+def stopped_polling(reason: str | None) -> bool:
+    """Whether a member that left says that its user did not poll: the words of Java's client (KIP-800) and ours."""
+    return "poll timeout has expired" in (reason or "")
+
+
 def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
     """Every rebalance that ``entries``, in the order of the journal, tell of; of all their groups, by opening time.
 
@@ -230,7 +237,7 @@ def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestF
         return None
     known = {m.member_id for m in entry.members}
     candidates: list[MemberRemoved | RequestFenced] = [
-        *(r for r in history.removed if r.why in ("session_expired", "join_timeout", "sync_timeout")),
+        *(r for r in history.removed if r.why in _PUT_OUT or (r.why == "left" and stopped_polling(r.reason))),
         *history.fenced,
     ]
     same = [

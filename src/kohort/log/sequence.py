@@ -20,7 +20,9 @@ _place: Final = struct.Struct(">qi11xi")
 SEARCH_BYTES: Final = 4096
 """How much is read at a time while looking for the batch of an offset."""
 WALK_BYTES: Final = 1 << 16
-"""The same while walking over batches that are not read: where they are small, one read shows many of their headers."""
+"""The same while walking over small batches that are not read: one read shows many of their headers."""
+LARGE_BYTES: Final = 1 << 14
+"""From this size on a batch is not small."""
 UNSIGNED: Final = (1 << 64) - 1
 
 
@@ -111,10 +113,10 @@ class Search:
         The first is to begin at ``expected``. Raises CorruptRecord where it is bad; what is bad further on ends what
         is handed out, and is met by who reads from there.
         """
-        at, limit = 0, min(limit, self._size - start)
+        at, limit, length = 0, min(limit, self._size - start), 0
         while limit - at >= HEADER_BYTES:
             if not self._shows(start + at):
-                self.look(start + at, WALK_BYTES)
+                self.look(start + at, WALK_BYTES if length < LARGE_BYTES else SEARCH_BYTES)
             data, begins = self._window, self._window_at - start
             last_header = min(len(data) + begins, limit) - HEADER_BYTES
             if at > last_header:

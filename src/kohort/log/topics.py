@@ -12,7 +12,7 @@ from typing import Final
 
 from kohort.clock import Rng
 from kohort.config import BrokerConfig, TopicConfig, topic_config
-from kohort.config.topic import check_lags
+from kohort.config.topic import check_lags, usable_overrides
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
 from kohort.log.catalogue import PARTITIONS_MAX, Catalogue, TopicEntry, folder_topic_id, load_catalogue
 from kohort.log.checkpoints import (
@@ -135,11 +135,10 @@ class Topics:
                 self.recovery_notes.append(warning(said))
 
     def _topic_of(self, entry: TopicEntry) -> Topic:
-        try:
-            config = topic_config(self._config, entry.overrides)
-        except ConfigError as error:
-            raise ConfigError(f"topic {entry.name}: {error}") from error
-        return Topic(entry.name, entry.topic_id, entry.overrides, config, entry.internal)
+        usable, problems = usable_overrides(self._config, entry.overrides)
+        for problem in problems:
+            self.recovery_notes.append(warning(f"topic {entry.name}: the broker's default holds, since {problem}"))
+        return Topic(entry.name, entry.topic_id, usable, topic_config(self._config, usable), entry.internal)
 
     def _finish_deletions(self, folders: set[str], now_ms: int) -> None:
         """A deletion that a stop interrupted goes on."""

@@ -78,7 +78,8 @@ def session(
         os.environ.update(spark_environ(local=local, quiet=quiet))
     settings: dict[str, Any] = dict(SETTINGS) if local else {"spark.sql.session.timeZone": "UTC"}
     if quiet:
-        flag = f"-Dlog4j2.configurationFile={write_whole(private_folder() / 'log4j2.properties', QUIET_LOGS)}"
+        log = write_whole(private_folder() / "log4j2.properties", QUIET_LOGS)
+        flag = f"-Dlog4j2.configurationFile={log.absolute().as_uri()}"  # a blank in it would be two options
         settings["spark.ui.showConsoleProgress"] = "false"  # Spark's bar, through what is said of the run
         settings["spark.driver.extraJavaOptions"] = f"{flag} {(conf or {}).get('spark.driver.extraJavaOptions', '')}"
     settings |= {k: v for k, v in (conf or {}).items() if k != "spark.driver.extraJavaOptions" or not quiet}

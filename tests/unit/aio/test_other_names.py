@@ -7,7 +7,8 @@ import re
 import pytest
 
 import kohort
-from kohort.aio.other_names import OF_ADMINS, OF_CONSUMERS, OF_PRODUCERS
+from kohort.aio.delivery import Delivery
+from kohort.aio.other_names import OF_ADMINS, OF_CONSUMERS, OF_DELIVERIES, OF_PRODUCERS
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.options import options_of
 from kohort.config.other_names import INSTEAD
@@ -69,3 +70,12 @@ def test_no_option_of_ours_is_among_them_and_what_is_named_instead_is():
 def test_a_topic_is_no_configuration():
     with pytest.raises(ConfigError, match="a mapping of options, not 'orders'; topics are for subscribe"):
         kohort.Consumer("orders", bootstrap_servers=NOBODY)
+
+
+def test_a_delivery_is_no_future_of_kafka_python():
+    there = {name for name in dir(Delivery) if not name.startswith("_")}
+    for name, text in OF_DELIVERIES.items():
+        assert set(re.findall(r"(\w+)\(", text)) <= there
+        with pytest.raises(AttributeError, match="here it is"):
+            getattr(Delivery.__new__(Delivery), name)
+    assert not hasattr(Delivery.__new__(Delivery), "__dict__")  # a record costs three slots

@@ -35,6 +35,16 @@ def test_asking_for_an_unknown_topic_makes_it_with_the_default_number_of_partiti
     assert (topic.error_code, len(topic.partitions)) == (0, 4)
 
 
+def test_what_can_be_no_name_is_told_as_that_whether_or_not_topics_are_made(peer):
+    quiet = House(auto_create_topics_enable=False).connect()
+
+    assert [
+        one.ask(named("bad topic!", allow_auto_topic_creation=allowed), 12).topics[0].error_code
+        for one in (peer, quiet)
+        for allowed in (True, False)
+    ] == [ErrorCode.INVALID_TOPIC_EXCEPTION] * 4
+
+
 def test_a_client_or_a_broker_may_forbid_that(peer):
     quiet = House(auto_create_topics_enable=False).connect()
 

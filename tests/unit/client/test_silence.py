@@ -164,6 +164,17 @@ def test_when_a_broker_takes_its_place_the_consumer_goes_on(stage: ScriptedGroup
     stage.until(lambda: user.records)
 
 
+def test_who_has_had_a_broker_takes_another_protocol_for_an_outage(stage: ScriptedGroup):
+    """As of a proxy that says in HTTP that its broker is away."""
+    user = reader(stage)
+    stage.until(lambda: user.records)
+    stage.loop.cut()
+    stage.one.on(ApiVersionsRequest, lambda *_: HTTP)
+    stage.polls(65_000)
+
+    assert "it answers in HTTP: this is no Kafka broker; it is tried again" in said(user)[-1]
+
+
 def test_one_address_that_is_none_does_not_end_a_client_that_has_another(stage: ScriptedGroup):
     stage.loop.stop(ONE)
     other = ScriptedGroup().one

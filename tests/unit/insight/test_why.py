@@ -172,6 +172,8 @@ class TestAMemberThatComes:
             "(client a at /127.0.0.1) joined, then 1 more; "
             "the round took 6.0 s, of which 6.0 s waiting for more members to come."
         )
+        waited = [e.value for e in explanation.evidence if e.kind == "initial_delay"]
+        assert waited == ["waited 6.0 s for more to come (3 s, and longer since some came)"]
 
     def test_later_is_a_new_member(self, stage):
         ids, generation = trio(stage)
@@ -195,6 +197,29 @@ class TestAMemberThatComes:
 
         assert explanation.cause == "CLIENT_RESET"
         assert short_id(ids["demo-2"]) in explanation.sentence
+
+    @pytest.mark.parametrize(
+        ("reason", "cause", "words"),
+        [
+            ("consumer poll timeout has expired.", "CLIENT_RESET", "(it did not poll within max.poll.interval.ms)"),
+            ("the consumer is being closed", "NEW_MEMBER", "joined the group"),
+        ],
+    )
+    def test_anew_after_it_had_not_polled_is_a_reset_and_after_a_goodbye_none(self, stage, reason, cause, words):
+        ids, generation = trio(stage)
+        gone = ids.pop("demo-2")
+        stage.leave(gone, reason=reason, client_id="demo-2", connection=2)
+        for i in (0, 1):
+            stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
+        settle(stage, ids, generation + 1)
+        stage.advance(9000)
+        stage.enter(client_id="demo-2", connection=2)
+
+        _, explanation = told(stage)
+
+        assert explanation.cause == cause
+        assert words in explanation.sentence
+        assert (f"joined anew, 9.0 s after {short_id(gone)}" in explanation.sentence) == (cause == "CLIENT_RESET")
 
 
 class TestAMemberThatLeaves:
@@ -224,7 +249,17 @@ class TestAMemberThatLeaves:
         _, explanation = told(stage)
 
         assert (explanation.cause, explanation.confidence) == ("MAX_POLL_EXCEEDED", "medium")
-        assert "after 24.0 s without commit progress (its limit is 20 s)" in explanation.sentence
+        assert "after 24.0 s without commit progress (its limit is 20 s after a poll)" in explanation.sentence
+
+    @pytest.mark.parametrize(("commit_after_poll_ms", "cause"), [(4_900, "MAX_POLL_EXCEEDED"), (5_100, "MEMBER_LEFT")])
+    def test_without_a_word_and_with_an_auto_commit_after_its_last_poll(self, stage, commit_after_poll_ms, cause):
+        ids, generation = trio(stage, **SLOW)
+        stage.advance(commit_after_poll_ms)
+        stage.commit({("t", 0): 5}, member_id=ids["demo-2"], generation=generation, connection=2)
+        stage.advance(20_000 - commit_after_poll_ms)
+        stage.leave(ids["demo-2"], version=1, client_id="demo-2", connection=2)
+
+        assert told(stage)[1].cause == cause
 
     def test_by_an_administrators_hand_is_told_so(self, stage):
         first = stage.answer(stage.join(instance_id="i-1")).member_id

@@ -196,6 +196,25 @@ def test_without_a_catalogue_topics_are_taken_from_their_folders(storage):
     assert "took" not in said(opened(storage))[0]
 
 
+def test_a_stored_option_that_is_none_costs_that_option_alone_and_is_told(storage):
+    topics = opened(storage)
+    topics.create("orders", 1, {"retention.ms": "1000", "segment.bytes": "2000000"}, NOW)
+    topics.create("bills", 1, {}, NOW)
+    stored = storage.read(CATALOGUE_FILE)
+    storage.replace(CATALOGUE_FILE, stored.replace(b"2000000", b"a few"))
+
+    again = opened(storage)
+
+    orders = again.get("orders")
+    assert (orders.config.retention_ms, orders.config.segment_bytes) == (1000, 1 << 30)
+    assert said(again) == [
+        "topic orders: the broker's default holds, since segment.bytes='a few': "
+        "expected a whole number of at least 1024"
+    ]
+    again.alter_config("orders", {**orders.overrides, "retention.ms": "2000"})
+    assert said(opened(storage)) == []
+
+
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"version": 9, "topics": []}', b"{"])
 def test_a_damaged_catalogue_stops_the_start_and_says_what_to_do(storage, content):
     opened(storage).create("orders", 1, {}, NOW)

@@ -16,6 +16,7 @@ from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
+from kohort.log.names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
 from kohort.steps import Pace, SpreadDict, Steps
@@ -150,6 +151,7 @@ def _find(
     if error is not None and not (isinstance(error, ApiError) and error.code is ErrorCode.TOPIC_ALREADY_EXISTS):
         raise error
     if topic is None:
+        check_topic_name(name)  # Kafka says of such a name that it cannot be one, whether or not topics are made
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)  # or another request is making it just now
     return topic
 

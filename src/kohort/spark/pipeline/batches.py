@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError
-from kohort.spark.pipeline.definition import Pipeline
+from kohort.spark.pipeline.definition import Pipeline, Sink
 from kohort.spark.pipeline.frames import (
     FAILED,
     PROBLEM,
@@ -154,7 +154,12 @@ class BatchRunner:
             entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
             entry.marked = False
         for sink in self._pipeline.sinks:
-            entry.sinks[sink.name] = write_rows(sink, passed, entry.batch, self._folders.get(sink.name))
+            entry.sinks[sink.name] = self._write(sink, passed, entry)
+
+    def _write(self, sink: Sink, passed: DataFrame, entry: Entry) -> int:
+        """What the sink holds of it. Without rows a Parquet sink gets no file, which would have to be merged later."""
+        folder = self._folders.get(sink.name)
+        return write_rows(sink, passed, entry.batch, folder) if entry.passed.rows or folder is None else 0
 
     def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
         rules = self._pipeline.rules

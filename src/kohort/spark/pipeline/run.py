@@ -170,11 +170,13 @@ class PipelineRun:
                 return
 
     def stop(self) -> None:
-        """End a continuous run after the micro-batch under way."""
+        """End a continuous run after the micro-batch under way. Raises what that one failed with."""
         if self.query is not None and self.query.isActive and self._runner is not None:
             self._runner.end(LAST_EVENT_S)
             with suppress(Exception):  # of the next micro-batch, had it begun: nothing of it was done
                 self.query.stop()
+            if self._runner.error is not None:
+                raise self._runner.error
 
     def _take_in_the_last(self) -> None:
         """Wait for what Spark says of the last micro-batch."""

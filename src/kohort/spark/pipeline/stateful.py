@@ -17,7 +17,7 @@ from kohort.spark.pipeline.batches import BatchRunner
 from kohort.spark.pipeline.definition import Pipeline, Source
 from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
-from kohort.spark.pipeline.outputs import counted, write_rows
+from kohort.spark.pipeline.outputs import counted
 from kohort.spark.pipeline.source_options import STREAM_SCHEMA, stream_options
 from kohort.spark.pipeline.steps import StepFailed, run_steps
 
@@ -103,8 +103,7 @@ class StatefulRunner(BatchRunner):
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             for sink in self._pipeline.sinks:
-                folder = self._folders.get(sink.name)
-                entry.sinks[sink.name] = write_rows(replace(sink, counts=""), passed, batch, folder)
+                entry.sinks[sink.name] = self._write(replace(sink, counts=""), passed, entry)
                 if sink.counts:
                     entry.stands_for[sink.name] = counted(passed, sink.counts)
         finally:

@@ -15,8 +15,11 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kohort.spark.pipeline.batches import BatchRunner
+from kohort.spark.pipeline.ledger import Entry, LedgerStore
 from kohort.spark.pipeline.parquet_files import rows_in
 from kohort.spark.pipeline.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge
+from kohort.spark.pipeline.parse import parse_pipeline
 
 
 def folder(tmp_path: Path) -> ParquetFolder:
@@ -217,3 +220,14 @@ def test_large_files_are_left_alone_and_groups_do_not_grow_beyond_the_size(tmp_p
     groups = groups_to_merge(out.data_files(), 100)
 
     assert [[f.first for f in group] for group in groups] == [[0, 1, 3], [4, 5]]
+
+
+def test_a_micro_batch_without_rows_leaves_no_file(tmp_path: Path) -> None:
+    """Most of those of windows have none."""
+    text = "name: n\nsource: {brokers: 'a:1', topics: [t]}\nsinks: [{parquet: {path: out}}]\n"
+    pipeline = parse_pipeline(text, tmp_path / "n.yaml", {})
+    runner = BatchRunner(pipeline, LedgerStore(tmp_path / "ledger"))
+    no_frame: Any = None
+
+    assert runner._write(pipeline.sinks[0], no_frame, Entry(0)) == 0
+    assert not (tmp_path / "out").exists()
