@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
@@ -37,15 +38,28 @@ class Pace:
     __slots__ = ("_left_us",)
 
     def __init__(self) -> None:
-        self._left_us: float = FIRST_US
+        self._left_us = _lengths[-1][0]
 
     def is_due(self, us: float) -> bool:
         """Count ``us`` microseconds of work that were just done; whether it is time to yield."""
         self._left_us -= us
         if self._left_us > 0:
             return False
-        self._left_us = STEP_US
+        self._left_us = _lengths[-1][1]
         return True
+
+
+_lengths: list[tuple[float, float]] = [(FIRST_US, STEP_US)]
+
+
+@contextmanager
+def shortest_steps() -> Iterator[None]:
+    """Within this every piece of work is a step: for who looks for what others may do in between."""
+    _lengths.append((0, 0))
+    try:
+        yield
+    finally:
+        _lengths.pop()
 
 
 def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]]:

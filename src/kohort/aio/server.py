@@ -223,7 +223,7 @@ class Server:
             self.tell_congested()
         self._tell_notes()
         self.arm()
-        self._collections.after_event(in_long_work=self.broker.is_in_long_work)
+        self._collections.after_event(in_long_work=bool(self.broker.long_work))
         if self._after_event is not None:
             self._after_event()
 

@@ -156,9 +156,9 @@ class Broker:
         )
 
     @property
-    def is_in_long_work(self) -> bool:
-        """Whether a request is being served in steps."""
-        return bool(self._long_work)
+    def long_work(self) -> LongWork:
+        """The requests that are being served in steps."""
+        return self._long_work
 
     @property
     def connection_count(self) -> int:

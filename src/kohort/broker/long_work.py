@@ -45,6 +45,10 @@ class LongWork:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def __iter__(self) -> Iterator[ReplyTo]:
+        """Where their answers go, for whoever looks from inside the process."""
+        return (request.reply_to for request, _ in self._tasks)
+
     def add(self, task: Task) -> None:
         """Go on with ``task`` when its turn comes."""
         self._tasks.append((task.request, _whole(task)))

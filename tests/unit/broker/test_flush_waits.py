@@ -204,7 +204,7 @@ def test_a_commit_in_pieces_waits_for_the_disk_as_a_whole(well):
     asked = [OffsetCommitRequestPartition(partition_index=i % 30, committed_offset=i) for i in range(1_000)]
 
     peer.send(OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=asked)]), 8)
-    while house.broker.is_in_long_work:
+    while house.broker.long_work:
         house.give(Tick())
     assert peer.take() is None
     for _ in range(10):

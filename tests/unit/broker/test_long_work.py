@@ -49,7 +49,7 @@ def unknown_names(count: int = MANY) -> MetadataRequest:
 def finish(house: House) -> int:
     """Let the broker come to an end; how many ticks that took."""
     ticks = 0
-    while house.broker.is_in_long_work:
+    while house.broker.long_work:
         house.give(Tick())
         ticks += 1
     return ticks
@@ -66,7 +66,7 @@ def test_others_are_served_while_a_long_request_is(house, peer):
     peer.send(unknown_names(), 9)
 
     served = 0
-    while house.broker.is_in_long_work and peer.take() is None:
+    while house.broker.long_work and peer.take() is None:
         assert house.broker.wake_at_ms == 0
         house.give(Tick())
         assert other.ask(HeartbeatRequest(group_id="g", member_id="m"), 4).error_code
@@ -104,7 +104,7 @@ def test_two_long_requests_take_turns(house, peer):
 def test_a_peer_that_goes_takes_nothing_with_it(house, peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(200)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
-    assert house.broker.is_in_long_work
+    assert house.broker.long_work
 
     peer.leave()
     finish(house)
@@ -125,7 +125,7 @@ def test_a_million_names_are_refused_at_once(house, peer):
     peer.send(MetadataRequest(topics=[MetadataRequestTopic(name="")] * 1_000_001), 1)
 
     assert "1000001 elements, more than the 1000000 accepted" in peer.closed
-    assert not house.broker.is_in_long_work
+    assert not house.broker.long_work
 
 
 def test_a_topic_that_is_named_twice_is_answered_once(peer):
@@ -156,7 +156,7 @@ def test_a_topic_is_seen_when_all_its_partitions_are_there(house, peer):
     peer.send(CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=500, replication_factor=1)]), 7)
 
     seen = []
-    while house.broker.is_in_long_work:
+    while house.broker.long_work:
         house.give(Tick())
         (told,) = other.ask(MetadataRequest(topics=[MetadataRequestTopic(name="wide")]), 4).topics
         seen.append((told.error_code, len(told.partitions)))
@@ -209,7 +209,7 @@ def test_a_topic_made_anew_while_the_old_one_is_cleared_away_begins_empty(house,
     peer.produce("a", b"old", partition=1_999)
     other = house.connect()
     peer.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
-    assert house.broker.is_in_long_work
+    assert house.broker.long_work
 
     other.send(CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=2_000, replication_factor=1)]), 7)
     finish(house)
@@ -353,10 +353,22 @@ def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(house, wide):
     assert [p.partition_index for p in topic.partitions if p.records] == [2_500]
 
 
+def test_what_comes_while_a_wide_fetch_looks_around_is_seen(house, peer):
+    ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
+    other = house.connect()
+    peer.send(wide_fetch(9_000, max_wait_ms=60_000), 12)
+    assert house.broker.long_work
+
+    other.produce("wide", b"v", partition=0)
+    finish(house)
+
+    assert [p.partition_index for p in peer.take().responses[0].partitions if p.records] == [0]
+
+
 def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(house, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     peer.send(wide_fetch(9_000, max_wait_ms=2**31 - 1), 12)
-    assert house.broker.is_in_long_work
+    assert house.broker.long_work
 
     peer.leave()
     finish(house)
@@ -383,7 +395,7 @@ def test_a_batch_is_opened_in_steps_and_others_write_meanwhile(house, peer):
     peer.create("keyed", cleanup_policy="compact")
     other = house.connect()
     peer.send(produce_request("keyed", many_records(house)), 9)
-    assert house.broker.is_in_long_work
+    assert house.broker.long_work
 
     assert other.produce("keyed", b"", batch=build_batch([NewRecord(b"k", b"v", (), house.now_ms)])).base_offset == 0
     finish(house)

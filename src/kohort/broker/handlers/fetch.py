@@ -49,7 +49,7 @@ FIRST_VERSION_WITH_ZSTD: Final = 10
 FIRST_VERSION_WITH_LEADERS: Final = 12
 FIRST_VERSION_WITH_ENDPOINTS: Final = 16
 NOT_DIVERGING: Final = PartitionData().diverging_epoch
-WATCHED_MOST: Final = 10_000
+WATCHED_MOST: Final = 5_000
 """A fetch of more partitions that waits is woken by these, or by its time."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
@@ -101,7 +101,6 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     missing, keys = yield from _survey(state, reading, min_bytes, pace)
     if missing <= 0:
         return (yield from answer(state, reading, pace))
-    del keys[WATCHED_MOST:]
     committed_only = message.isolation_level == READ_COMMITTED
     parked = Parked(request.reply_to, keys, missing, reading, committed_only)
     state.purgatory.park(parked, request.now_ms + message.max_wait_ms)
@@ -161,27 +160,40 @@ def _survey(
     state: BrokerState, reading: Reading, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
     """How many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
-    message: FetchRequest = reading.request.message
-    missing = min_bytes
-    keys = []
-    for wanted in reading.plan.wanted:
-        try:
-            topic, log = _log(state, wanted)
-            check_leader_epoch(wanted.leader_epoch, log)
-            check_leader(state, topic, wanted.partition)
-            end = _visible_end(message, log)
-            if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
+    missing, has_paused = min_bytes, False
+    keys: list[tuple[bytes, int]] = []
+    sizes: list[int] = []
+    try:
+        for wanted in reading.plan.wanted:
+            key, size = _available(state, reading, wanted)
+            missing -= size
+            if missing <= 0:
                 return 0, []
-            if wanted.fetch_offset < end:
-                missing -= min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
-        except ApiError:
-            return 0, []
-        if missing <= 0:
-            return 0, []
-        keys.append((topic.topic_id, wanted.partition))
-        if pace.is_due(SURVEY_US):
-            yield
+            if len(keys) < WATCHED_MOST:
+                keys.append(key)
+                sizes.append(size)
+            if pace.is_due(SURVEY_US):
+                has_paused = True
+                yield
+        if has_paused:  # what came meanwhile woke nobody
+            now = [_available(state, reading, wanted)[1] for wanted in reading.plan.wanted[: len(keys)]]
+            missing -= sum(now) - sum(sizes)
+    except ApiError:
+        return 0, []
     return missing, keys
+
+
+def _available(state: BrokerState, reading: Reading, wanted: Wanted) -> tuple[tuple[bytes, int], int]:
+    """A partition to watch, and how many bytes of it could be read now. Raises ApiError for what has to be told."""
+    topic, log = _log(state, wanted)
+    check_leader_epoch(wanted.leader_epoch, log)
+    check_leader(state, topic, wanted.partition)
+    if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset or _diverging(wanted, log):
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    size = 0
+    if wanted.fetch_offset < _visible_end(reading.request.message, log):
+        size = min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
+    return (topic.topic_id, wanted.partition), size
 
 
 def _read(state: BrokerState, request: Request, wanted: Wanted, room: Room) -> PartitionData:

@@ -13,7 +13,7 @@ from kohort.wire.apis import APIS
 def check_parked(broker: Broker) -> None:
     """Between events nobody waits who could be answered, or whose connection is gone; nobody is forgotten."""
     waiting = set(broker.in_flight())
-    remembered = {asked.reply_to for asked in broker.state.coordinator.parked()}
+    remembered = {asked.reply_to for asked in broker.state.coordinator.parked()} | set(broker.long_work)
     for parked in broker.state.purgatory:
         connection = parked.reply_to.connection
         remembered.add(parked.reply_to)

@@ -1,0 +1,25 @@
+"""Seeds in which every piece of work is a step of its own: whatever may happen between two steps does."""
+
+import pytest
+
+from kohort.sim.campaign import judge_seed
+from kohort.sim.worlds import WORLDS
+from kohort.steps import shortest_steps
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("first", [0, 5])
+def test_a_world_holds_when_everything_is_done_piece_by_piece(world, first):
+    with shortest_steps():
+        for seed in range(first, first + 5):
+            verdict = judge_seed(seed, world=world)
+            assert verdict.passed, f"{verdict.story}\n{verdict.failure}\nwithin shortest_steps: seed {seed} of {world}"
+
+
+def test_it_makes_a_difference():
+    at_once = judge_seed(3)
+    with shortest_steps():
+        in_steps = judge_seed(3)
+
+    assert in_steps.events > at_once.events
