@@ -232,7 +232,11 @@ class Topics:
                 yield
         begun = [result for result in results if isinstance(result, Topic)]
         counts = {new.name: new.partitions for new in wanted}
-        entries = {t.name: TopicEntry(t.name, t.topic_id, counts[t.name], t.overrides, t.internal) for t in begun}
+        entries = {}
+        for t in begun:
+            entries[t.name] = TopicEntry(t.name, t.topic_id, counts[t.name], t.overrides, t.internal)
+            if pace.is_due(CHECK_US):
+                yield
         try:
             if begun:
                 self._save({**self._catalogue.topics, **entries}, self._catalogue.deleted)

@@ -32,6 +32,7 @@ StepReader = Callable[[bytes | bytearray, int, int], Steps[tuple[Any, int]]]
 
 ELEMENTS_MAX: Final = 1_000_000
 """In one array, as in Kafka since 4.4; of a message that is read in steps, in all its arrays."""
+NUMBERS_AT_ONCE: Final = 50_000
 COPIED_AT_ONCE: Final = 4 << 20
 """A field of kind bytes above this is gathered in steps, and stays the bytearray that it was gathered in."""
 TAGS_MAX: Final = 10_000
@@ -188,9 +189,15 @@ class _ReaderSource(Source):
             self.add(path, depth, f"if l > {ELEMENTS_MAX}: raise crowded('elements', l, {ELEMENTS_MAX})")
         if isinstance(spec.of, FieldSpec) and spec.of.code in ARRAY_LAYOUTS:
             layouts = self.bind("L", ARRAY_LAYOUTS[spec.of.code])
-            self.add(path, depth, f"{target} = list({layouts}[l].unpack_from(b, p))", f"p += l * {element}")
             if self.in_steps:
-                self.add(path, depth, "left -= l >> 4")
+                items, most = self.new("a"), NUMBERS_AT_ONCE
+                self.add(path, depth, f"{items} = []", f"while l > {most}:")
+                self.add(path, depth, f"    {items} += {layouts}[{most}].unpack_from(b, p)")
+                self.add(path, depth, f"    p += {most * element}", f"    l -= {most}", "    yield")
+                self.add(path, depth, f"{items} += {layouts}[l].unpack_from(b, p)", f"{target} = {items}")
+                self.add(path, depth, f"p += l * {element}", "left -= l >> 4")
+            else:
+                self.add(path, depth, f"{target} = list({layouts}[l].unpack_from(b, p))", f"p += l * {element}")
             return
         items, index, item = self.new("a"), self.new("i"), self.new("m")
         self.add(path, depth, f"{items} = []", f"for {index} in range(l):")

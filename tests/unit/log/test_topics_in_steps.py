@@ -128,7 +128,9 @@ def test_of_several_only_what_the_disk_refuses_is_not_made(storage):
 def test_what_a_crash_interrupts_is_made_by_the_start(storage, steps):
     topics = opened(storage)
     making = topics.create_all(wanted(300), NOW)
-    for _ in range(1 + steps):
+    while b'"t0"' not in (storage.read(CATALOGUE_FILE) or b""):
+        next(making)
+    for _ in range(steps):
         next(making)
 
     again = opened(storage)

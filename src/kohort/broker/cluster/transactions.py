@@ -9,7 +9,7 @@ has to wait, as in Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
@@ -28,6 +28,7 @@ from kohort.errors import ApiError, CorruptLog, ErrorCode, ProtocolError, Storag
 from kohort.log.topics import Topic, Topics
 from kohort.model import TopicPartition
 from kohort.notes import Note, failure
+from kohort.steps import Steps, in_order
 from kohort.wire.control_records import Marker
 from kohort.wire.record_batch import NewRecord, build_batch
 
@@ -156,10 +157,11 @@ class Transactions:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} could not be read")
         return self._by_id.get(transactional_id)
 
-    def of_partitions(self, partitions: Iterable[int]) -> list[Transaction]:
+    def of_partitions(self, partitions: Collection[int]) -> Steps[Iterator[Transaction]]:
         """Every transactional id of these partitions of ``__transaction_state``, by name."""
-        wanted = frozenset(partitions)
-        return [known for name, known in sorted(self._by_id.items()) if self.partition_of(name) in wanted]
+        names = yield from in_order(list(self._by_id))
+        found = (self._by_id.get(name) for name in names if self.partition_of(name) in partitions)
+        return (known for known in found if known is not None)
 
     # ---------------------------------------------------------------- what producers ask
 

@@ -29,7 +29,7 @@ from kohort.wire.messages.configs import (
 )
 
 REFUSE_US: Final = 20
-WRITE_US: Final = 3_000
+WRITE_US: Final = 6_000
 
 
 def incremental_alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:

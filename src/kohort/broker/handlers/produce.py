@@ -46,7 +46,9 @@ FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes."""
 TOPIC_US: Final = 1
-APPEND_US: Final = 60
+APPEND_US: Final = 90
+FIRST_APPEND_US: Final = 700
+"""Files are opened and made."""
 BYTES_PER_US: Final = 1_000
 
 
@@ -68,7 +70,8 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
                 refusal = refusal_of(error)
                 failures.append(f"{asked.name or asked.topic_id.hex()}-{data.index}: {refusal}")
                 partitions.append(_refused(state, request, asked, data.index, refusal))
-            if pace.is_due(APPEND_US + len(data.records or b"") / BYTES_PER_US):
+            first = not partitions[-1].error_code and not partitions[-1].base_offset
+            if pace.is_due((FIRST_APPEND_US if first else APPEND_US) + len(data.records or b"") / BYTES_PER_US):
                 yield
         responses.append(TopicProduceResponse(name=asked.name, topic_id=asked.topic_id, partition_responses=partitions))
         if pace.is_due(TOPIC_US):

@@ -4,16 +4,20 @@ that hangs. KIP-664, KIP-994, KIP-1152.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
 from kohort.broker.joining import check_coordinator
 from kohort.broker.leaders import led_log
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, Request
+from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.coordinator.transactions.states import NAMES
 from kohort.coordinator.transactions.transaction import Transaction
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 from kohort.pattern import Pattern
+from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.control_records import Marker
 from kohort.wire.messages.transaction_admin import (
     DescribedTransaction,
@@ -31,6 +35,9 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+FILTER_US: Final = 0.6
+LIST_US: Final = 6
 
 
 def describe_transactions(state: BrokerState, request: Request) -> Answer:
@@ -58,32 +65,65 @@ def _describe(state: BrokerState, transactional_id: str, now_ms: int) -> Describ
     )
 
 
-def list_transactions(state: BrokerState, request: Request) -> Answer:
+def list_transactions(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListTransactionsRequest = request.message
     transactions = state.cluster.transactions
     pattern = Pattern(message.transactional_id_pattern) if message.transactional_id_pattern else None
     topic = state.topics.get(transactions.name)
     led = range(len(topic.partitions)) if topic is not None else ()
-    here = [p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id]
-    found = [
-        ListedTransaction(
-            transactional_id=known.transactional_id,
-            producer_id=known.producer_id,
-            transaction_state=known.state.value,
-        )
-        for known in transactions.of_partitions(here)
-        if _is_wanted(known, message, request.now_ms) and (pattern is None or pattern.fullmatch(known.transactional_id))
-    ]
-    unknown = [name for name in message.state_filters if name not in NAMES]
+    here = frozenset(p for p in led if topic is not None and state.cluster.leader_of(topic, p) == state.node.node_id)
+    pace = Pace()
+    filters, unknown = yield from _filters(message, pace)
+    found = []
+    for known in (yield from transactions.of_partitions(here)):
+        if filters.let_through(known, request.now_ms) and (
+            pattern is None or pattern.fullmatch(known.transactional_id)
+        ):
+            found.append(
+                ListedTransaction(
+                    transactional_id=known.transactional_id,
+                    producer_id=known.producer_id,
+                    transaction_state=known.state.value,
+                )
+            )
+        if pace.is_due(LIST_US):
+            yield
+    yield from filters.producers.let_go(pace)
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
 
 
-def _is_wanted(known: Transaction, message: ListTransactionsRequest, now_ms: int) -> bool:
-    if message.producer_id_filters and known.producer_id not in message.producer_id_filters:
-        return False
-    if message.state_filters and known.state.value not in message.state_filters:
-        return False
-    return message.duration_filter < 0 or now_ms - known.started_ms > message.duration_filter
+@dataclass(frozen=True, slots=True)
+class _Filters:
+    """What is asked of a transaction that is listed. What is not named lets all through."""
+
+    states: frozenset[str] | None
+    producers: SpreadDict[int, None]
+    any_producer: bool
+    duration_ms: int
+
+    def let_through(self, known: Transaction, now_ms: int) -> bool:
+        if not self.any_producer and not self.producers.has(known.producer_id):
+            return False
+        if self.states is not None and known.state.value not in self.states:
+            return False
+        return self.duration_ms < 0 or now_ms - known.started_ms > self.duration_ms
+
+
+def _filters(message: ListTransactionsRequest, pace: Pace) -> Steps[tuple[_Filters, list[str]]]:
+    """The filters, and the names of states that are none."""
+    states: set[str] = set()
+    unknown: list[str] = []
+    for name in message.state_filters:
+        states.add(name) if name in NAMES else unknown.append(name)
+        if pace.is_due(FILTER_US):
+            yield
+    producers: SpreadDict[int, None] = SpreadDict()
+    for producer_id in message.producer_id_filters:
+        producers.add(producer_id, None)
+        if pace.is_due(FILTER_US):
+            yield
+    wanted = frozenset(states) if message.state_filters else None
+    return _Filters(wanted, producers, not message.producer_id_filters, message.duration_filter), unknown
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
