@@ -14,6 +14,7 @@ from kohort.coordinator.records import (
     TransactionEnded,
     parse_record,
 )
+from kohort.errors import KohortError
 from kohort.log.invariants import check_invariants
 from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
@@ -65,7 +66,12 @@ def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, Batch
     """Every batch that the log holds, from the offset ``start`` on."""
     at = max(start, log.log_start_offset)
     while at < log.log_end_offset:
-        data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
+        try:
+            data = b"".join(bytes(b) for b in log.read(at, 1 << 20))
+        except KohortError as error:
+            raise CheckFailed(f"{log} cannot be read at {at}: {error}") from error
+        if not data:
+            raise CheckFailed(f"{log} ends at {log.log_end_offset}, and nothing is read at {at}")
         for start, header in split_batches(data):
             if header.next_offset <= at:
                 raise CheckFailed(f"{log}: a batch that ends before {header.next_offset} is read at {at}")

@@ -92,6 +92,7 @@ def reset_to_the_end(patch: Patch) -> None:
 @bug("fetcher", "a node that failed once is never fetched from again")
 def never_fetched_again(patch: Patch) -> None:
     def later(_real: Any, fetcher: Fetcher, node_id: int, now_ms: int) -> None:
+        fetcher._failures[node_id] = fetcher._failures.get(node_id, 0) + 1
         fetcher._retry_at_ms[node_id] = now_ms + 3_600_000
 
     patch.method(Fetcher, "_later", later)
