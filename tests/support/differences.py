@@ -80,6 +80,21 @@ ALLOWED: Final = (
     May("ProduceRequest", "*.error_message", "we say why; Kafka says nothing", _only_ours),
     May("ProduceRequest", "*.record_errors", "the broker opens no record, and names none", _only_theirs),
     May("ProduceRequest", "*.log_start_offset", "where records are refused Kafka tells it all the same", _is_untold),
+    May(
+        "ProduceRequest",
+        "*.error_code",
+        "a batch that is not whole may have been damaged on its way: it is to be sent again; Kafka's is INVALID_RECORD",
+        lambda ours, theirs: (ours, theirs) == (2, 87),
+    ),
+    *(
+        May(
+            asked,
+            "*.configs.*.config_source",
+            "with eligible leader replicas Kafka sets min.insync.replicas for all brokers; the values are compared",
+            lambda ours, theirs: (ours, theirs) == (5, 3),
+        )
+        for asked in ("CreateTopicsRequest", "DescribeConfigsRequest")
+    ),
     May("CreateTopicsRequest", "topics.*.configs", "each has options of its own, in its own order"),
     May("CreateTopicsRequest", "topics.*.topic_id", "what is only validated has no id here", lambda o, _: o == "none"),
     May("DescribeConfigsRequest", "results.*.configs", "each has options of its own, in its own order"),
@@ -116,6 +131,7 @@ UNORDERED: Final = frozenset(
         ("MetadataResponse", "topics"),
         ("CreateTopicsResponse", "topics"),
         ("DeleteTopicsResponse", "responses"),
+        ("CreatableTopicResult", "configs"),
         ("DescribeConfigsResult", "configs"),
         ("DescribeTransactionsResponse", "transaction_states"),
         ("DescribedTransaction", "topics"),

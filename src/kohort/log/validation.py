@@ -121,7 +121,7 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
 def _not_whole(batch: Buffer) -> ApiError:
     """Of a batch whose length was damaged, or that lost its end: who sends it again may have more luck.
 
-    Kafka sees no batch in it, and 4.3 never answers a Produce without one.
+    Kafka says INVALID_RECORD, after which a producer gives up.
     """
     return _corrupt(f"{len(batch)} bytes that are not the whole of a batch; exactly one is expected")
 
