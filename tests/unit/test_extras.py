@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import requires
 
 import pytest
 
@@ -33,3 +34,10 @@ def test_a_pipeline_without_a_yaml_reader_says_what_to_install(monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"a pipeline file needs the package yaml: pip install 'kohort\[pipeline\]'"):
         parse_document("a: 1", "p.yaml", {})
+
+
+def test_the_extra_of_spark_brings_what_pyspark_asks_for_when_rows_go_through_arrow():
+    """PySpark does not require pandas itself, and ``mapInArrow`` fails without it: dead letters go that way."""
+    wanted = [text for text in requires("kohort") if "extra == 'spark'" in text]
+
+    assert any(text.startswith("pandas>=2.2") for text in wanted)
