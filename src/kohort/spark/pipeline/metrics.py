@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from kohort.config.listeners import parse_listener
+from kohort.errors import ConfigError
 from kohort.spark.pipeline.ledger import Entry
 
 _HELP = {
@@ -70,7 +71,7 @@ class Metrics:
 
 @contextmanager
 def served(metrics: Metrics, address: str) -> Iterator[str]:
-    """Serve ``/metrics`` on HOST:PORT while the block runs; yields the URL. Raises OSError if the port is taken."""
+    """Serve ``/metrics`` on HOST:PORT while the block runs; yields the URL. Raises ConfigError if the port is taken."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -85,7 +86,10 @@ def served(metrics: Metrics, address: str) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Scrapes are no news."""
 
-    server = ThreadingHTTPServer(parse_listener(address, "metrics: http"), Handler)
+    try:
+        server = ThreadingHTTPServer(parse_listener(address, "metrics: http"), Handler)
+    except OSError as error:
+        raise ConfigError(f"metrics: cannot listen on {address}: {error.strerror}; is another run there?") from None
     thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)
     thread.start()
     host, port = server.server_address[:2]

@@ -271,6 +271,7 @@ def run_pipeline(
     """Run to the current end of the topics (``once``), or until Ctrl-C; then report. ``every``: how often a pipeline
     begins a micro-batch that is not to run once although its trigger is available-now. A second Ctrl-C is raised."""
     with ExitStack() as stack:
+        stack.enter_context(as_the_only_run(pipeline))
         if pipeline.metrics:
             metrics, told = Metrics(pipeline.name), on_entry
             stack.enter_context(served(metrics, pipeline.metrics))
@@ -279,7 +280,6 @@ def run_pipeline(
                 metrics.entry_done(entry)
                 told(entry)
 
-        stack.enter_context(as_the_only_run(pipeline))
         run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
         signal = stack.enter_context(StopSignal("ending after the micro-batch under way; Ctrl-C again ends at once"))
         stack.callback(run.close)

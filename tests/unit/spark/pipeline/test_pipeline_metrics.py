@@ -7,6 +7,7 @@ import urllib.request
 
 import pytest
 
+from kohort.errors import ConfigError
 from kohort.spark.pipeline.ledger import Count, Entry
 from kohort.spark.pipeline.metrics import Metrics, served
 
@@ -37,3 +38,11 @@ def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> 
         'kohort_pipeline_last_batch_rows{pipeline="orders"} 7',
     ]
     assert "# TYPE kohort_pipeline_rows_in_total counter" in text
+
+
+def test_a_port_that_is_taken_is_told_with_its_address() -> None:
+    with served(Metrics("orders"), "127.0.0.1:0") as url:
+        address = url.removeprefix("http://").removesuffix("/metrics")
+        taken = f"metrics: cannot listen on {address}: Address already in use; is another run there"
+        with pytest.raises(ConfigError, match=taken), served(Metrics("orders"), address):
+            pass
