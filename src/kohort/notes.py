@@ -75,5 +75,10 @@ def one_line(text: str, limit: int = LINE_MAX_CHARS) -> str:
     return f"{shown[:limit]}... ({len(text)} characters in all)"
 
 
+def printable(text: str) -> str:
+    """Make ``text`` safe to show to people: what moves a cursor, breaks a line or changes colours becomes ``?``."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()

@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from kohort.cli.fit import Table, headings, lines_of
+from kohort.notes import printable
 
 NOTHING: Final = "-"
 NUMBERS: Final = (int, float)
@@ -72,10 +73,6 @@ def is_numeric(column: Sequence[Any]) -> bool:
 def harmless(text: str) -> str:
     """``text`` in its lines, without what would move the cursor, change colours or turn the direction of writing."""
     return "\n".join(printable(line) for line in text.split("\n"))
-
-
-def printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def cell(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kohort import notes
 from kohort.coordinator.journal import Who
 
 _UUID_TAIL = re.compile(r"(^|-)([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
@@ -13,7 +14,7 @@ LONGEST_REASON = 255
 
 def printable(text: str, limit: int = LONGEST_REASON) -> str:
     """``text`` without what moves a cursor or breaks a line, cut at ``limit`` characters."""
-    shown = "".join(c if c.isprintable() else "?" for c in text[:limit])
+    shown = notes.printable(text[:limit])
     return shown + "…" if len(text) > limit else shown
 
 
