@@ -2,6 +2,7 @@
 
 KohortError
 ├── ApiError                 the answer of a broker: ``code``, ``retriable`` (Kafka's error codes)
+│   └── RecordsRefused       some of a batch's records are not taken, so none is: which, and why
 ├── ProtocolError            bytes that are not what the protocol says; ``path`` names the field
 │   └── UnsupportedVersion   an API or a version that this side does not speak
 ├── CorruptRecord            a batch that fails its checks: topic, partition and offset are named
@@ -25,6 +26,7 @@ KohortError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -237,6 +239,18 @@ class ApiError(KohortError):
         self.code = code
         self.message = message
         self.retriable = code.retriable
+
+
+class RecordsRefused(ApiError):
+    """Records of a batch that a broker does not take, and with them their batch (KIP-467).
+
+    ``refused`` are the places in the batch of the first of them, each with why; ``count`` is how many there are in all.
+    """
+
+    def __init__(self, code: ErrorCode, refused: Sequence[tuple[int, str]], count: int) -> None:
+        super().__init__(code, f"{count} of the batch's records are refused: {refused[0][1]}")
+        self.refused = refused
+        self.count = count
 
 
 class ProtocolError(KohortError):

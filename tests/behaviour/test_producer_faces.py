@@ -16,6 +16,7 @@ import pytest
 import kohort
 from kohort import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, TopicPartition, UsageError
 from kohort.aio.io_thread import io_thread
+from kohort.client.admin_model import NewTopic
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WAIT_S = 60.0
@@ -161,6 +162,18 @@ def test_an_arrow_table_is_sent_column_by_column(admin, producer, name):
     assert producer.send(name, b"x", "k7").result(WAIT_MS).partition in {d.partition for d in deliveries}
     with pytest.raises(UsageError, match="no column 'value'"):
         producer.send_arrow(name, table)
+
+
+def test_records_that_the_broker_refuses_are_told_from_those_beside_them(bootstrap, admin, name):
+    admin.create_topics([NewTopic(name, 1, configs={"cleanup.policy": "compact"})])
+    with kohort.Producer(bootstrap_servers=bootstrap, linger_ms=50) as producer:
+        sent = [producer.send(name, b"v", key=key) for key in (b"a", None, b"b")]
+        producer.flush(WAIT_MS)
+
+    good, bad, _ = [str(one.exception()) for one in sent]
+    assert "not refused itself" in good
+    assert "not refused itself" not in bad
+    assert end_of(admin, name) == 0
 
 
 @pytest.mark.parametrize("what", [1, 1.5, {"a": 1}, object()])

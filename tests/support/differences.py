@@ -78,7 +78,8 @@ ALLOWED: Final = (
         lambda ours, theirs: ours == -1 and theirs == RECENT_MS + 5000,
     ),
     May("ProduceRequest", "*.error_message", "we say why; Kafka says nothing", _only_ours),
-    May("ProduceRequest", "*.record_errors", "the broker opens no record, and names none", _only_theirs),
+    May("ProduceRequest", "*.record_errors", "times are judged by the batch's header, which names none", _only_theirs),
+    May("ProduceRequest", "*.batch_index_error_message", "each has its own words", _both_say_something),
     May("ProduceRequest", "*.log_start_offset", "where records are refused Kafka tells it all the same", _is_untold),
     May(
         "ProduceRequest",

@@ -121,6 +121,7 @@ def topics_with_rules(play: Play) -> None:
     produce(play, strict, {0: build_batch(records(-1))})
     produce(play, stamped, {0: build_batch(records())})
     produce(play, compacted, {0: build_batch([NewRecord(None, b"v", (), TIMES[0])])})
+    produce(play, compacted, {0: build_batch([NewRecord(k, b"v", (), TIMES[0]) for k in (b"a", None, b"b", None)])})
     produce(play, compacted, {0: build_batch(records())})
     produce(play, small, {0: build_batch(records(value=b"x" * 200))})
     produce(play, small, {0: build_batch(records(TIMES[0]))})

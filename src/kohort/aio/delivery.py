@@ -44,7 +44,8 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
     def exception(self) -> KohortError | None:
         """Why it failed; None while it has not."""
-        return resolve(self._batch, self._index)[0].error
+        batch, index = resolve(self._batch, self._index)
+        return batch.error_of(index)
 
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
         """Wait for the record to be delivered. Raises why it failed, or ApiTimeout after ``timeout_ms``."""
@@ -96,7 +97,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         if not batch.done:
             state = "under way"
         else:
-            state = str(batch.error) if batch.error else f"offset {record_metadata(batch, index).offset}"
+            state = str(error) if (error := batch.error_of(index)) else f"offset {record_metadata(batch, index).offset}"
         return f"<Delivery to {batch.topic}-{batch.partition}: {state}>"
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from kohort.errors import ApiError, ConfigError, CorruptRecord, ErrorCode, KohortError, ProtocolError, StorageError
+from kohort.errors import (
+    ApiError,
+    ConfigError,
+    CorruptRecord,
+    ErrorCode,
+    KohortError,
+    ProtocolError,
+    RecordsRefused,
+    StorageError,
+)
 
 
 class Refusal(NamedTuple):
@@ -16,6 +26,8 @@ class Refusal(NamedTuple):
 
     code: ErrorCode
     message: str
+    records: Sequence[tuple[int, str]] = ()
+    """Places in a batch, each with why that record is refused."""
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}" if self.message else self.code.name
@@ -23,6 +35,8 @@ class Refusal(NamedTuple):
 
 def refusal_of(error: KohortError) -> Refusal:
     """The protocol's name for ``error``, with its text."""
+    if isinstance(error, RecordsRefused):
+        return Refusal(error.code, error.message, error.refused)
     if isinstance(error, ApiError):
         return Refusal(error.code, error.message)
     if isinstance(error, CorruptRecord):

@@ -7,7 +7,7 @@ microsecond each, which is the whole secret of a fast producer in Python.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import crc32c
@@ -45,8 +45,8 @@ class ProduceBatch:
     __slots__ = (
         "append_time_ms", "attempts", "base_offset", "base_sequence", "callbacks", "codec", "count", "deadline_ms",
         "done", "error", "first_ms", "full", "halves", "headers", "keys", "last_error", "last_ms", "partition",
-        "payload", "producer_epoch", "producer_id", "ready_at_ms", "size", "timestamps", "topic", "transactional",
-        "values",
+        "payload", "producer_epoch", "producer_id", "ready_at_ms", "refused", "size", "timestamps", "topic",
+        "transactional", "values",
     )  # fmt: skip
 
     def __init__(self, topic: str, partition: int, codec: Codec, *, ready_at_ms: int, deadline_ms: int) -> None:
@@ -73,6 +73,8 @@ class ProduceBatch:
         self.halves: tuple[ProduceBatch, ProduceBatch] | None = None
         self.done = False
         self.error: KohortError | None = None
+        self.refused: Mapping[int, KohortError] = {}
+        """Records that the broker named as those for which it refused the batch (KIP-467)."""
         self.base_offset = -1
         self.append_time_ms = -1
         self.callbacks: list[Callable[[], None]] = []
@@ -121,9 +123,14 @@ class ProduceBatch:
         self.base_offset, self.append_time_ms = base_offset, append_time_ms
         self._finish()
 
-    def fail(self, error: KohortError) -> None:
-        self.error = error
+    def fail(self, error: KohortError, refused: Mapping[int, KohortError] | None = None) -> None:
+        """End as failed with ``error``; ``refused`` are the records that have an error of their own."""
+        self.error, self.refused = error, refused or {}
         self._finish()
+
+    def error_of(self, index: int) -> KohortError | None:
+        """Why the record at ``index`` is not on the log; None while nothing is known."""
+        return self.refused.get(index, self.error)
 
     def _finish(self) -> None:
         self.done = True

@@ -207,7 +207,8 @@ def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
 def record_metadata(batch: ProduceBatch, index: int) -> RecordMetadata:
     """Where record ``index`` of a delivered batch is. Raises the error of one that failed."""
     batch, index = resolve(batch, index)
-    if batch.error is not None:
-        raise batch.error
+    error = batch.error_of(index)
+    if error is not None:
+        raise error
     offset = batch.base_offset + index if batch.base_offset >= 0 else -1
     return RecordMetadata(batch.topic, batch.partition, offset, record_timestamp(batch, index))

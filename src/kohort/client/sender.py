@@ -12,7 +12,7 @@ What is given up then costs the transaction, and the next epoch comes from the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -286,6 +286,8 @@ class Sender:
             self._give_up(batch, error)
         elif code.retriable:
             self._retry(batch, error, now_ms)
+        elif result.record_errors and batch.count > 1:
+            self._give_up(batch, *_errors_of_records(tp, code, result))
         else:
             self._give_up(batch, error)
 
@@ -351,12 +353,14 @@ class Sender:
             self._accumulator.put_back(half)
         self.completed.append(batch)
 
-    def _give_up(self, batch: ProduceBatch, error: KohortError) -> None:
+    def _give_up(
+        self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None
+    ) -> None:
         """The batch fails; if it has a number, the sequence has a gap from here on."""
         if batch.base_sequence >= 0:
             self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
         if not batch.done:
-            batch.fail(error)
+            batch.fail(error, refused)
             self._finished(batch)
             if self._transactions is not None:
                 self._transactions.record_lost(error)
@@ -425,3 +429,16 @@ class Sender:
             why = self._metadata.last_failure or self._metadata.error(tp.topic) or "the partition has no leader"
             return ApiTimeout(f"{waited}: {why}")
         return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
+
+
+def _errors_of_records(
+    tp: TopicPartition, code: ErrorCode, result: PartitionProduceResponse
+) -> tuple[KohortError, dict[int, KohortError]]:
+    """What is wrong with a batch's other records, and with those that the broker names (KIP-467)."""
+    why = result.error_message or "the broker does not say why"
+    others = ApiError(code, f"{tp}: not refused itself, but it was sent in one batch with records that are: {why}")
+    named: dict[int, KohortError] = {
+        record.batch_index: ApiError(code, f"{tp}: {record.batch_index_error_message or why}")
+        for record in result.record_errors
+    }
+    return others, named

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kohort.errors import ApiError, CorruptRecord, ErrorCode
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, RecordsRefused
 from kohort.log.appending import Prepared
 from kohort.log.keyed import keyed_records
 from kohort.steps import Pace, Steps
@@ -34,6 +34,8 @@ CODECS: Final[Mapping[str, Codec | None]] = {
 """What ``compression.type`` may be."""
 OPENED_MAX_BYTES: Final = 16 << 20
 """What the records of a batch that is opened may be once decompressed: sixteen times what a batch may be by default."""
+NAMED_MAX: Final = 1_000
+"""Refused records of a batch that its answer names one by one: each is an object, and a batch may hold a million."""
 CHECK_US: Final = 2
 
 
@@ -42,7 +44,7 @@ def opened(
 ) -> Steps[Prepared]:
     """``batch`` and its header under ``codec``; untouched where it has it already, or None is wanted.
 
-    Raises ApiError INVALID_RECORD if its records cannot be read, or, ``with_keys``, if one has no key;
+    Raises ApiError INVALID_RECORD if its records cannot be read, RecordsRefused if, ``with_keys``, some have no key;
     MESSAGE_TOO_LARGE if the new batch is larger than ``max_bytes``, the topic's ``max.message.bytes``.
     """
     if codec is header.codec:
@@ -71,10 +73,16 @@ def opened(
 
 
 def _check_keys(body: Buffer, header: BatchHeader) -> Steps[None]:
-    """Raises ApiError INVALID_RECORD if a record has no key, as every record of a compacted topic must."""
+    """Raises RecordsRefused if records have no key, as every record of a compacted topic must."""
     pace = Pace()
+    refused: list[tuple[int, str]] = []
+    count = 0
     for index, record in enumerate(keyed_records(body, header)):
         if record.key is None:
-            raise ApiError(ErrorCode.INVALID_RECORD, f"record {index} has no key, and the topic is compacted")
+            count += 1
+            if count <= NAMED_MAX:
+                refused.append((index, f"record {index} has no key, and the topic is compacted"))
         if pace.is_due(CHECK_US):
             yield
+    if refused:
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, refused, count)

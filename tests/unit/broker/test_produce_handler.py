@@ -86,6 +86,18 @@ def test_errors_are_told_per_partition(peer):
     assert peer.produce("a", b"good").base_offset == 0
 
 
+def test_records_that_are_refused_are_named(peer):
+    peer.create("keyed", cleanup_policy="compact")
+    records = [NewRecord(key, b"v", (), 1_700_000_000_000) for key in (b"a", None, b"b", None)]
+
+    refused = peer.produce("keyed", batch=build_batch(records))
+
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [e.batch_index for e in refused.record_errors] == [1, 3]
+    assert all("has no key" in e.batch_index_error_message for e in refused.record_errors)
+    assert "2 of the batch's records" in refused.error_message
+
+
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_a_batch_damaged_on_its_way_is_to_be_sent_again_whatever_it_seems_to_be(peer, version):
     peer.create("a")

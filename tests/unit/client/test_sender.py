@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kohort.client.producer import ProducerMachine, record_metadata
+from kohort.client.producer import ProducerMachine, record_metadata, resolve
 from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
@@ -21,6 +21,7 @@ from kohort.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from kohort.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -412,6 +413,25 @@ def test_a_batch_that_is_too_large_for_the_topic_is_sent_in_halves():
     assert [record_metadata(*one).offset for one in sent] == [0, 1, 2, 3, 4]
     assert world.sequences()[1:] == [(0, 0, [b"0", b"1"]), (0, 2, [b"2", b"3", b"4"])]
     assert world.machine.accumulator.buffered_bytes == 0
+
+
+def test_records_that_are_refused_are_told_from_those_that_were_beside_them():
+    world = World(linger_ms=5)
+    named = [
+        BatchIndexAndErrorMessage(batch_index=n, batch_index_error_message=why) for n, why in ((0, "bad"), (2, None))
+    ]
+    first = PartitionProduceResponse(error_code=ErrorCode.INVALID_RECORD, record_errors=named, error_message="two")
+    world.partition_answer = lambda _partition, _header: first
+    sent = [world.send(b"%d" % n) for n in range(3)]
+
+    world.wait(*sent)
+
+    errors = [str(resolve(batch, index)[0].error_of(index)) for batch, index in sent]
+    assert errors == [
+        "INVALID_RECORD: orders-0: bad",
+        "INVALID_RECORD: orders-0: not refused itself, but it was sent in one batch with records that are: two",
+        "INVALID_RECORD: orders-0: two",
+    ]
 
 
 def test_one_record_that_is_too_large_fails():

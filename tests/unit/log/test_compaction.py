@@ -3,7 +3,7 @@
 import pytest
 from log_room import LogRoom
 
-from kohort.errors import ApiError, ErrorCode, StorageError
+from kohort.errors import ApiError, ErrorCode, RecordsRefused, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
@@ -213,6 +213,16 @@ def test_a_record_without_a_key_is_refused():
         put(room, ("a", "1"), (None, "2"))
 
     assert error.value.code is ErrorCode.INVALID_RECORD
+    assert room.log.log_end_offset == 0
+
+
+def test_all_records_without_a_key_are_named_up_to_a_limit():
+    room = room_of(segment_bytes="1000000")
+
+    with pytest.raises(RecordsRefused, match="1999 of the batch's records are refused: record 1 has") as error:
+        put(room, ("a", "1"), *[(None, "2")] * 1999)
+
+    assert [index for index, _ in error.value.refused] == list(range(1, 1001))
     assert room.log.log_end_offset == 0
 
 

@@ -27,6 +27,7 @@ from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceData,
@@ -119,6 +120,10 @@ def _refused(
         index=index,
         error_code=refusal.code,
         base_offset=-1,
+        record_errors=[
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=why)
+            for index, why in refusal.records
+        ],
         error_message=refusal.message or None,
         current_leader=LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch),
     )
