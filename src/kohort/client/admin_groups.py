@@ -11,9 +11,8 @@ from kohort.client.admin_model import GroupDescription, GroupListing, MemberDesc
 from kohort.client.admin_topics import ask_every_broker
 from kohort.client.find_coordinator import GROUP_KEY, WHAT, lookup_shape
 from kohort.client.metadata import Metadata
-from kohort.client.offset_messages import by_topic
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
-from kohort.model import NO_EPOCH, Node, OffsetAndMetadata, TopicPartition
+from kohort.model import NO_EPOCH, Node, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import (

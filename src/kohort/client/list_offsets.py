@@ -11,13 +11,12 @@ from typing import Final, NamedTuple
 
 from kohort.client.backoff import Backoff
 from kohort.client.metadata import Metadata
-from kohort.client.offset_messages import by_topic
 from kohort.client.promise import Promise
 from kohort.client.source import IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, error_code
-from kohort.model import NO_EPOCH, TopicPartition
+from kohort.model import NO_EPOCH, TopicPartition, by_topic
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

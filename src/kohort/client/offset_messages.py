@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kohort.client.member_messages import Generation
 from kohort.errors import ErrorCode, error_code
-from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition
+from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -36,14 +36,6 @@ class FetchedOffset(NamedTuple):
 
     committed: OffsetAndMetadata | None
     code: ErrorCode
-
-
-def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Partition numbers grouped by topic."""
-    grouped: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        grouped.setdefault(topic, []).append(partition)
-    return grouped
 
 
 def build_commit(

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kohort.client.offset_messages import by_topic
 from kohort.errors import ErrorCode, error_code
-from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,

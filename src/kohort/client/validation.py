@@ -10,7 +10,6 @@ from kohort.client.backoff import Backoff
 from kohort.client.failures import Failures
 from kohort.client.list_offsets import CONSUMER, REFRESHED, by_leader
 from kohort.client.metadata import LeaderAndEpoch, Metadata
-from kohort.client.offset_messages import by_topic
 from kohort.client.positions import FetchState, PartitionState, Position
 from kohort.client.resets import Resets
 from kohort.client.source import IDLE, Poll, Unsent
@@ -19,7 +18,7 @@ from kohort.client.troubles import READING, Troubles
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, LogTruncated, UnsupportedVersion, error_code
-from kohort.model import TopicPartition
+from kohort.model import TopicPartition, by_topic
 from kohort.wire.messages.epochs import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
