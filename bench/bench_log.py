@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from kohort.aio.file_storage import FileStorage
+from kohort.aio.serving.file_storage import FileStorage
 from kohort.config import BrokerConfig
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import MemoryStorage, Storage

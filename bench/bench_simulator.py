@@ -12,9 +12,9 @@ import json
 import time
 
 from kohort.sim.checks.watcher import Exchange, Watcher
-from kohort.sim.handover import unencoded
-from kohort.sim.run import Run
 from kohort.sim.swarm import plan_of
+from kohort.sim.unencoded import unencoded
+from kohort.sim.worlds.one_broker import Run
 
 
 class Pairs(Watcher):

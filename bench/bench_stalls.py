@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kohort.aio.file_storage import FileStorage
-from kohort.aio.garbage import ShortCollections
+from kohort.aio.serving.file_storage import FileStorage
+from kohort.aio.serving.garbage import ShortCollections
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Received, Send, Tick
 from kohort.config.broker import BrokerConfig

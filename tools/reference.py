@@ -13,9 +13,9 @@ from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.errors import KohortError
-from kohort.spark.option_table import REFUSED, TABLE
-from kohort.spark.option_text import SparkOption
-from kohort.spark.sink_options import SINK_REFUSED, SINK_TABLE
+from kohort.spark.options.sink import SINK_REFUSED, SINK_TABLE
+from kohort.spark.options.table import REFUSED, TABLE
+from kohort.spark.options.text import SparkOption
 
 TARGET = Path(__file__).parents[1] / "docs" / "reference"
 MADE = "<!-- made by `make docs` from the tables in the code -->\n"
@@ -54,22 +54,27 @@ def apis_page() -> str:
 CLIENTS = (
     (
         "Consumer",
-        "kohort.aio.consumer:Consumer kohort.aio.async_consumer:AsyncConsumer "
-        "kohort.client.rebalance:RebalanceListener",
+        "kohort.aio.consuming.consumer:Consumer kohort.aio.consuming.async_consumer:AsyncConsumer "
+        "kohort.client.group.rebalance:RebalanceListener",
     ),
     (
         "Groups of handlers",
-        "kohort.aio.consumer_group:ConsumerGroup kohort.aio.async_consumer_group:AsyncConsumerGroup "
-        "kohort.aio.group_threads:GroupHandler kohort.aio.group_threads:GroupSession kohort.aio.group_threads:Claim "
-        "kohort.aio.group_tasks:AsyncGroupHandler kohort.aio.group_tasks:AsyncGroupSession "
-        "kohort.aio.group_tasks:AsyncClaim",
+        "kohort.aio.group.consumer_group:ConsumerGroup kohort.aio.group.async_consumer_group:AsyncConsumerGroup "
+        "kohort.aio.group.group_threads:GroupHandler kohort.aio.group.group_threads:GroupSession "
+        "kohort.aio.group.group_threads:Claim "
+        "kohort.aio.group.group_tasks:AsyncGroupHandler kohort.aio.group.group_tasks:AsyncGroupSession "
+        "kohort.aio.group.group_tasks:AsyncClaim",
     ),
-    ("Producer", "kohort.aio.producer:Producer kohort.aio.async_producer:AsyncProducer kohort.aio.delivery:Delivery"),
+    (
+        "Producer",
+        "kohort.aio.producing.producer:Producer kohort.aio.producing.async_producer:AsyncProducer "
+        "kohort.aio.producing.delivery:Delivery",
+    ),
     ("Admin", "kohort.aio.admin:Admin kohort.aio.admin:AsyncAdmin"),
     (
         "Values",
         "kohort.model:Record kohort.model:TopicPartition kohort.model:OffsetAndMetadata kohort.model:Node "
-        "kohort.client.list_offsets:OffsetAndTimestamp kohort.aio.consumer_verbs:GroupMetadata "
+        "kohort.client.reading.list_offsets:OffsetAndTimestamp kohort.aio.consuming.immediate_calls:GroupMetadata "
         "kohort.client.producer:RecordMetadata",
     ),
 )

@@ -31,39 +31,39 @@ from kohort.version import VERSION
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin, AsyncAdmin
-    from kohort.aio.async_consumer import AsyncConsumer
-    from kohort.aio.async_consumer_group import AsyncConsumerGroup
-    from kohort.aio.async_producer import AsyncProducer
-    from kohort.aio.consumer import Consumer
-    from kohort.aio.consumer_group import ConsumerGroup
-    from kohort.aio.delivery import Delivery
-    from kohort.aio.embedded import Broker
-    from kohort.aio.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession
-    from kohort.aio.group_threads import Claim, GroupHandler, GroupSession
-    from kohort.aio.producer import Producer
+    from kohort.aio.consuming.async_consumer import AsyncConsumer
+    from kohort.aio.consuming.consumer import Consumer
+    from kohort.aio.group.async_consumer_group import AsyncConsumerGroup
+    from kohort.aio.group.consumer_group import ConsumerGroup
+    from kohort.aio.group.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession
+    from kohort.aio.group.group_threads import Claim, GroupHandler, GroupSession
+    from kohort.aio.producing.async_producer import AsyncProducer
+    from kohort.aio.producing.delivery import Delivery
+    from kohort.aio.producing.producer import Producer
+    from kohort.aio.serving.embedded import Broker
     from kohort.assignors.custom import assignor
-    from kohort.client.rebalance import RebalanceListener
+    from kohort.client.group.rebalance import RebalanceListener
 
 __version__ = VERSION
 
 _LAZY = {
     "Admin": "kohort.aio.admin",
     "AsyncAdmin": "kohort.aio.admin",
-    "AsyncClaim": "kohort.aio.group_tasks",
-    "AsyncConsumer": "kohort.aio.async_consumer",
-    "AsyncConsumerGroup": "kohort.aio.async_consumer_group",
-    "AsyncGroupHandler": "kohort.aio.group_tasks",
-    "AsyncGroupSession": "kohort.aio.group_tasks",
-    "AsyncProducer": "kohort.aio.async_producer",
-    "Broker": "kohort.aio.embedded",
-    "Claim": "kohort.aio.group_threads",
-    "Consumer": "kohort.aio.consumer",
-    "ConsumerGroup": "kohort.aio.consumer_group",
-    "Delivery": "kohort.aio.delivery",
-    "GroupHandler": "kohort.aio.group_threads",
-    "GroupSession": "kohort.aio.group_threads",
-    "Producer": "kohort.aio.producer",
-    "RebalanceListener": "kohort.client.rebalance",
+    "AsyncClaim": "kohort.aio.group.group_tasks",
+    "AsyncConsumer": "kohort.aio.consuming.async_consumer",
+    "AsyncConsumerGroup": "kohort.aio.group.async_consumer_group",
+    "AsyncGroupHandler": "kohort.aio.group.group_tasks",
+    "AsyncGroupSession": "kohort.aio.group.group_tasks",
+    "AsyncProducer": "kohort.aio.producing.async_producer",
+    "Broker": "kohort.aio.serving.embedded",
+    "Claim": "kohort.aio.group.group_threads",
+    "Consumer": "kohort.aio.consuming.consumer",
+    "ConsumerGroup": "kohort.aio.group.consumer_group",
+    "Delivery": "kohort.aio.producing.delivery",
+    "GroupHandler": "kohort.aio.group.group_threads",
+    "GroupSession": "kohort.aio.group.group_threads",
+    "Producer": "kohort.aio.producing.producer",
+    "RebalanceListener": "kohort.client.group.rebalance",
     "assignor": "kohort.assignors.custom",
 }
 """Public names that bring much with them, sockets and threads above all: imported when first used (PEP 562)."""

@@ -25,7 +25,7 @@ from kohort import (
     UsageError,
     Wakeup,
 )
-from kohort.aio import turns
+from kohort.aio.consuming import waits as turns
 from kohort.wire.record_batch import NewRecord, build_batch
 
 DEADLINE_S = 100

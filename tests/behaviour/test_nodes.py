@@ -6,8 +6,8 @@ import pytest
 from served import Served
 
 import kohort
-from kohort.aio.cluster_server import node_configs
-from kohort.client.admin_model import NewTopic
+from kohort.aio.serving.cluster_server import node_configs
+from kohort.client.admin.model import NewTopic
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ApiError, ConfigError, UsageError
 

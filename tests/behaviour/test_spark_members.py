@@ -22,7 +22,7 @@ from member_process import eventually
 
 import kohort
 from kohort.aio.admin import Admin
-from kohort.aio.producer import Producer
+from kohort.aio.producing.producer import Producer
 from kohort.cli.why import why
 
 pytest.importorskip("pyarrow")

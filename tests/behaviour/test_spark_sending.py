@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 from kohort import Admin, Broker, Consumer  # noqa: E402
 from kohort.errors import KohortError, UsageError  # noqa: E402
 from kohort.model import TopicPartition  # noqa: E402
-from kohort.spark.send import Sending, kept_producer, send_rows  # noqa: E402
+from kohort.spark.sending.send import Sending, kept_producer, send_rows  # noqa: E402
 
 
 def rows(*pairs: tuple[str | None, bytes]) -> pa.RecordBatch:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 import kohort
 from kohort.cli.main import main
-from kohort.client.admin_model import NewTopic
+from kohort.client.admin.model import NewTopic
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ def test_status_shows_what_was_delivered_again(tmp_path: Path) -> None:
 
 
 def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
-    from kohort.spark.pipeline.run import RunReport
+    from kohort.spark.pipeline.running.run import RunReport
 
     ledger = Ledger(rows_in=1200, redelivered=40, batches=2, sinks={"table": 1200})
 
@@ -98,8 +98,8 @@ def test_the_ledger_that_is_printed_tells_what_was_delivered_again() -> None:
 
 
 def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_refused(tmp_path: Path) -> None:
-    from kohort.spark.pipeline.parse import load_pipeline
-    from kohort.spark.pipeline.running import as_the_only_run
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.running.only_run import as_the_only_run
 
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
@@ -117,7 +117,7 @@ def test_status_of_a_first_micro_batch_says_who_runs_since_when_and_reset_is_ref
 
 def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from kohort.cli.pipeline_progress import Progress
-    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.document.parse import load_pipeline
 
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER.replace("group_mode: member", "limit: {rows: 60000}"))

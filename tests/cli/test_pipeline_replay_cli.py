@@ -12,7 +12,7 @@ pytest.importorskip("yaml")
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
 from kohort.cli.main import main
-from kohort.client.admin_model import NewTopic
+from kohort.client.admin.model import NewTopic
 
 ORDERS = """\
 name: orders

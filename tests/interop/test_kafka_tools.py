@@ -9,7 +9,7 @@ import pytest
 from kafka_tools import kafka
 
 from kohort import Admin, Broker, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from kohort.client.admin_model import ConfigResource, NewTopic
+from kohort.client.admin.model import ConfigResource, NewTopic
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
 

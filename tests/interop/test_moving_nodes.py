@@ -12,7 +12,7 @@ from client_programs import BOTH_CONFLUENTS, program
 from member_process import Member, end_all, eventually, share_everything
 
 import kohort
-from kohort.client.admin_model import NewTopic
+from kohort.client.admin.model import NewTopic
 
 PARTITIONS = 6
 GROUP = "crew"

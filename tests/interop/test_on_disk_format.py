@@ -11,7 +11,7 @@ from recent import RECENT_MS
 
 import kohort
 from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from kohort.client.admin_model import NewTopic
+from kohort.client.admin.model import NewTopic
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -7,7 +7,7 @@ from waiting import eventually
 
 import kohort
 from kohort import ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
-from kohort.client.admin_model import ConfigResource, NewTopic
+from kohort.client.admin.model import ConfigResource, NewTopic
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 WAIT_MS = 120_000

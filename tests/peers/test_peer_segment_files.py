@@ -3,7 +3,7 @@
 from kafka.record import MemoryRecords
 from log_room import LogRoom
 
-from kohort.aio.file_storage import FileStorage
+from kohort.aio.serving.file_storage import FileStorage
 from kohort.wire.compression import Codec
 
 

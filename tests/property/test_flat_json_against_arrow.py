@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 
-from kohort.columns.flat_json import flat_columns, is_flat  # noqa: E402 - behind importorskip
-from kohort.spark.value_format import ValueFormat  # noqa: E402 - behind importorskip
+from kohort.columns.json_values.flat_objects import flat_columns, is_flat  # noqa: E402 - behind importorskip
+from kohort.spark.values.value_format import ValueFormat  # noqa: E402 - behind importorskip
 
 SCHEMA = pa.schema(
     [

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from kohort.client.transactions import Transactions
+from kohort.client.writing.transactions import Transactions
 from kohort.model import GroupMetadata
+from kohort.sim.actors.processors import Processor
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.exactly_once import Copies, copy_under, plan_of_copies
-from kohort.sim.processors import Processor
+from kohort.sim.worlds.copying import Copies, copy_under, plan_of_copies
 from kohort.wire.messages.offsets import OffsetFetchRequest
 
 SCENE = replace(

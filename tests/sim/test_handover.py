@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from kohort.errors import ProtocolError
-from kohort.sim.exactly_once import Copies, plan_of_copies
-from kohort.sim.handover import unencoded
-from kohort.sim.moves import Moves, plan_of_moves
-from kohort.sim.run import Run
 from kohort.sim.swarm import plan_of
+from kohort.sim.unencoded import unencoded
+from kohort.sim.worlds.copying import Copies, plan_of_copies
+from kohort.sim.worlds.one_broker import Run
+from kohort.sim.worlds.three_nodes import Moves, plan_of_moves
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.fetch import FetchRequest, FetchTopic
 from kohort.wire.messages.group_classic import HeartbeatRequest

@@ -6,11 +6,11 @@ import pytest
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import OffsetsTopic
-from kohort.client.sender import Sender
+from kohort.client.writing.sender import Sender
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.coordinator.runtime import Coordinator
 from kohort.sim.checks.broken import CheckFailed, caught_by
-from kohort.sim.moves import move_under
+from kohort.sim.worlds.three_nodes import move_under
 
 EVERY_RUN = range(24)
 MORE = range(24, 120)

@@ -10,8 +10,8 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.sim.checks.watcher import Watcher
 from kohort.sim.disk import DiskWeather
-from kohort.sim.run import Run
 from kohort.sim.swarm import plan_of
+from kohort.sim.worlds.one_broker import Run
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,

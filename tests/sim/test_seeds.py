@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.sim.run import run_seed
+from kohort.sim.worlds.one_broker import run_seed
 
 EVERY_RUN = range(200)
 WHOLE = range(200, 500)

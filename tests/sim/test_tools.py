@@ -10,12 +10,15 @@ from click.testing import CliRunner
 
 from kohort.cli.main import main
 from kohort.sim.planted.catalogue import all_bugs
-from kohort.sim.run import run_plan, run_seed
 from kohort.sim.shrink import shrink
 from kohort.sim.story import story_html, story_text
 from kohort.sim.swarm import plan_of
+from kohort.sim.worlds.one_broker import run_plan, run_seed
 
-RUN = "import sys; from kohort.sim.run import run_seed; v = run_seed(int(sys.argv[1])); print(v.events, v.digest)"
+RUN = """
+import sys; from kohort.sim.worlds.one_broker import run_seed
+v = run_seed(int(sys.argv[1])); print(v.events, v.digest)
+"""
 
 
 @pytest.mark.parametrize("seed", [2, 5])

@@ -13,10 +13,10 @@ pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
 from kohort.aio.admin import Admin
-from kohort.aio.embedded import Broker
-from kohort.aio.producer import Producer
+from kohort.aio.producing.producer import Producer
+from kohort.aio.serving.embedded import Broker
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.session import SHORT_RUN, session
+from kohort.spark.runtime.session import SHORT_RUN, session
 
 Records = list[tuple[bytes | None, bytes | None]]
 

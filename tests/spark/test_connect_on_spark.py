@@ -16,7 +16,7 @@ pytest.importorskip("grpc")
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
 from kohort.spark import connect_server, find_java
-from kohort.spark.environment import PANDAS_WARNING
+from kohort.spark.runtime.environment import PANDAS_WARNING
 
 pytestmark = [
     pytest.mark.spark,

@@ -15,7 +15,7 @@ from member_process import eventually
 from pipeline_process import PipelineProcess, last_run, ledger_of, rows_of
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
-from kohort.spark.pipeline.run import WORKER_TOO_SLOW
+from kohort.spark.pipeline.running.run import WORKER_TOO_SLOW
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 

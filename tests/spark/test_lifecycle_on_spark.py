@@ -14,10 +14,10 @@ import pytest
 from click.testing import CliRunner
 
 from kohort.aio.admin import Admin
-from kohort.aio.embedded import Broker
+from kohort.aio.serving.embedded import Broker
 from kohort.cli.main import main
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.pipeline.run import WORKER_TOO_SLOW
+from kohort.spark.pipeline.running.run import WORKER_TOO_SLOW
 
 pytestmark = [
     pytest.mark.spark,
@@ -40,7 +40,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 def test_a_running_query_outlives_new_partitions_a_moved_group_and_a_restarted_broker(
     spark: Any, tmp_path: Path
 ) -> None:
-    from kohort.aio.producer import Producer
+    from kohort.aio.producing.producer import Producer
 
     with Broker(data_dir=tmp_path / "data") as broker:
         bootstrap, port = broker.bootstrap, broker.port

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kohort.spark.cluster import KohortCluster
-from kohort.spark.columns import arrow_schema
-from kohort.spark.offsets import Range
-from kohort.spark.options import parse_source_options
-from kohort.spark.read import read_ranges
-from kohort.spark.shape import RecordShape
+from kohort.spark.options.offsets import Range
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.reading.cluster import KohortCluster
+from kohort.spark.reading.ranges import read_ranges
+from kohort.spark.values.columns import arrow_schema
+from kohort.spark.values.shape import RecordShape
 
 COLUMNS = ("value", "offset")
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from finite_query import run_to_end
 
-from kohort.client.partitioner import partition_of_key
+from kohort.client.writing.partitioner import partition_of_key
 from kohort.spark.records_frame import to_records
 
 pytestmark = [

@@ -8,16 +8,16 @@ from typing import Any
 
 from kohort.broker.broker import Broker
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.rebalance import CallbackNeeded
 from kohort.client.producer import ProducerMachine
-from kohort.client.promise import Promise
-from kohort.client.rebalance import CallbackNeeded
+from kohort.client.requests.promise import Promise
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.client import ConsumerConfig, ProducerConfig, client_config
 from kohort.errors import KohortError
 from kohort.log.storage import MemoryStorage
 from kohort.model import Record, TopicPartition
-from kohort.testing.loop import Loop
+from kohort.testing.machines.loop import Loop
 
 ONE = ("one", 9092)
 SERVERS = "one:9092"

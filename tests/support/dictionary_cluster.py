@@ -7,8 +7,8 @@ from typing import Any
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.cluster import RangeGone
-from kohort.spark.offsets import Range
+from kohort.spark.options.offsets import Range
+from kohort.spark.reading.cluster import RangeGone
 
 
 class Dictionaries:

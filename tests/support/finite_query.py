@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kohort.spark.pipeline.run import WORKER_TOO_SLOW
+from kohort.spark.pipeline.running.run import WORKER_TOO_SLOW
 
 STARTS_MOST = 10
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from kohort.spark.member_stream import MemberStreamReader
-from kohort.spark.options import parse_source_options
-from kohort.spark.shape import RecordShape
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.reading.member_stream import MemberStreamReader
+from kohort.spark.values.shape import RecordShape
 
 SESSION_MS = 12_000
 LIMIT = 40

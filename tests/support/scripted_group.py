@@ -10,7 +10,7 @@ from consumer_stage import ONE, Turns
 
 from kohort.broker.io import Output, Send
 from kohort.errors import ErrorCode
-from kohort.testing.scripted import SILENCE, ScriptedBroker
+from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
 from kohort.wire.headers import build_response, parse_request_header
 from kohort.wire.messages.epochs import (
     EpochEndOffset,

@@ -14,7 +14,7 @@ from member_process import eventually
 from process_session import kill_family
 from quick_jvm import QUICK_JVM
 
-from kohort.spark.java import find_java
+from kohort.spark.runtime.java import find_java
 
 STARTS_S = 300.0
 LOOPBACK = "127.0.0.1"

@@ -17,7 +17,7 @@ from raw_client import RawClient
 
 from kohort import Admin, Producer
 from kohort.errors import ErrorCode
-from kohort.spark.claims import parse_claim
+from kohort.spark.reading.commit_marks import parse_claim
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

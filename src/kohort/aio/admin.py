@@ -14,9 +14,12 @@ from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
 from kohort.aio.system import system_rng
-from kohort.client import admin_groups, admin_nodes, admin_offsets, admin_topics, admin_transactions
-from kohort.client.admin import AdminMachine, Operation, Results
-from kohort.client.admin_model import (
+from kohort.client.admin import groups as group_operations
+from kohort.client.admin import nodes as node_operations
+from kohort.client.admin import offsets as offset_operations
+from kohort.client.admin import topics as topic_operations
+from kohort.client.admin import transactions as transaction_operations
+from kohort.client.admin.model import (
     ClusterDescription,
     ConfigEntry,
     ConfigResource,
@@ -31,9 +34,10 @@ from kohort.client.admin_model import (
     TransactionDescription,
     TransactionListing,
 )
-from kohort.client.checks import checked_ms
-from kohort.client.engine import Engine
-from kohort.client.metadata import Metadata
+from kohort.client.admin.operations import AdminMachine, Operation, Results
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import Metadata
+from kohort.client.user_input import checked_ms
 from kohort.config.client import AdminConfig, client_config
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
@@ -62,7 +66,7 @@ class AsyncAdmin(OtherNames):
         self, topics: Topics, *, validate_only: bool = False, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, CreatedTopic]:
         """Create topics: ``{"orders": 3}``, names (the broker's default counts), or ``NewTopic`` values."""
-        operation = admin_topics.create_topics(
+        operation = topic_operations.create_topics(
             self._metadata, _new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
         return _checked(await self._run("create_topics", operation, timeout_ms), check)
@@ -71,7 +75,7 @@ class AsyncAdmin(OtherNames):
         self, names: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
         """Delete topics and their records."""
-        operation = admin_topics.delete_topics(self._metadata, _names(names), timeout_ms=self._limit(timeout_ms))
+        operation = topic_operations.delete_topics(self._metadata, _names(names), timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_topics", operation, timeout_ms), check)
 
     async def create_partitions(
@@ -83,32 +87,32 @@ class AsyncAdmin(OtherNames):
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
         """Raise the number of partitions of topics to these totals."""
-        operation = admin_topics.create_partitions(
+        operation = topic_operations.create_partitions(
             self._metadata, totals, validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
         return _checked(await self._run("create_partitions", operation, timeout_ms), check)
 
     async def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
         """Every topic by name; those of the cluster itself only if ``internal``."""
-        operation = admin_topics.list_topics(self._metadata, internal=internal)
+        operation = topic_operations.list_topics(self._metadata, internal=internal)
         return await self._run("list_topics", operation, timeout_ms)
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TopicDescription]:
         """Topics with their partitions."""
-        operation = admin_topics.describe_topics(self._metadata, _names(names))
+        operation = topic_operations.describe_topics(self._metadata, _names(names))
         return await self._run("describe_topics", operation, timeout_ms)
 
     async def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
         """The cluster's id, controller and brokers."""
-        return await self._run("describe_cluster", admin_topics.describe_cluster(self._metadata), timeout_ms)
+        return await self._run("describe_cluster", topic_operations.describe_cluster(self._metadata), timeout_ms)
 
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
         """The options that hold for topics and brokers."""
-        operation = admin_topics.describe_configs(self._metadata, list(resources))
+        operation = topic_operations.describe_configs(self._metadata, list(resources))
         return await self._run("describe_configs", operation, timeout_ms)
 
     async def alter_configs(
@@ -119,7 +123,7 @@ class AsyncAdmin(OtherNames):
         timeout_ms: int | None = None,
     ) -> Results[ConfigResource, None]:
         """Set options of topics or brokers; None takes one back to its default."""
-        operation = admin_topics.alter_configs(self._metadata, changes)
+        operation = topic_operations.alter_configs(self._metadata, changes)
         return _checked(await self._run("alter_configs", operation, timeout_ms), check)
 
     async def elect_leaders(
@@ -132,7 +136,7 @@ class AsyncAdmin(OtherNames):
     ) -> Results[TopicPartition, None]:
         """Let the first replica of partitions (None: of all) lead; ``unclean``: anyone, where nobody leads."""
         limit = self._limit(timeout_ms)
-        operation = admin_nodes.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
+        operation = node_operations.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
         return _checked(await self._run("elect_leaders", operation, timeout_ms), check)
 
     async def reassign_partitions(
@@ -143,61 +147,61 @@ class AsyncAdmin(OtherNames):
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
         """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
-        operation = admin_nodes.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
+        operation = node_operations.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("reassign_partitions", operation, timeout_ms), check)
 
     async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
         """The reassignments that are under way."""
-        operation = admin_nodes.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
+        operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
 
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
     ) -> list[TransactionListing]:
         """Every transactional id of the cluster, or those in these states or of these producer ids (KIP-664)."""
-        operation = admin_transactions.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
+        operation = transaction_operations.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
         return await self._run("list_transactions", operation, timeout_ms)
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TransactionDescription]:
         """What these transactional ids have open, since when, and where."""
-        operation = admin_transactions.describe_transactions(self._metadata, _names(transactional_ids))
+        operation = transaction_operations.describe_transactions(self._metadata, _names(transactional_ids))
         return await self._run("describe_transactions", operation, timeout_ms)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
         """Abort what these transactional ids have open; the producers that have it open can do nothing any more."""
-        operation = admin_transactions.fence_producers(self._metadata, _names(transactional_ids))
+        operation = transaction_operations.fence_producers(self._metadata, _names(transactional_ids))
         return _checked(await self._run("fence_producers", operation, timeout_ms), check)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
         """Every group of the cluster, or those in these states and of these types."""
-        operation = admin_groups.list_groups(self._metadata, states=states, types=types)
+        operation = group_operations.list_groups(self._metadata, states=states, types=types)
         return await self._run("list_groups", operation, timeout_ms)
 
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
         """Groups with their members."""
-        operation = admin_groups.describe_groups(self._metadata, _names(groups))
+        operation = group_operations.describe_groups(self._metadata, _names(groups))
         return await self._run("describe_groups", operation, timeout_ms)
 
     async def delete_groups(
         self, groups: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
         """Delete groups without members, and their offsets."""
-        operation = admin_groups.delete_groups(self._metadata, _names(groups))
+        operation = group_operations.delete_groups(self._metadata, _names(groups))
         return _checked(await self._run("delete_groups", operation, timeout_ms), check)
 
     async def list_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, OffsetAndMetadata | None]:
         """What a group has committed, for all its partitions or for these (None where nothing is)."""
-        operation = admin_groups.list_group_offsets(self._metadata, group, partitions)
+        operation = group_operations.list_group_offsets(self._metadata, group, partitions)
         return await self._run(f"list_group_offsets of {group!r}", operation, timeout_ms)
 
     async def alter_group_offsets(
@@ -210,14 +214,14 @@ class AsyncAdmin(OtherNames):
     ) -> Results[TopicPartition, None]:
         """Commit offsets for a group that has no members: how consumers are moved."""
         wanted = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
-        operation = admin_groups.alter_group_offsets(self._metadata, group, wanted)
+        operation = group_operations.alter_group_offsets(self._metadata, group, wanted)
         return _checked(await self._run(f"alter_group_offsets of {group!r}", operation, timeout_ms), check)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, None]:
         """Forget what a group has committed for partitions of topics that it no longer reads."""
-        operation = admin_groups.delete_group_offsets(self._metadata, group, list(partitions))
+        operation = group_operations.delete_group_offsets(self._metadata, group, list(partitions))
         return _checked(await self._run(f"delete_group_offsets of {group!r}", operation, timeout_ms), check)
 
     async def list_offsets(
@@ -228,14 +232,14 @@ class AsyncAdmin(OtherNames):
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
         """An offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"`` or a time in milliseconds."""
-        operation = admin_offsets.list_offsets(self._metadata, places, isolation_level=isolation_level)
+        operation = offset_operations.list_offsets(self._metadata, places, isolation_level=isolation_level)
         return await self._run("list_offsets", operation, timeout_ms)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
         """Delete the records before these offsets (``"latest"``: all there are); where the partitions begin now."""
-        operation = admin_offsets.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
+        operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_records", operation, timeout_ms), check)
 
     async def close(self) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from kohort.aio.system import SystemClock
-from kohort.client.engine import Engine
-from kohort.client.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Send, Tick
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Send, Tick
 from kohort.clock import Clock
 from kohort.errors import KohortError
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from kohort.client.notes import Notes
+from kohort.client.requests.notes import Notes
 from kohort.notes import one_line
 
 CONSUMER_LOG: Final = logging.getLogger("kohort.consumer")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kohort.assignors.claims import Claim
+from kohort.assignors.previous_ownership import Claim
 from kohort.assignors.spec import Assignment, Assignor, Member, Topics
 from kohort.assignors.sticky import deal
 from kohort.errors import ProtocolError

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kohort.assignors.claims import Claim, ReadClaim, weigh_claims
+from kohort.assignors.previous_ownership import Claim, ReadClaim, weigh_claims
 from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_hash_order, known_topics
 from kohort.assignors.sticky_equal import EqualSubscriptions
 from kohort.assignors.sticky_mixed import MixedSubscriptions

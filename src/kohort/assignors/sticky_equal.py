@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from kohort.assignors.claims import Ownership
+from kohort.assignors.previous_ownership import Ownership
 from kohort.assignors.spec import Assignment, Member, Topics, java_order, racks_matter
 from kohort.model import TopicPartition
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from kohort.assignors.claims import Ownership
 from kohort.assignors.moves import Moves
+from kohort.assignors.previous_ownership import Ownership
 from kohort.assignors.spec import Assignment, Member, Topics, java_order, racks_matter
 from kohort.model import TopicPartition
 

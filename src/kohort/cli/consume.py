@@ -16,7 +16,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.aio.consumer import Consumer
+    from kohort.aio.consuming.consumer import Consumer
 
 HELP = """Print the records of TOPICS to stdout, one per line, until Ctrl-C.
 

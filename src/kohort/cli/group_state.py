@@ -14,7 +14,7 @@ from kohort.nearest import did_you_mean
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin_model import GroupDescription, MemberDescription
+    from kohort.client.admin.model import GroupDescription, MemberDescription
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin_model import TopicDescription
+    from kohort.client.admin.model import TopicDescription
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 STOPPED: Final = "kohort.stopped.nodes"
@@ -149,7 +149,7 @@ def _topics(admin: Admin) -> list[TopicDescription]:
 
 def _stopped(admin: Admin) -> list[int] | None:
     """The nodes that are stopped; None where the cluster has no such option."""
-    from kohort.client.admin_model import ConfigResource
+    from kohort.client.admin.model import ConfigResource
 
     everyone = ConfigResource("broker", "")
     entries = admin.describe_configs([everyone], timeout_ms=ADMIN_MS)
@@ -166,7 +166,7 @@ def _stopped_here(admin: Admin) -> list[int]:
 
 
 def _set_stopped(admin: Admin, node_ids: list[int]) -> None:
-    from kohort.client.admin_model import ConfigResource
+    from kohort.client.admin.model import ConfigResource
 
     change = {STOPPED: ",".join(map(str, node_ids))}
     admin.alter_configs({ConfigResource("broker", ""): change}, timeout_ms=ADMIN_MS)

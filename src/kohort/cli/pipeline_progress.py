@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def rows_waiting(pipeline: Pipeline) -> int | None:
     """How many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError where
     the brokers do not answer, or do not have a topic."""
-    from kohort.spark.pipeline.standing import standing
+    from kohort.spark.pipeline.lag import standing
 
     found = {source.name: standing(source) for source in pipeline.sources}
     fresh = not (pipeline.state / "spark").exists()

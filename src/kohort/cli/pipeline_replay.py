@@ -14,8 +14,8 @@ from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.aio.consumer import Consumer
-    from kohort.aio.producer import Producer
+    from kohort.aio.consuming.consumer import Consumer
+    from kohort.aio.producing.producer import Producer
     from kohort.spark.pipeline.definition import DeadLetters
 
 _ERROR: Final = "kohort-error."
@@ -32,7 +32,7 @@ def replay(file: Path, dry_run: bool) -> None:
     It is at least once, and other readers of those topics see the records again too.
     """
     from kohort import Consumer, Producer
-    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.document.parse import load_pipeline
 
     found = load_pipeline(file)
     letters = found.dead_letters

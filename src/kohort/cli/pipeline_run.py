@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kohort.spark.pipeline.definition import Pipeline, PipelineTest
     from kohort.spark.pipeline.ledger import Ledger
-    from kohort.spark.pipeline.run import RunReport
+    from kohort.spark.pipeline.running.run import RunReport
 
 RUN_HELP = """Run a pipeline file on Spark, from topics to sinks, every row accounted for.
 
@@ -45,8 +45,8 @@ EVERY = "1 second"
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
     """A session of this command's own. Ctrl-C ends all at once; run_pipeline heeds it in its own way."""
     from kohort.cli.main import INTERRUPTED
-    from kohort.spark.pipeline.stop_signal import ends_at_once
-    from kohort.spark.session import SHORT_RUN, session
+    from kohort.spark.pipeline.running.stop_signal import ends_at_once
+    from kohort.spark.runtime.session import SHORT_RUN, session
 
     with ends_at_once(INTERRUPTED) as install:
         click.echo("starting Spark", err=True)
@@ -87,8 +87,8 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
 
 def _checked(file: Path) -> Pipeline:
     """The pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
-    from kohort.spark.pipeline.check_sql import check_sql
-    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.pipeline.document.check_sql import check_sql
+    from kohort.spark.pipeline.document.parse import load_pipeline
 
     found = load_pipeline(file)
     check_sql(found)
@@ -100,7 +100,7 @@ def _chosen(pipeline: Pipeline, only: str) -> list[PipelineTest]:
 
 
 def _run_tests(pipeline: Pipeline, tests: list[PipelineTest], spark: SparkSession, output: str) -> bool:
-    from kohort.spark.pipeline.file_tests import run_test
+    from kohort.spark.pipeline.testing.file_tests import run_test
 
     outcomes = []
     for each in tests:
@@ -138,12 +138,12 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
     sense to Spark. Nothing is read, created or written."""
-    from kohort.spark.pipeline.standing import standing
+    from kohort.spark.pipeline.lag import standing
 
     found = _checked(file)
     sources = [standing(source) for source in found.sources]  # before Spark is started: this may fail at once
-    from kohort.spark.pipeline.file_tests import analysed
-    from kohort.spark.pipeline.stateful import check_dead_letters, check_streams, result_frame
+    from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
+    from kohort.spark.pipeline.testing.file_tests import analysed
 
     if found.stateful:
         check_dead_letters(found)
@@ -170,8 +170,8 @@ def dry_run(file: Path, output: str) -> None:
 @_output
 def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> None:
     from kohort.cli.pipeline_progress import Progress, rows_waiting
-    from kohort.spark.pipeline.check_whole import check_goes_on
     from kohort.spark.pipeline.definition import AVAILABLE_NOW
+    from kohort.spark.pipeline.document.check_whole import check_goes_on
 
     if once and continuous:
         raise click.UsageError("--until-caught-up and --continuous exclude each other")
@@ -179,7 +179,7 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_goes_on(found)  # before Spark is started
-    from kohort.spark.pipeline.run import run_pipeline
+    from kohort.spark.pipeline.running.run import run_pipeline
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once
     with _spark(found, master) as spark:

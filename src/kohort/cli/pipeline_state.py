@@ -15,8 +15,8 @@ from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline
-    from kohort.spark.pipeline.parquet_folder import ParquetFolder
-    from kohort.spark.pipeline.standing import Standing
+    from kohort.spark.pipeline.lag import Standing
+    from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SHOWN = 5
@@ -27,9 +27,9 @@ _SHOWN = 5
 @click.option("--output", type=click.Choice(["text", "json"]), default="text")
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
-    from kohort.spark.pipeline.parse import load_pipeline
-    from kohort.spark.pipeline.running import running
-    from kohort.spark.pipeline.standing import standing
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.lag import standing
+    from kohort.spark.pipeline.running.only_run import running
 
     found = load_pipeline(file)
     batches, last, now = _batches(found), _last_run(found), running(found)
@@ -112,8 +112,8 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     The group's offsets stay: with start: group the next run goes on from them, and kohort group reset moves them. A
     Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those.
     """
-    from kohort.spark.pipeline.parse import load_pipeline
-    from kohort.spark.pipeline.running import running
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.running.only_run import running
 
     found = load_pipeline(file)
     now = running(found)
@@ -140,7 +140,7 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
 
 def _written(pipeline: Pipeline) -> list[ParquetFolder]:
     """The Parquet sinks that hold rows."""
-    from kohort.spark.pipeline.parquet_folder import folder_of
+    from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 
     folders = [folder_of(pipeline, sink) for sink in pipeline.sinks if sink.kind == "parquet"]
     return [folder for folder in folders if folder.data_files() or folder.folders_of_before()]
@@ -153,9 +153,9 @@ def compact(file: Path, size: str) -> None:
     """Merge small files of the Parquet sinks of FILE into large ones, in each folder of partition_by. The pipeline may
     run meanwhile: only micro-batches that are complete are touched. Whoever reads the folder in the moment in which a
     merged file takes the place of small ones may see rows twice, or miss a file."""
-    from kohort.spark.option_text import size_bytes
-    from kohort.spark.pipeline.parquet_folder import committed_upto, folder_of
-    from kohort.spark.pipeline.parse import load_pipeline
+    from kohort.spark.options.text import size_bytes
+    from kohort.spark.pipeline.document.parse import load_pipeline
+    from kohort.spark.pipeline.outputs.parquet_folder import committed_upto, folder_of
 
     large = size_bytes("--size", size)
     found = load_pipeline(file)

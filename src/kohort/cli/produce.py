@@ -16,7 +16,7 @@ from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_topics, pair
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
-    from kohort.aio.delivery import Delivery
+    from kohort.aio.producing.delivery import Delivery
 
 HELP = """Send each line of FILES, or of stdin, to TOPIC as a record; what went where is told on stderr.
 

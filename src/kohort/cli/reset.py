@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin_model import GroupDescription
+    from kohort.client.admin.model import GroupDescription
 
 HELP = """Move what GROUP has committed. Shows where it would go; with --execute it goes there.
 

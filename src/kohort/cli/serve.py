@@ -141,8 +141,8 @@ def start_logging(*, quiet: bool) -> None:
 def _run(
     config: BrokerConfig, nodes: int, folder: Path | None, record: Path | None, port_file: Path | None, output: str
 ) -> None:
-    from kohort.aio.cluster_server import run
     from kohort.aio.io_thread import new_loop
+    from kohort.aio.serving.cluster_server import run
 
     def ready(bootstrap: str, cluster_id: str) -> None:
         if port_file is not None:

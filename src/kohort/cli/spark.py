@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from kohort.errors import KohortError
-from kohort.spark.connect_server import SERVER
+from kohort.spark.runtime.connect_server import SERVER
 
 RUNS_ITSELF: Final = "spark-internal"
 PROGRAMS: Final[dict[str, tuple[str, ...]]] = {
@@ -40,7 +40,7 @@ def spark(program: str, arguments: tuple[str, ...]) -> None:
       kohort spark submit --master spark://master:7077 orders.py
     """
     from kohort.extras import needs
-    from kohort.spark.environment import spark_environ, spark_home
+    from kohort.spark.runtime.environment import spark_environ, spark_home
 
     if program in ("connect-server", "pipelines"):
         with needs("connect", f"kohort spark {program}"):

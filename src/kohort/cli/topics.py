@@ -21,7 +21,7 @@ from kohort.model import TopicPartition, uuid_to_text
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin_model import ConfigEntry, TopicDescription
+    from kohort.client.admin.model import ConfigEntry, TopicDescription
 
 
 @click.group(short_help="Create, list, describe and delete topics.")
@@ -57,7 +57,7 @@ def create(
     output: str,
 ) -> None:
     from kohort import Admin
-    from kohort.client.admin_model import NewTopic
+    from kohort.client.admin.model import NewTopic
 
     options = pairs(configs, "--config")
     new = [NewTopic(name, partitions or -1, replication_factor or -1, options) for name in dict.fromkeys(names)]
@@ -152,7 +152,7 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
 
 def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
     """A topic for JSON and for the table."""
-    from kohort.client.admin_model import ConfigResource
+    from kohort.client.admin.model import ConfigResource
 
     partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]
     starts = admin.list_offsets(dict.fromkeys(partitions, "earliest"), timeout_ms=ADMIN_MS).check()

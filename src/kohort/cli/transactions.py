@@ -12,7 +12,7 @@ from kohort.cli.show import print_json, print_table
 
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin
-    from kohort.client.admin_model import TransactionDescription
+    from kohort.client.admin.model import TransactionDescription
 
 LIST_HELP = """List the transactional ids that the cluster knows, the one open the longest first.
 

@@ -16,7 +16,7 @@ from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
-    from kohort.aio.consumer import Consumer
+    from kohort.aio.consuming.consumer import Consumer
     from kohort.coordinator.journal import JournalEntry, Move
     from kohort.insight.causes import Evidence
     from kohort.insight.rebalances import Rebalance

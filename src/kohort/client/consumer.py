@@ -11,28 +11,28 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.assignors.builtin import assignors_named, is_cooperative
-from kohort.client.checks import checked_partitions, checked_topic, offsets_to_commit, refused_topic
-from kohort.client.commits import Commits, Offsets
-from kohort.client.committed import Committed, CommittedOffsets
-from kohort.client.decode import Fetched
-from kohort.client.engine import Engine
-from kohort.client.failures import Failures
-from kohort.client.fetcher import Fetcher, Wants
-from kohort.client.find_coordinator import CoordinatorLookup
-from kohort.client.list_offsets import Listed, OffsetQueries
-from kohort.client.member_messages import NO_GENERATION
-from kohort.client.membership_classic import Membership
-from kohort.client.metadata import Metadata
-from kohort.client.notes import Notes
-from kohort.client.positions import Damage, Position
-from kohort.client.promise import Promise
-from kohort.client.rebalance import CallbackNeeded, Rebalance
-from kohort.client.resets import Resets
-from kohort.client.source import RequestSource
-from kohort.client.subscription import Mode, SubscriptionState
-from kohort.client.topic_watch import TopicWatch
-from kohort.client.troubles import Troubles
-from kohort.client.validation import Validation
+from kohort.client.group.commits import Commits, Offsets
+from kohort.client.group.committed import Committed, CommittedOffsets
+from kohort.client.group.member_messages import NO_GENERATION
+from kohort.client.group.membership_classic import Membership
+from kohort.client.group.rebalance import CallbackNeeded, Rebalance
+from kohort.client.reading.failures import Failures
+from kohort.client.reading.fetched import Fetched
+from kohort.client.reading.fetcher import Fetcher, Wants
+from kohort.client.reading.list_offsets import Listed, OffsetQueries
+from kohort.client.reading.positions import Damage, Position
+from kohort.client.reading.resets import Resets
+from kohort.client.reading.subscription import Mode, SubscriptionState
+from kohort.client.reading.topic_watch import TopicWatch
+from kohort.client.reading.validation import Validation
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.find_coordinator import CoordinatorLookup
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.notes import Notes
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import RequestSource
+from kohort.client.requests.troubles import Troubles
+from kohort.client.user_input import checked_partitions, checked_topic, offsets_to_commit, refused_topic
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode, UndecodableValue, UsageError

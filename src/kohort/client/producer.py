@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kohort.client.accumulate import Accumulator, Lot
-from kohort.client.checks import checked_topic, is_text, refused_topic, shown, whole_number
-from kohort.client.engine import Engine
-from kohort.client.metadata import Metadata
-from kohort.client.notes import Notes
-from kohort.client.partitioner import StickyPartitioner, partition_of_key
-from kohort.client.produce_batch import ProduceBatch, prebuilt, record_timestamp
-from kohort.client.producer_ids import ProducerIds
-from kohort.client.promise import Promise
-from kohort.client.sender import Sender
-from kohort.client.source import RequestSource
-from kohort.client.topic_watch import TopicWatch
-from kohort.client.transactions import Transactions
-from kohort.client.troubles import Troubles
+from kohort.client.reading.topic_watch import TopicWatch
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.notes import Notes
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import RequestSource
+from kohort.client.requests.troubles import Troubles
+from kohort.client.user_input import checked_topic, is_text, refused_topic, shown, whole_number
+from kohort.client.writing.accumulator import Accumulator, Lot
+from kohort.client.writing.partitioner import StickyPartitioner, partition_of_key
+from kohort.client.writing.produce_batch import ProduceBatch, prebuilt, record_timestamp
+from kohort.client.writing.producer_ids import ProducerIds
+from kohort.client.writing.sender import Sender
+from kohort.client.writing.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiTimeout, KohortError, UsageError

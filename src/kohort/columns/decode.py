@@ -20,8 +20,8 @@ import pyarrow.types as is_type
 
 from kohort.columns import kernels, scan
 from kohort.columns.batches import Place, raise_first
-from kohort.columns.form import NOTED, Column, Form, column_for, form_of
 from kohort.columns.problems import PROBLEMS, Problem
+from kohort.columns.requested_columns import NOTED, Column, Form, column_for, form_of
 from kohort.columns.schema import is_wide, record_schema
 from kohort.columns.table import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
 from kohort.errors import CorruptRecord, UsageError

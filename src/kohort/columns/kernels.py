@@ -10,8 +10,8 @@ Kernels know no exceptions: a negative result is a ``Problem``, negated.
 
 from __future__ import annotations
 
-from kohort.columns.jit import kernel
-from kohort.columns.primitives import copy, load8, load64, part, store8, store32, store64
+from kohort.columns.native.jit import kernel
+from kohort.columns.native.primitives import copy, load8, load64, part, store8, store32, store64
 from kohort.columns.scan import (
     ADDRESS,
     BASE_OFFSET,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from kohort.columns.decode import wanted_schema
-from kohort.columns.json_values import check_json_schema, json_columns
+from kohort.columns.json_values.columns import check_json_schema, json_columns
 from kohort.columns.schema import COLUMNS, column_of, record_schema
 from kohort.errors import UsageError
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from kohort.columns import kernels, scan
 from kohort.columns.batches import Place, raise_first
-from kohort.columns.cut import cut
+from kohort.columns.byte_strings import cut
 from kohort.columns.plain import Broken, parse_headers
 from kohort.columns.problems import PROBLEMS
 from kohort.columns.table import CHUNK_BYTES, SectionTable, section_tables

@@ -6,8 +6,8 @@ the plan means that no record has such a thing; ORDER and TIMES are always there
 
 from __future__ import annotations
 
-from kohort.columns.jit import kernel
-from kohort.columns.primitives import copy, load8, load64, part, store8, store64
+from kohort.columns.native.jit import kernel
+from kohort.columns.native.primitives import copy, load8, load64, part, store8, store64
 
 # The plan: addresses of int64 arrays. ORDER says which row comes where; the rest is by row. Headers of row r are the
 # items FIRST_HEADER[r] to END_HEADER[r].

@@ -5,8 +5,8 @@ It takes what is plainly sound; whatever is not, it leaves to the walk in ``batc
 
 from __future__ import annotations
 
-from kohort.columns.jit import kernel
-from kohort.columns.primitives import big16, big32, big64, load8, part, store64
+from kohort.columns.native.jit import kernel
+from kohort.columns.native.primitives import big16, big32, big64, load8, part, store64
 
 # Columns of the section table: one row of int64 per batch. The records lie at ADDRESS, decompressed, LENGTH bytes of
 # them; ROWS is filled in by ``measure``: how many are wanted.

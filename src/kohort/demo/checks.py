@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from kohort.aio.consumer import Consumer
+from kohort.aio.consuming.consumer import Consumer
 from kohort.demo.expected import Expected, Group, compare_delays
 from kohort.demo.seen import Seen
 from kohort.model import TopicPartition
-from kohort.spark.pipeline.run import RunReport
+from kohort.spark.pipeline.running.run import RunReport
 
 REASON: Final = "kohort-error.reason"
 _ORIGIN: Final = ("kohort-error.topic", "kohort-error.partition", "kohort-error.offset")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from threading import Event
 from typing import Final
 
-from kohort.aio.consumer import Consumer
+from kohort.aio.consuming.consumer import Consumer
 from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled, read_entry
 from kohort.errors import ApiTimeout
 from kohort.model import TopicPartition

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.aio.producer import Producer
+from kohort.aio.producing.producer import Producer
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kohort.aio.delivery import Delivery
+    from kohort.aio.producing.delivery import Delivery
 
 PARTITIONS: Final = 6
 _ROWS_AT_ONCE: Final = 2000

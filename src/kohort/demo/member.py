@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kohort.aio.consumer import Consumer
+from kohort.aio.consuming.consumer import Consumer
 from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError
 
 if TYPE_CHECKING:

@@ -26,10 +26,10 @@ from kohort.demo.report import Say
 from kohort.demo.source_files import SourceTables, read_tables
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
+from kohort.spark.pipeline.document.parse import load_pipeline
 from kohort.spark.pipeline.ledger import Entry
-from kohort.spark.pipeline.parse import load_pipeline
-from kohort.spark.pipeline.run import RunReport, run_pipeline
-from kohort.spark.session import SHORT_RUN, session
+from kohort.spark.pipeline.running.run import RunReport, run_pipeline
+from kohort.spark.runtime.session import SHORT_RUN, session
 
 PIPELINE_FILE: Final = flight_delays_file()
 PIPELINE_GROUP: Final = "demo-pipeline"

@@ -22,7 +22,7 @@ from kohort.log.checkpoints import (
     START_OFFSETS_FILE,
     parse_offsets,
 )
-from kohort.log.identity import claim_identity, new_topic_id
+from kohort.log.data_folder_identity import claim_identity, new_topic_id
 from kohort.log.names import TakenNames, is_doomed, parse_folder
 from kohort.log.partition import PartitionLog
 from kohort.log.partition_folders import PartitionFolders

@@ -7,9 +7,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 
-from kohort.sim.handover import unencoded
+from kohort.sim.unencoded import unencoded
 from kohort.sim.verdict import Verdict
-from kohort.sim.worlds import GROUP, WORLDS
+from kohort.sim.worlds.kinds import GROUP, WORLDS
 
 AT_ONCE = 4
 

@@ -29,7 +29,7 @@ class Control:
 
 def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
     """Plant the bug ``name`` and run ``seeds`` seeds from ``first`` on, up to the one that catches it."""
-    from kohort.sim.run import run_seed
+    from kohort.sim.worlds.one_broker import run_seed
 
     bug = all_bugs()[name]
     with bug.planted():

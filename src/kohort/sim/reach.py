@@ -18,8 +18,8 @@ from kohort.coordinator.classic.states import PREVIOUS, State
 from kohort.errors import error_code
 from kohort.sim.checks.durability import records_on
 from kohort.sim.checks.watcher import Exchange, Watcher
-from kohort.sim.run import Run
 from kohort.sim.swarm import plan_of
+from kohort.sim.worlds.one_broker import Run
 from kohort.wire.schema import Message
 
 ANSWERS: Final = {

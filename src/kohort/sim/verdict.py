@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kohort.coordinator.invariants import InvariantBroken
+from kohort.sim.actors.clients import ProducerActor
 from kohort.sim.checks.broken import CheckFailed, caught_by
-from kohort.sim.clients import ProducerActor
 from kohort.sim.history import Happening, History
 from kohort.sim.swarm import Plan
 from kohort.sim.tap import Tap

@@ -9,15 +9,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSource
 
 from kohort.errors import ConfigError
-from kohort.spark.batch import KohortBatchReader
-from kohort.spark.columns import ddl
-from kohort.spark.member_stream import MemberStreamReader
-from kohort.spark.option_names import check_names
-from kohort.spark.options import parse_source_options
-from kohort.spark.shape import shape_of
-from kohort.spark.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
-from kohort.spark.sink_options import SinkOptions, parse_sink_options
-from kohort.spark.stream import KohortStreamReader
+from kohort.spark.options.names import check_names
+from kohort.spark.options.sink import SinkOptions, parse_sink_options
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.reading.batch import KohortBatchReader
+from kohort.spark.reading.member_stream import MemberStreamReader
+from kohort.spark.reading.stream import KohortStreamReader
+from kohort.spark.sending.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
+from kohort.spark.values.columns import ddl
+from kohort.spark.values.shape import shape_of
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.aio.system import SystemClock
-from kohort.client.checks import checked_ms
+from kohort.client.user_input import checked_ms
 
 
 class MovableClock:

@@ -19,11 +19,11 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Final
 
-from kohort.aio.cluster_server import ClusterServer, start_brokers
-from kohort.aio.embedded import Broker
-from kohort.aio.server import Server
+from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
+from kohort.aio.serving.embedded import Broker
+from kohort.aio.serving.server import Server
 from kohort.broker.io import ConnectionId
-from kohort.client.checks import checked_ms
+from kohort.client.user_input import checked_ms
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
 from kohort.testing.clock import MovableClock
 from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from kohort.aio.broker_log import FRAMES_MAX, KINDS_MAX, WINDOW_MS, BrokerLog
+from kohort.aio.serving.broker_log import FRAMES_MAX, KINDS_MAX, WINDOW_MS, BrokerLog
 from kohort.notes import debug, info, warning
 
 NOW = 1_700_000_000_000

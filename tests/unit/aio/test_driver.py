@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from kohort.aio.driver import Driver
-from kohort.client.io import Closed, Landed, Open, Opened, Send, Tick
+from kohort.client.requests.io import Closed, Landed, Open, Opened, Send, Tick
 from kohort.errors import KohortError
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from log_room import LogRoom, batch, values_from
 
-from kohort.aio.file_storage import FileStorage
+from kohort.aio.serving.file_storage import FileStorage
 from kohort.config import BrokerConfig
 from kohort.errors import DataDirInUse, StorageError
 from kohort.log.topics import Topics
@@ -165,7 +165,7 @@ def test_a_folder_cannot_be_opened_twice_in_a_process(storage):
 
 
 def test_a_folder_cannot_be_opened_by_two_processes(storage):
-    code = "import sys; from kohort.aio.file_storage import FileStorage; FileStorage(sys.argv[1])"
+    code = "import sys; from kohort.aio.serving.file_storage import FileStorage; FileStorage(sys.argv[1])"
     command = [sys.executable, "-c", code, str(storage.root)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
 

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from kohort.aio.garbage import ShortCollections
+from kohort.aio.serving.garbage import ShortCollections
 
 
 class Node:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from kohort.aio import gate as gates
-from kohort.aio.gate import let_others_run
+from kohort.aio.producing import fair_lock as gates
+from kohort.aio.producing.fair_lock import let_others_run
 
 
 def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):

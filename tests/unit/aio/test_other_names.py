@@ -7,8 +7,8 @@ import re
 import pytest
 
 import kohort
-from kohort.aio.delivery import Delivery
 from kohort.aio.other_names import OF_ADMINS, OF_CONSUMERS, OF_DELIVERIES, OF_PRODUCERS
+from kohort.aio.producing.delivery import Delivery
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.options import options_of
 from kohort.config.other_names import INSTEAD

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.aio.record_forms import checked_lots
-from kohort.client.accumulate import Lot
+from kohort.aio.producing.record_forms import checked_lots
+from kohort.client.writing.accumulator import Lot
 from kohort.errors import UsageError
 
 NOW_MS = 77

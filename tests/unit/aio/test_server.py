@@ -8,7 +8,7 @@ from broker_house import produce_request
 from raw_client import RawClient
 
 import kohort
-from kohort.aio.server import Server, bind, storage_in
+from kohort.aio.serving.server import Server, bind, storage_in
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ConfigError, DataDirInUse, UsageError
 

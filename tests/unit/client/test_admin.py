@@ -7,20 +7,22 @@ import random
 import pytest
 
 from kohort.broker.broker import Broker
-from kohort.client import admin_groups, admin_offsets, admin_topics
-from kohort.client.admin import AdminMachine, Ask, Pause, ask
-from kohort.client.admin_model import ConfigResource, NewTopic
-from kohort.client.engine import Engine
-from kohort.client.metadata import Metadata
+from kohort.client.admin import groups as admin_groups
+from kohort.client.admin import offsets as admin_offsets
+from kohort.client.admin import topics as admin_topics
+from kohort.client.admin.model import ConfigResource, NewTopic
+from kohort.client.admin.operations import AdminMachine, Ask, Pause, ask
 from kohort.client.producer import ProducerMachine
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import Metadata
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import AdminConfig, ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, UsageError
 from kohort.log.storage import MemoryStorage
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.testing.loop import Loop
-from kohort.testing.scripted import SILENCE, ScriptedBroker
+from kohort.testing.machines.loop import Loop
+from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse

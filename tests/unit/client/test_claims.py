@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from consumer_stage import Stage, User, tp
 
-from kohort.client.claims import INBOX, Claims
+from kohort.client.partition_claims import INBOX, Claims
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record
 

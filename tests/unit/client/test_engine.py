@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from kohort.client.engine import Engine
-from kohort.client.metadata import Metadata
-from kohort.client.source import ANY_NODE, Poll, Unsent
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.source import ANY_NODE, Poll, Unsent
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
 from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError, UnsupportedVersion
 from kohort.model import Node
-from kohort.testing.loop import Loop
-from kohort.testing.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.testing.machines.loop import Loop
+from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.io import Tick
-from kohort.client.positions import Position
+from kohort.client.reading.positions import Position
+from kohort.client.requests.io import Tick
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, NoOffsetForPartition
 from kohort.model import TopicPartition

@@ -7,11 +7,11 @@ from consumer_stage import User, tp
 from scripted_group import TOPIC_ID, ScriptedGroup, fetch_answer
 
 from kohort.client import consumer as consumer_module
-from kohort.client import fetcher as fetcher_module
-from kohort.client.positions import FetchState, Position
-from kohort.client.subscription import Reset
+from kohort.client.reading import fetcher as fetcher_module
+from kohort.client.reading.positions import FetchState, Position
+from kohort.client.reading.subscription import Reset
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, ProtocolError
-from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderIdAndEpoch, PartitionData
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.metadata import MetadataRequest

@@ -6,9 +6,9 @@ import pytest
 from consumer_stage import Stage, tp
 from scripted_group import ScriptedGroup
 
-from kohort.client.list_offsets import EARLIEST, LATEST
+from kohort.client.reading.list_offsets import EARLIEST, LATEST
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
-from kohort.testing.scripted import HANG_UP
+from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 
 

@@ -6,10 +6,10 @@ import pytest
 from consumer_stage import User, tp
 from scripted_group import MEMBER, ScriptedGroup
 
-from kohort.client.membership_classic import MemberState
+from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ApiError, CommitFailed, ErrorCode, ProtocolError
 from kohort.model import OffsetAndMetadata
-from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.consumer_protocol import parse_subscription
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_classic import (

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from kohort.client.metadata import Metadata
+from kohort.client.requests.metadata import Metadata
 from kohort.config.client import AdminConfig
 from kohort.errors import ConnectionFailed, ErrorCode
 from kohort.model import NO_UUID, Node, TopicPartition

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
-from kohort.client.partitioner import StickyPartitioner, murmur2, partition_of_key
+from kohort.client.writing.partitioner import StickyPartitioner, murmur2, partition_of_key
 
 
 @settings(deadline=None)

@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.broker.broker import Broker
-from kohort.client.accumulate import GROWN_MOST, Accumulator, Lot
-from kohort.client.produce_batch import ProduceBatch, prebuilt
 from kohort.client.producer import ProducerMachine, record_metadata, to_bytes, to_headers
+from kohort.client.writing.accumulator import GROWN_MOST, Accumulator, Lot
+from kohort.client.writing.produce_batch import ProduceBatch, prebuilt
 from kohort.clock import ManualClock
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, CorruptRecord, UsageError
 from kohort.log.storage import MemoryStorage
 from kohort.model import TopicPartition
-from kohort.testing.loop import Loop
+from kohort.testing.machines.loop import Loop
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
 

@@ -11,8 +11,8 @@ from kohort.clock import ManualClock
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.model import TopicPartition
-from kohort.testing.loop import Loop
-from kohort.testing.scripted import HANG_UP, SILENCE, ScriptedBroker
+from kohort.testing.machines.loop import Loop
+from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,

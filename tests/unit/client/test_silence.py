@@ -9,10 +9,10 @@ import pytest
 from consumer_stage import ONE, SERVERS, Stage, User, tp
 from scripted_group import ScriptedGroup
 
-from kohort.client.parting import ALONE_MS, CLOSE_MS, Parting
+from kohort.client.requests.close_timeout import ALONE_MS, CLOSE_MS, Parting
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
 from kohort.notes import Level
-from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest

@@ -6,9 +6,9 @@ import pytest
 from consumer_stage import User, tp
 from scripted_group import ScriptedGroup
 
-from kohort.client.positions import FetchState, Position
+from kohort.client.reading.positions import FetchState, Position
 from kohort.errors import ErrorCode, LogTruncated
-from kohort.testing.scripted import HANG_UP, SILENCE
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
 from kohort.wire.messages.epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kohort.columns import form
+from kohort.columns import requested_columns as form
 from kohort.columns.decode import check_room, decode_batches, decode_chunks
-from kohort.columns.form import FORMS_MOST, column_for, form_of
 from kohort.columns.records import records_of
+from kohort.columns.requested_columns import FORMS_MOST, column_for, form_of
 from kohort.columns.schema import COLUMNS, HEADERS_TYPE, record_schema
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.compression import Codec

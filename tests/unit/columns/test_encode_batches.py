@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from kohort.client.partitioner import murmur2
+from kohort.client.writing.partitioner import murmur2
 from kohort.columns.encode import encode_batch, encode_partitions, with_producer
 from kohort.columns.records import records_of
 from kohort.errors import UsageError

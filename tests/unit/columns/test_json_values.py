@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from kohort.columns.json_values import json_columns
+from kohort.columns.json_values.columns import json_columns
 from kohort.columns.layout import Layout
 from kohort.errors import UndecodableValue, UsageError
 

@@ -9,8 +9,9 @@ import sys
 import pytest
 
 pytest.importorskip("numba")
-from kohort.columns import machine_code, pack, scan
-from kohort.columns.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
+from kohort.columns import pack, scan
+from kohort.columns.native import machine_code
+from kohort.columns.native.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WITHOUT_NUMBA = """

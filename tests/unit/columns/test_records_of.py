@@ -10,7 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kohort.columns import cut, records
+from kohort.columns import byte_strings as cut
+from kohort.columns import records
 from kohort.columns.batches import Place, next_offset, sections
 from kohort.columns.located import located_records
 from kohort.columns.plain import read_section

@@ -12,8 +12,8 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from kohort.errors import ConfigError  # noqa: E402
-from kohort.spark.avro import AvroError, compile_schema  # noqa: E402
-from kohort.spark.value_format import ValueFormat  # noqa: E402
+from kohort.spark.values.avro import AvroError, compile_schema  # noqa: E402
+from kohort.spark.values.value_format import ValueFormat  # noqa: E402
 
 
 def read(schema: Any, data: bytes) -> Any:

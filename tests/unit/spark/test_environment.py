@@ -13,9 +13,9 @@ pytest.importorskip("grpc")
 
 from kohort.cli.spark import PROGRAMS, command_line
 from kohort.errors import KohortError
-from kohort.spark.connect_server import SERVER, connect_server
-from kohort.spark.environment import spark_environ, spark_home
-from kohort.spark.python import worker_python
+from kohort.spark.runtime.connect_server import SERVER, connect_server
+from kohort.spark.runtime.environment import spark_environ, spark_home
+from kohort.spark.runtime.python import worker_python
 
 
 def java_that(does: str, folder: Path) -> str:

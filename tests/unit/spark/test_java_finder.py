@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark import java
-from kohort.spark.java import JavaNotFound, find_java, make_shim, parse_version
+from kohort.spark.runtime import java
+from kohort.spark.runtime.java import JavaNotFound, find_java, make_shim, parse_version
 
 
 def java_that_says(folder: Path, version: str) -> Path:

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from kohort.model import TopicPartition
-from kohort.spark.limits import Limits
-from kohort.spark.options import parse_source_options
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.reading.limits import Limits
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 

@@ -15,12 +15,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kohort.errors import CommitFailed, ConfigError, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.claims import parse_claim
-from kohort.spark.member_stream import MemberStreamReader
-from kohort.spark.membership import GiveUp
-from kohort.spark.options import parse_source_options
-from kohort.spark.shape import RecordShape
-from kohort.spark.stream import KohortStreamReader
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.reading.commit_marks import parse_claim
+from kohort.spark.reading.member_stream import MemberStreamReader
+from kohort.spark.reading.membership import GiveUp
+from kohort.spark.reading.stream import KohortStreamReader
+from kohort.spark.values.shape import RecordShape
 
 ALL = ReadAllAvailable()
 SHAPE = RecordShape(("partition", "offset", "redelivered"))

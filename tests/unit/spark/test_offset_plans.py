@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.model import TopicPartition
-from kohort.spark.offsets import (
+from kohort.spark.options.offsets import (
     Loss,
     Range,
     as_json,

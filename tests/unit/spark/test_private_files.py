@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark import private_files
-from kohort.spark.private_files import private_folder, write_whole
+from kohort.spark.runtime import private_files
+from kohort.spark.runtime.private_files import private_folder, write_whole
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from kohort.errors import ConfigError
-from kohort.spark.sink import check_sink_schema
-from kohort.spark.sink_options import parse_sink_options
+from kohort.spark.options.sink import parse_sink_options
+from kohort.spark.sending.sink import check_sink_schema
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092"}
 HEADERS = ("headers", "array<struct<key:string,value:binary>>")

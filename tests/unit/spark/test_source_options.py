@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kohort.errors import ConfigError
-from kohort.spark.option_names import check_names
-from kohort.spark.options import ByTime, parse_source_options
+from kohort.spark.options.names import check_names
+from kohort.spark.options.source import ByTime, parse_source_options
 
 GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 

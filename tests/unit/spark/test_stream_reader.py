@@ -17,12 +17,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # no
 
 from kohort.errors import ApiError, ConnectionFailed, KohortError  # noqa: E402
 from kohort.model import OffsetAndMetadata, TopicPartition  # noqa: E402
-from kohort.spark.batch import KohortBatchReader  # noqa: E402
-from kohort.spark.offsets import Range  # noqa: E402
-from kohort.spark.options import SourceOptions, parse_source_options  # noqa: E402
-from kohort.spark.read import DataLost  # noqa: E402
-from kohort.spark.shape import RecordShape  # noqa: E402
-from kohort.spark.stream import KohortStreamReader  # noqa: E402
+from kohort.spark.options.offsets import Range  # noqa: E402
+from kohort.spark.options.source import SourceOptions, parse_source_options  # noqa: E402
+from kohort.spark.reading.batch import KohortBatchReader  # noqa: E402
+from kohort.spark.reading.ranges import DataLost  # noqa: E402
+from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
+from kohort.spark.values.shape import RecordShape  # noqa: E402
 
 ALL = ReadAllAvailable()
 SHAPE = RecordShape(("partition", "offset"))

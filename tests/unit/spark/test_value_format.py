@@ -10,7 +10,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from kohort.errors import ConfigError  # noqa: E402
-from kohort.spark.value_format import ValueFormat  # noqa: E402
+from kohort.spark.values.value_format import ValueFormat  # noqa: E402
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("at", pa.timestamp("us", tz="UTC"))])
 

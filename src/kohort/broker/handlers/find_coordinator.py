@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.broker.cluster.placement import NO_LEADER
-from kohort.broker.joining import transaction_coordinator
 from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import transaction_coordinator
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.joining import check_coordinator
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import check_coordinator
 from kohort.coordinator.outcome import ProducerEpoch
 from kohort.errors import ErrorCode, KohortError
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse

@@ -3,7 +3,7 @@
 The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
 response, and any failure closes the connection (facts 6.3). One broker is its own whole ISR, so ``acks`` 1 and -1 wait
 for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits for that flush (ADR 6).
-A batch of a transaction must be of one that is open, and that the partition is part of (joining.py).
+A batch of a transaction must be of one that is open, and that the partition is part of (transaction_membership.py).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 from kohort.broker.flush_waits import Held, Needed
-from kohort.broker.joining import join_transaction
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, leader_now
 from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import join_transaction
 from kohort.coordinator.outcome import ProducerEpoch
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog

@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.broker.joining import check_coordinator
 from kohort.broker.leaders import led_log
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import check_coordinator
 from kohort.coordinator.transactions.states import NAMES
 from kohort.coordinator.transactions.transaction import Transaction
 from kohort.errors import ApiError, ErrorCode, KohortError

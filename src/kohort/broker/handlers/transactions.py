@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from kohort.broker.handlers.groups import group_request
-from kohort.broker.joining import check_coordinator, join_transaction
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
+from kohort.broker.transaction_membership import check_coordinator, join_transaction
 from kohort.coordinator.outcome import GroupRequest, ProducerEpoch
 from kohort.coordinator.refusals import OF_STORAGE, refusal
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.client.commits import Commits
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.decode import Fetched
-from kohort.client.fetcher import Fetcher
-from kohort.client.positions import PartitionState
-from kohort.client.resets import Resets
-from kohort.client.sender import Sender
-from kohort.client.sessions import FetchSession
+from kohort.client.group.commits import Commits
+from kohort.client.reading.fetch_sessions import FetchSession
+from kohort.client.reading.fetched import Fetched
+from kohort.client.reading.fetcher import Fetcher
+from kohort.client.reading.positions import PartitionState
+from kohort.client.reading.resets import Resets
+from kohort.client.writing.sender import Sender
 from kohort.model import OffsetAndMetadata
 from kohort.sim.planted.bugs import bug
 from kohort.sim.planted.patch import Patch

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.client.commits import Commits
-from kohort.client.group_leader import GroupLeader
-from kohort.client.heartbeats import HeartbeatClocks
-from kohort.client.member_messages import MemberMessages
-from kohort.client.membership_classic import Membership
-from kohort.client.rebalance import Rebalance
-from kohort.client.subscription import SubscriptionState
+from kohort.client.group.commits import Commits
+from kohort.client.group.heartbeats import HeartbeatClocks
+from kohort.client.group.leader import GroupLeader
+from kohort.client.group.member_messages import MemberMessages
+from kohort.client.group.membership_classic import Membership
+from kohort.client.group.rebalance import Rebalance
+from kohort.client.reading.subscription import SubscriptionState
 from kohort.errors import ErrorCode
 from kohort.sim.planted.bugs import bug
 from kohort.sim.planted.patch import Patch

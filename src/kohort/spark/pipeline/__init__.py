@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from kohort.spark.pipeline.builder import PipelineBuilder
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.parse import load_pipeline
+from kohort.spark.pipeline.document.parse import load_pipeline
 
 __all__ = ["Pipeline", "PipelineBuilder", "load_pipeline"]

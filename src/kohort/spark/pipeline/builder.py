@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kohort.spark.pipeline.definition import Pipeline
-from kohort.spark.pipeline.document import Section, section_of
-from kohort.spark.pipeline.parse import pipeline_of
+from kohort.spark.pipeline.document.parse import pipeline_of
+from kohort.spark.pipeline.document.sections import Section, section_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kohort.spark.columns import REDELIVERED
 from kohort.spark.pipeline.definition import Decode, Rule
 from kohort.spark.pipeline.ledger import Count
+from kohort.spark.values.columns import REDELIVERED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +52,7 @@ def _decoded_by_workers(sources: DataFrame, how: Decode) -> DataFrame:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
-    from kohort.spark.value_format import ValueFormat
+    from kohort.spark.values.value_format import ValueFormat
 
     columns = StructType.fromDDL(how.schema)
     fields = to_arrow_schema(columns, timezone="UTC").empty_table().schema

@@ -15,11 +15,11 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kohort.spark.pipeline.batches import BatchRunner
+from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
-from kohort.spark.pipeline.parquet_files import rows_in
-from kohort.spark.pipeline.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge
-from kohort.spark.pipeline.parse import parse_pipeline
+from kohort.spark.pipeline.outputs.parquet_files import rows_in
+from kohort.spark.pipeline.outputs.parquet_folder import Compacted, ParquetFolder, SinkRefused, groups_to_merge
+from kohort.spark.pipeline.running.batches import BatchRunner
 
 
 def folder(tmp_path: Path) -> ParquetFolder:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kohort.spark.options import parse_source_options
+from kohort.spark.options.source import parse_source_options
 from kohort.spark.pipeline.definition import (
     DeadLetters,
     Decode,
@@ -18,9 +18,9 @@ from kohort.spark.pipeline.definition import (
     Step,
     Window,
 )
-from kohort.spark.pipeline.document import PipelineError
-from kohort.spark.pipeline.parse import load_pipeline, parse_pipeline
-from kohort.spark.pipeline.source_options import lookup_options, stream_options
+from kohort.spark.pipeline.document.parse import load_pipeline, parse_pipeline
+from kohort.spark.pipeline.document.sections import PipelineError
+from kohort.spark.pipeline.running.source_options import lookup_options, stream_options
 
 WHOLE = """\
 version: 1

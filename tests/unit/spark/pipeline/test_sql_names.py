@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("sqlglot")
 
-from kohort.spark.pipeline.sql_names import Columns, Query, SqlProblem, check_expression
+from kohort.spark.pipeline.document.sql_names import Columns, Query, SqlProblem, check_expression
 
 CLICKS = ("id", "user", "country", "amount", "at", "tags", "place", "m", "_source")
 TABLES: dict[str, Columns] = {"input": CLICKS, "orders": CLICKS, "rates": ("country", "rate")}

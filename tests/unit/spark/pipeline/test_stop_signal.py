@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from waiting import eventually
 
-from kohort.spark.pipeline.batches import BatchRunner, RunEnds
+from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
-from kohort.spark.pipeline.parse import parse_pipeline
-from kohort.spark.pipeline.stop_signal import StopSignal
+from kohort.spark.pipeline.running.batches import BatchRunner, RunEnds
+from kohort.spark.pipeline.running.stop_signal import StopSignal
 
 ORDERS = """\
 name: orders
@@ -69,7 +69,7 @@ def test_a_command_ends_at_once_whatever_handler_pyspark_has_put_in_place(number
     program = f"""
 import signal
 from kohort.cli.interrupts import sigterm_interrupts
-from kohort.spark.pipeline.stop_signal import StopSignal, ends_at_once
+from kohort.spark.pipeline.running.stop_signal import StopSignal, ends_at_once
 with sigterm_interrupts(), ends_at_once(130) as install:
     signal.signal(signal.SIGINT, lambda *_: print("pyspark's"))
     install()

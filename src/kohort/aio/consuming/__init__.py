@@ -1,0 +1,1 @@
+"""The consumer as users call it, blocking and with asyncio."""

@@ -1,0 +1,232 @@
+"""How asyncio tasks wait for one consumer, which lives on their loop: what ``waits.py`` is for threads.
+
+Nothing needs a lock: the machine is only touched between two awaits. One task polls at a time; other tasks may seek,
+commit or ask for offsets meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TypeVar
+
+from kohort.aio.driver import Driver
+from kohort.aio.notes import CONSUMER_LOG, log_notes
+from kohort.aio.system import SystemClock
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
+from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.promise import Promise
+from kohort.errors import ApiTimeout, UsageError
+from kohort.model import TopicPartition
+
+T = TypeVar("T")
+LOOK_UP_MS: Final = 1000
+"""A waiting task looks up this often even if nothing happens."""
+
+
+class AsyncRebalanceListener(Protocol):
+    """A listener of an ``AsyncConsumer``: its methods may be coroutines, awaited before the rebalance goes on."""
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
+
+
+class AsyncTurns:
+    """The waiting, the callbacks and the guard of one consumer of asyncio."""
+
+    def __init__(self, machine: ConsumerMachine) -> None:
+        self.listener: AsyncRebalanceListener | RebalanceListener | None = None
+        self.closing = False
+        """Nobody may poll any more; the listener may still commit."""
+        self.closed = False
+        self.machine = machine
+        self._clock = SystemClock()
+        self._driver: Driver | None = None
+        self._poller: asyncio.Task[object] | None = None
+        self._listener_error: Exception | None = None
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    @property
+    def driver(self) -> Driver:
+        """Made when something is awaited first, on the loop that runs then."""
+        if self._driver is None:
+            self._driver = Driver(self.machine.engine, clock=self._clock)
+            notes = self.machine.notes
+            self._driver.on_progress(lambda: log_notes(notes, CONSUMER_LOG))
+        return self._driver
+
+    @property
+    def running(self) -> Driver | None:
+        """The driver, if anything was awaited so far."""
+        return self._driver
+
+    def kick(self) -> None:
+        """The engine looks at what the user changed."""
+        if self._driver is not None and not self._driver.loop.is_closed():
+            self._driver.kick()
+
+    async def end(self) -> None:
+        """Close the connections; the consumer is of no more use."""
+        self.closed = True
+        if self._driver is not None:
+            await self._driver.close()
+
+    # One poller at a time
+
+    def check_usable(self) -> None:
+        """Raises UsageError for a closed consumer, and anywhere but on its loop."""
+        if self.closed:
+            raise UsageError("the consumer is closed")
+        if self._driver is not None and _running_loop() is not self._driver.loop:
+            raise UsageError(
+                "an AsyncConsumer belongs to the loop that it was first used on, and to that loop's thread; "
+                "make one for each loop"
+            )
+
+    @contextmanager
+    def polling(self) -> Iterator[None]:
+        """The member counts as alive for as long. Raises UsageError if another task polls, naming both."""
+        self.check_usable()
+        if self.closing:
+            raise UsageError("the consumer is being closed")
+        me = asyncio.current_task()
+        assert me is not None
+        if self._poller is not None:
+            raise UsageError(
+                f"one task at a time may poll a consumer: {me.get_name()!r} does while {self._poller.get_name()!r} "
+                "waits in it; give each task a consumer of its own, or let one task read for all"
+            )
+        self.machine.enter_poll(self.now_ms())
+        self._poller = me
+        try:
+            yield
+        finally:
+            self._poller = None
+            self.machine.leave_poll(self.now_ms())
+            log_notes(self.machine.notes, CONSUMER_LOG)
+            self.kick()
+
+    async def stop_polling(self, timeout_ms: int) -> None:
+        """Let the task that polls come out of it, for so long."""
+        self.closing = True
+        if self._poller is not None and self._poller is not asyncio.current_task():
+            self.driver.kick()
+            await self.driver.until(lambda: True if self._poller is None else None, timeout_ms)
+
+    # Waiting
+
+    async def until(
+        self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
+    ) -> T | None:
+        """What ``ready`` returns as soon as it is not None, with rebalances going on meanwhile; None when time is up,
+        or when the consumer is being closed. ``ready`` is asked again when ``has_work`` (by default: whether there is
+        data) says so. Raises whatever went wrong in the background.
+        """
+        has_work = has_work or (lambda: self.machine.has_data)
+
+        def has_news() -> bool | None:
+            return True if self.closing or has_work() or self.machine.needs_user else None
+
+        driver = self.driver
+        deadline_ms = self.now_ms() + timeout_ms
+        await asyncio.sleep(0)  # a loop of polls that always find something must let others run, the engine too
+        while not self.closing:
+            await self._rebalance()
+            value = ready()
+            if value is not None:
+                return value
+            left_ms = deadline_ms - self.now_ms()
+            driver.kick()
+            if left_ms <= 0:
+                return None
+            await driver.until(has_news, min(left_ms, LOOK_UP_MS))
+        return None
+
+    async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
+        """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
+
+        def checked() -> T | None:
+            value = ready()
+            if value is None:
+                self.machine.raise_failure()
+            return value
+
+        return await self.driver.until(checked, timeout_ms)
+
+    async def settled(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
+        """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
+
+        def done() -> bool | None:
+            if promise.done:
+                return True
+            if check:
+                self.machine.raise_failure()
+            return None
+
+        if not await self.driver.until(done, timeout_ms):
+            raise ApiTimeout(too_late)
+        return promise.result()
+
+    # Listeners
+
+    async def _rebalance(self) -> None:
+        """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
+        while (callback := self.machine.advance(self.now_ms())) is not None:
+            await self.tell(callback)
+            self.machine.acknowledge(self.now_ms())
+        self.raise_listener_error()
+
+    async def tell(self, callback: CallbackNeeded) -> None:
+        """Run the listener. Its first error is kept, for the rebalance has to go on."""
+        listener = self.listener
+        if listener is None:
+            return
+        method = {
+            "revoked": listener.on_partitions_revoked,
+            "assigned": listener.on_partitions_assigned,
+            "lost": listener.on_partitions_lost,
+        }[callback.kind]
+        self.machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
+        self.kick()
+        try:
+            answer = method(list(callback.partitions))
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
+            self._listener_error = self._listener_error or error
+        finally:
+            self.machine.stay_in_poll()
+
+    async def settle_last(self, promise: Promise[Any], parting: Parting) -> None:
+        """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
+        while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
+            await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
+
+    async def leave(self, reason: str, parting: Parting) -> None:
+        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``parting``."""
+        callback = self.machine.prepare_leave()
+        if callback is not None:
+            await self.tell(callback)
+        promise = self.machine.leave(reason)
+        await self.settle_last(promise, parting)
+        self.raise_listener_error()
+
+    def raise_listener_error(self) -> None:
+        if self._listener_error is not None:
+            error, self._listener_error = self._listener_error, None
+            raise error
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,171 @@
+"""What a consumer answers at once, without waiting for anybody: the same in the blocking and in the asyncio face."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final
+
+from kohort.aio.other_names import OF_CONSUMERS, OtherNames
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.commits import Offsets
+from kohort.client.reading.positions import Position
+from kohort.client.reading.subscription import Reset
+from kohort.client.requests.promise import Promise
+from kohort.client.user_input import checked_partition, whole_number
+from kohort.errors import KohortError, UsageError
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
+CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
+
+
+class Verbs(OtherNames, ABC):
+    """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``.
+
+    The two are entered one by one: a lock taken inside of ``_use`` would stay taken for as long as the traceback of an
+    interrupt (Ctrl-C) that came on the way out of its ``__enter__``.
+    """
+
+    other_names = OF_CONSUMERS
+
+    def __init__(self, held: AbstractContextManager[Any]) -> None:
+        self._held = held
+        self._commit_callbacks: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
+
+    @abstractmethod
+    def _use(self) -> AbstractContextManager[ConsumerMachine]:
+        """The machine, for whoever may use it now; the engine looks at what changed afterwards."""
+
+    # What is read
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, outside of group management. Replaces an earlier assignment."""
+        with self._use() as machine, self._held:
+            machine.assign(partitions)
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this member is: what a coordinator checks, and what logs should name. Raises UsageError without a group.
+
+        ``generation_id`` is -1 and ``member_id`` empty before the first assignment. A member that has lost its group is
+        still named, until its next assignment: a coordinator then refuses what was done under it (KIP-447).
+        """
+        with self._use() as machine, self._held:
+            return machine.group_metadata()
+
+    def enforce_rebalance(self, reason: str = "") -> None:
+        """Rejoin the group at the next poll, as when what an assignor looks at has changed. The group hears ``reason``.
+
+        Raises UsageError unless topics or a pattern are subscribed to.
+        """
+        with self._use() as machine, self._held:
+            machine.enforce_rebalance(reason)
+
+    def subscription(self) -> set[str]:
+        """The topics subscribed to, or matched by the pattern so far."""
+        with self._use() as machine, self._held:
+            return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that this consumer has now."""
+        with self._use() as machine, self._held:
+            return set(machine.subscription.assigned)
+
+    # Where it is read
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Go on reading ``partition`` at ``offset``. Raises UsageError if it is not assigned."""
+        at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+        place = checked_partition("seek", partition)
+        position = Position(whole_number(f"seek: the offset of {place}", at.offset), at.leader_epoch)
+        with self._use() as machine, self._held:
+            machine.subscription.seek(place, position)
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go to the first offset there is; all assigned partitions where none is named."""
+        with self._use() as machine, self._held:
+            machine.subscription.seek_to(partitions, Reset.EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
+        """Go behind the last record; all assigned partitions where none is named."""
+        with self._use() as machine, self._held:
+            machine.subscription.seek_to(partitions, Reset.LATEST)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return nothing of these partitions until ``resume``; membership is not touched, what is buffered stays."""
+        with self._use() as machine, self._held:
+            machine.subscription.set_paused(partitions, paused=True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Go on with partitions that were paused."""
+        with self._use() as machine, self._held:
+            machine.subscription.set_paused(partitions, paused=False)
+
+    def paused(self) -> set[TopicPartition]:
+        """The assigned partitions that are paused."""
+        with self._use() as machine, self._held:
+            return {p for p, state in machine.subscription.assigned.items() if state.paused}
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets each partition is behind its end, as the last fetch told it; known after the first fetch."""
+        with self._use() as machine, self._held:
+            return machine.lag()
+
+    # Commits that nobody waits for
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None,
+        callback: CommitCallback | None = None,
+    ) -> None:
+        """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.
+
+        Callbacks run in the order of their commits, and before a later ``commit`` returns.
+        """
+        with self._use() as machine, self._held:
+            self._commit_callbacks.append((machine.commit(offsets, None), callback))
+            self._run_commit_callbacks()
+
+    def _run_commit_callbacks(self) -> None:
+        """In the order of the commits, in the user's thread."""
+        while self._commit_callbacks and self._commit_callbacks[0][0].done:
+            promise, callback = self._commit_callbacks.popleft()
+            if callback is not None:
+                callback({} if promise.error is not None else promise.result(), promise.error)
+
+
+def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
+    """What ``subscribe`` was given, as names or a pattern; no names mean that the user wants nothing any more.
+
+    Raises UsageError for what is neither.
+    """
+    if isinstance(topics, re.Pattern):
+        if not isinstance(topics.pattern, str):
+            raise UsageError("subscribe: the pattern is of bytes; topics have names of text")
+        return topics
+    if isinstance(topics, str):
+        return [topics]
+    if topics is None or isinstance(topics, bytes) or not isinstance(topics, Iterable):
+        raise UsageError(f"subscribe: expected a topic, topics or a compiled pattern, not {topics!r}")
+    return list(topics)
+
+
+def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """The question of ``offsets_for_times``. Raises UsageError for a negative time: these mean something else."""
+    found: dict[TopicPartition, int] = {}
+    for partition, timestamp in timestamps.items():
+        place = checked_partition("offsets_for_times", partition)
+        at_ms = found[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
+        if at_ms < 0:
+            raise UsageError(f"offsets_for_times: {at_ms} ms for {place} is negative")
+    return found
+
+
+def checked_listener(listener: object) -> None:
+    """Raises UsageError for what could not be told of a rebalance."""
+    missing = [name for name in LISTENS if not callable(getattr(listener, name, None))]
+    if listener is not None and missing:
+        raise UsageError(f"subscribe: the listener {listener!r} has no {missing[0]}; derive it from RebalanceListener")

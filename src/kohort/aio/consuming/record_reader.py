@@ -1,0 +1,116 @@
+"""From what was fetched to what the user gets: records one by one or in lists, and Arrow batches.
+
+Shared by both faces. The guard is held only while the machine is asked; decoding happens outside of it, in the thread
+of the caller, after the next fetch was let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.reading.fetched import Fetched
+from kohort.model import Record
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kohort.columns.layout import Layout
+
+
+class Reading:
+    """Takes data out of one consumer's machine. ``kick`` lets its engine look at what changed."""
+
+    def __init__(self, machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> None:
+        self._machine = machine
+        self._guard = guard
+        self._kick = kick
+        self._check_crcs = machine.config.check_crcs
+
+    def records(self, most: int) -> list[Record] | None:
+        """Up to ``most`` records; None if there is none. Raises CorruptRecord where nothing precedes the damage."""
+        out: list[Record] = []
+        while len(out) < most:
+            fetched = self.next_fetched(may_raise=not out)
+            if fetched is None:
+                break
+            records = self.hand_out(fetched, most - len(out))
+            if not out:
+                out = records
+            else:
+                out += records
+        return out or None
+
+    def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
+        """Records of ``fetched``; they count as read. None of them if the partition went meanwhile."""
+        with self._guard:
+            return self._machine.hand_out(fetched, most)
+
+    def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
+        """Up to ``most`` records of ``fetched``, each of which counts as read when it is taken; fewer if the partition
+        goes meanwhile."""
+        guard, hand_out_one = self._guard, self._machine.hand_out_one
+        for _ in range(most):
+            with guard:
+                record = hand_out_one(fetched)
+            if record is None:
+                break
+            yield record
+
+    def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
+        """Decoded data with records left. Raises CorruptRecord where there are none before the damage."""
+        while True:
+            with self._guard:
+                fetched, is_new = self._machine.open_fetched()
+                may_fetch = is_new and self._machine.may_fetch
+            if may_fetch:
+                self._kick()  # the next fetch leaves before these are decoded
+            if fetched is None:
+                return None
+            records = fetched.decode_records(check_crcs=self._check_crcs)
+            if fetched.at < len(records):
+                return fetched
+            if fetched.error is not None:
+                with self._guard:
+                    is_asked = self._machine.ask_again(fetched)
+                if is_asked:
+                    self._kick()
+                    continue
+                if may_raise:
+                    raise fetched.error
+                return None
+            self.hand_out(fetched, 0)  # control records and gaps only: step over them
+
+    def take_whole(self, max_bytes: int) -> list[Fetched] | None:
+        """What is buffered, up to ``max_bytes`` but at least one piece; it counts as read. None if there is nothing."""
+        with self._guard:
+            taken = self._machine.take_whole(max_bytes)
+            may_fetch = taken and self._machine.may_fetch
+        if may_fetch:
+            self._kick()  # the next fetch leaves before these are decoded
+        return taken or None
+
+    def arrow(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
+        """What was taken, decoded. Raises CorruptRecord where nothing precedes the damage; what lies behind is kept."""
+        batches: list[pyarrow.RecordBatch] = []
+        for i, fetched in enumerate(taken):
+            batches += fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
+            if fetched.error is not None:
+                with self._guard:
+                    self._machine.return_corrupt(fetched, taken[i + 1 :])
+                    is_asked = self._machine.ask_again(fetched)
+                if is_asked:
+                    self._kick()
+                elif not batches:
+                    raise fetched.error
+                break
+        return batches
+
+
+def layout_of(schema: pyarrow.Schema | None, columns: Iterable[str] | None, json: pyarrow.Schema | None) -> Layout:
+    """What the options of ``poll_arrow`` and ``iter_arrow`` amount to. Needs ``kohort[arrow]``."""
+    from kohort.columns.layout import Layout
+
+    return Layout(schema, columns, json)

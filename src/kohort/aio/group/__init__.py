@@ -1,0 +1,1 @@
+"""Handlers that a group calls for each partition, in threads and in tasks."""

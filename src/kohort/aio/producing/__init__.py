@@ -1,0 +1,1 @@
+"""The producer as users call it, blocking and with asyncio."""

@@ -1,0 +1,137 @@
+"""What became of a record: the answer to ``send``, looked at now, waited for, or called back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from typing import Any
+
+import msgspec
+
+from kohort.aio.driver import Driver
+from kohort.aio.notes import PRODUCER_LOG, log_notes
+from kohort.aio.other_names import OF_DELIVERIES, OtherNames
+from kohort.client.producer import ProducerMachine, RecordMetadata, record_metadata, resolve
+from kohort.client.user_input import checked_ms
+from kohort.client.writing.produce_batch import ProduceBatch
+from kohort.errors import ApiTimeout, KohortError
+
+log = logging.getLogger(__name__)
+
+
+class Delivery(OtherNames, msgspec.Struct, eq=False):
+    """One record's fate; it knows its batch and its place there, so that a record costs three slots and no lock."""
+
+    other_names = OF_DELIVERIES
+    _batch: ProduceBatch
+    _index: int
+    _owner: Owner
+
+    @property
+    def topic(self) -> str:
+        return self._batch.topic
+
+    @property
+    def partition(self) -> int:
+        return self._batch.partition
+
+    def done(self) -> bool:
+        """Whether the record is delivered or failed."""
+        return resolve(self._batch, self._index)[0].done
+
+    def exception(self) -> KohortError | None:
+        """Why it failed; None while it has not."""
+        batch, index = resolve(self._batch, self._index)
+        return batch.error_of(index)
+
+    def result(self, timeout_ms: int | None = None) -> RecordMetadata:
+        """Wait for the record to be delivered. Raises why it failed, or ApiTimeout after ``timeout_ms``."""
+        timeout_s = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms) / 1000
+        while True:
+            batch, index = resolve(self._batch, self._index)
+            if batch.done:
+                return record_metadata(batch, index)
+            self._owner.check()
+            event = threading.Event()
+            self._owner.call_when_done(batch, event.set)
+            if not event.wait(timeout_s):
+                why = f" (attempt {batch.attempts}; the last failed: {batch.last_error})" if batch.last_error else ""
+                raise ApiTimeout(
+                    f"no answer for {batch.topic}-{batch.partition} after {timeout_ms} ms; it is still tried{why}"
+                )
+
+    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
+        """Call ``callback`` with this delivery once it is done, on the I/O thread: it must be quick and not block."""
+        batch = resolve(self._batch, self._index)[0]
+
+        def run() -> None:
+            if not self.done():  # the batch was split
+                self.add_done_callback(callback)
+                return
+            try:
+                callback(self)
+            except Exception:
+                log.exception("a delivery callback failed")
+
+        self._owner.call_when_done(batch, run)
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        while True:
+            batch, index = resolve(self._batch, self._index)
+            if batch.done:
+                return record_metadata(batch, index)
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+
+            def wake(loop: asyncio.AbstractEventLoop = loop, future: asyncio.Future[None] = future) -> None:
+                loop.call_soon_threadsafe(_settle, future)
+
+            self._owner.call_when_done(batch, wake)
+            yield from future.__await__()
+
+    def __repr__(self) -> str:
+        batch, index = resolve(self._batch, self._index)
+        if not batch.done:
+            state = "under way"
+        else:
+            state = str(error) if (error := batch.error_of(index)) else f"offset {record_metadata(batch, index).offset}"
+        return f"<Delivery to {batch.topic}-{batch.partition}: {state}>"
+
+
+class Owner:
+    """What deliveries need of their producer: the lock under which batches get done, and who may wait for that."""
+
+    def __init__(self, guard: AbstractContextManager[Any], check: Callable[[], None] = lambda: None) -> None:
+        self.guard = guard
+        self.check = check
+        """Raises UsageError where waiting would never end."""
+
+    def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
+        """Call ``callback`` once ``batch`` is done: now, if it is."""
+        with self.guard:
+            done = batch.done
+            if not done:
+                batch.callbacks.append(callback)
+        if done:
+            callback()
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def call_back(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
+    """Tell those who wait for batches that are done, and the log; callbacks run without the lock."""
+    log_notes(machine.notes, PRODUCER_LOG)
+    if driver.failure is not None:
+        with guard:
+            machine.sender.abort(driver.failure)
+    if machine.sender.completed:
+        completed, machine.sender.completed = machine.sender.completed, []
+        for batch in completed:
+            for callback in batch.callbacks:
+                callback()

@@ -1,0 +1,1 @@
+"""Host the broker: sockets, files, its log, one process or several nodes in it."""

@@ -1,0 +1,249 @@
+"""Several brokers of one process, each on a port of its own, over one storage; and how a process of brokers is run.
+
+One loop serves them all. After an event the nodes that were told something get a turn at once, and the set of servers
+is made what the cluster wants: a node that was stopped loses its port and its connections, one that was started gets
+them back. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kohort.aio.serving.broker_log import BrokerLog
+from kohort.aio.serving.server import LOGGER, Server, address_of, bind, storage_in
+from kohort.aio.system import SystemClock, system_rng
+from kohort.broker.broker import Broker, node_of
+from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.request import Intercept
+from kohort.clock import Clock, Rng
+from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import parse_listener
+from kohort.errors import ConfigError
+from kohort.log.storage import Storage
+from kohort.notes import Note, info, warning
+
+PORT_RETRY_S: Final = 1.0
+"""How long a node waits that is to be started while another program has its port."""
+PORT_MAX: Final = 65535
+
+
+class ClusterServer:
+    """The nodes of one process. Make it with ``await ClusterServer.start(...)``, end it with ``await stop()``."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        configs: dict[int, BrokerConfig],
+        storage: Storage,
+        clock: Clock,
+        rng: Rng,
+        intercept: Intercept | None,
+    ) -> None:
+        self.cluster = cluster
+        self.servers: dict[int, Server] = {}
+        self._configs = configs
+        self._storage = storage
+        self._clock = clock
+        self._rng = rng
+        self._intercept = intercept
+        self._log = BrokerLog(LOGGER)
+        self._resources = ExitStack()
+        self._loop = asyncio.get_running_loop()
+        self._starting: dict[int, asyncio.Task[None]] = {}
+        self._settling = False
+        self._stopped = False
+
+    @classmethod
+    async def start(
+        cls,
+        config: BrokerConfig,
+        count: int,
+        open_storage: Callable[[], AbstractContextManager[Storage]],
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        intercept: Intercept | None = None,
+    ) -> ClusterServer:
+        """Bind every node's port, recover, serve. Ids and ports count up from those of ``config``.
+
+        Raises ConfigError for an address that cannot be listened on, StorageError for data that cannot be used.
+        """
+        clock, rng = clock or SystemClock(), rng or system_rng()
+        with ExitStack() as resources:
+            configs: dict[int, BrokerConfig] = {}
+            sockets: dict[int, socket.socket] = {}
+            for wanted in node_configs(config, count):
+                listening = resources.enter_context(bind(wanted))
+                sockets[wanted.node_id] = listening
+                configs[wanted.node_id] = replace(wanted, listen_port=listening.getsockname()[1])
+            storage = resources.enter_context(open_storage())
+            nodes = [node_of(one, node_id) for node_id, one in configs.items()]
+            cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
+            cluster.nodes_are_up(configs)
+            self = cls(cluster, configs, storage, clock, rng, intercept)
+            self._log.tell([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
+            for node_id, listening in sockets.items():
+                self.servers[node_id] = self._server(node_id)
+                await self.servers[node_id].listen(listening)
+            self._resources = resources.pop_all()
+        return self
+
+    def _server(self, node_id: int) -> Server:
+        broker = Broker(
+            self._configs[node_id],
+            self._storage,
+            self._rng,
+            self._clock.now_ms(),
+            member_of=(self.cluster, node_id),
+            intercept=self._intercept,
+        )
+        return Server(broker, self._clock, self._after_event, self._log)
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every node, with commas."""
+        return ",".join(address_of(node) for node in self.cluster.nodes.values())
+
+    @property
+    def cluster_id(self) -> str:
+        return self.cluster.topics.cluster_id
+
+    async def stop(self) -> None:
+        """Accept and answer no more; flush and close the logs."""
+        if self._stopped:
+            return
+        self._stopped = True
+        for task in self._starting.values():
+            task.cancel()
+        with self._resources:
+            for server in self.servers.values():
+                await server.stop()
+            self.servers.clear()
+            problems = [warning(f"not closed cleanly: {problem}") for problem in self.cluster.close()]
+            self._log.tell(problems, self._clock.now_ms())
+
+    def _tell(self, note: Note) -> None:
+        self._log.tell([note], self._clock.now_ms())
+
+    # ------------------------------------------------------------ nodes that come and go
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node; others lead what it led. Raises ApiError for one that is unknown, or the last."""
+        self.cluster.want(node_id, up=False)
+        self.settle()
+
+    async def start_node(self, node_id: int) -> None:
+        """Start a node that was stopped; returns when it serves."""
+        self.cluster.want(node_id, up=True)
+        self.settle()
+        task = self._starting.get(node_id)
+        if task is not None:
+            await asyncio.shield(task)
+
+    def _after_event(self) -> None:
+        if not self._settling and not self._stopped and self._has_work:
+            self._settling = True
+            self._loop.call_soon(self.settle)
+
+    @property
+    def _has_work(self) -> bool:
+        return self.cluster.has_news or self.cluster.wanted != self.servers.keys()
+
+    def settle(self) -> None:
+        """Give the nodes that were told something a turn, and see that those are up that shall be."""
+        self._settling = False
+        if self._stopped:
+            return
+        for node_id in [n for n in self.servers if n not in self.cluster.wanted]:
+            self._tell(info(f"stopping node {node_id}"))
+            self.servers.pop(node_id).end()
+        for node_id in self.cluster.wanted - self.servers.keys() - self._starting.keys():
+            self._starting[node_id] = self._loop.create_task(self._start_node(node_id))
+        for server in self.servers.values():
+            server.arm()
+
+    async def _start_node(self, node_id: int) -> None:
+        try:
+            while node_id in self.cluster.wanted:
+                try:
+                    listening = bind(self._configs[node_id])
+                except ConfigError as error:
+                    self._tell(warning(f"node {node_id} cannot be started yet: {error}", ("port", node_id)))
+                    await asyncio.sleep(PORT_RETRY_S)
+                    continue
+                self.servers[node_id] = self._server(node_id)
+                await self.servers[node_id].listen(listening)
+                self.cluster.nodes_are_up([node_id])
+                self._tell(info(f"node {node_id} serves again"))
+                break
+        finally:
+            del self._starting[node_id]
+        self.settle()
+
+
+def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
+    """The options of each node: id and port count up from those given; port 0 takes a free one each."""
+    configs = []
+    for i in range(count):
+        port = config.listen_port + i if config.listen_port else 0
+        if port > PORT_MAX:
+            raise ConfigError(f"{count} brokers from port {config.listen_port} on: there is no port {port}")
+        advertised = config.advertised_listener
+        if advertised:
+            host, told = parse_listener(advertised, "advertised.listeners")
+            advertised = f"[{host}]:{told + i}" if ":" in host else f"{host}:{told + i}"
+        configs.append(replace(config, node_id=config.node_id + i, listen_port=port, advertised_listener=advertised))
+    return configs
+
+
+async def start_brokers(
+    config: BrokerConfig,
+    count: int,
+    data_dir: Path | None,
+    *,
+    clock: Clock | None = None,
+    intercept: Intercept | None = None,
+) -> Server | ClusterServer:
+    """One broker, or ``count`` nodes, over ``data_dir`` or memory."""
+    if count == 1:
+        return await Server.start(config, storage_in(data_dir), clock=clock, intercept=intercept)
+    return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)
+
+
+async def _start(
+    config: BrokerConfig, count: int, data_dir: Path | None, recording: Path | None
+) -> Server | ClusterServer:
+    """Start what is to be served. Raises ConfigError for a recording of what does not begin with nothing."""
+    if recording is None:
+        return await start_brokers(config, count, data_dir)
+    if count > 1 or data_dir is not None:
+        raise ConfigError("--record needs one broker that begins with nothing: leave out --data and --nodes")
+    return await Server.start_recorded(config, recording)
+
+
+async def run(
+    config: BrokerConfig,
+    count: int,
+    data_dir: Path | None,
+    ready: Callable[[str, str], None],
+    recording: Path | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT; ``ready`` is told the address and the cluster's id."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    server = await _start(config, count, data_dir, recording)
+    try:
+        ready(server.bootstrap, server.cluster_id)
+        await stopping.wait()
+        LOGGER.info("stopping")
+    finally:
+        await server.stop()

@@ -1,0 +1,234 @@
+"""A broker inside this process, for tests, notebooks and small services::
+
+    with kohort.Broker() as broker:
+        producer = kohort.Producer(bootstrap_servers=broker.bootstrap)
+
+It listens on a free port of 127.0.0.1 and keeps everything in memory unless told otherwise. ``with`` runs it on a
+thread of its own; ``async with`` runs it on the loop of the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from kohort.aio.io_thread import new_loop
+from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
+from kohort.aio.serving.server import Server, address_of
+from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
+from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import parse_listener
+from kohort.config.options import parse_config
+from kohort.config.server_properties import understand
+from kohort.coordinator.placement import partition_of
+from kohort.errors import ApiError, ConfigError, ErrorCode, UsageError
+from kohort.log.topics import Topic
+
+R = TypeVar("R")
+
+EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalance.delay.ms": 0}
+"""Where an embedded broker differs from Kafka's defaults: a free port, and no wait for a group's first members."""
+
+
+class Broker:
+    """A broker of one's own. Options by Kafka's names (``{"num.partitions": 6}``) or as words: ``num_partitions=6``."""
+
+    def __init__(
+        self,
+        options: Mapping[str, Any] | None = None,
+        *,
+        nodes: int = 1,
+        data_dir: str | Path | None = None,
+        listen: str | None = None,
+        **words: Any,
+    ) -> None:
+        """``data_dir`` keeps the data in Kafka's format on disk; ``listen`` is ``HOST:PORT``.
+
+        ``nodes`` makes it a cluster of so many brokers, each on a port of its own, whose leaders and group
+        coordinators can be moved, and which can be stopped and started one by one.
+        """
+        if nodes < 1:
+            raise ConfigError(f"nodes={nodes}: at least one is needed")
+        self._nodes = nodes
+        given = dict(EMBEDDED_DEFAULTS)
+        if listen is not None:
+            host, port = parse_listener(listen, "listen")
+            given |= {"host.name": host, "port": port}
+        for name, value in {**(options or {}), **words}.items():
+            if "." in name and isinstance(value, str):
+                said = understand({name: value})
+                if said.data_dir is not None:
+                    raise ConfigError(f"{name}: use data_dir=")
+                given |= said.options
+            else:
+                given[name] = value
+        self._config = parse_config(BrokerConfig, given)
+        self._data_dir = Path(data_dir) if data_dir is not None else None
+        self._server: Server | ClusterServer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` to give to any Kafka client; of every node, with commas."""
+        return self._running().bootstrap
+
+    @property
+    def port(self) -> int:
+        """The first node's, of several."""
+        return int(self.bootstrap.split(",")[0].rpartition(":")[2])
+
+    @property
+    def cluster_id(self) -> str:
+        return self._running().cluster_id
+
+    def _running(self) -> Server | ClusterServer:
+        if self._server is None:
+            raise UsageError("the broker is not running: use it in a with block, or call start()")
+        return self._server
+
+    # ------------------------------------------------------------ the nodes of several
+
+    @property
+    def nodes(self) -> dict[int, str]:
+        """The address of every node that is up, by its id."""
+        cluster = self._cluster
+        return {node_id: address_of(cluster.nodes[node_id]) for node_id in sorted(cluster.live)}
+
+    def stop_node(self, node_id: int) -> None:
+        """Stop a node: its connections end, and others lead what it led. Raises ApiError for the last one."""
+        self._on_loop(self._several().stop_node, node_id)
+
+    def start_node(self, node_id: int) -> None:
+        """Start a node that was stopped. It serves when this returns; on the caller's own loop, soon after."""
+        server = self._several()
+        if self._loop is None:
+            server.cluster.want(node_id, up=True)
+            server.settle()
+        else:
+            asyncio.run_coroutine_threadsafe(server.start_node(node_id), self._loop).result()
+
+    def leader_of(self, topic: str, partition: int) -> int:
+        """The id of the node that leads a partition; -1 while none is up that could."""
+        return self._on_loop(self._cluster.leader_of, self._topic(topic, partition), partition)
+
+    def coordinator_of(self, group_id: str) -> int:
+        """The id of the node that coordinates a group whose offsets topic exists; -1 while none is up that could."""
+        return self.leader_of(OFFSETS_TOPIC, self._partition_of(group_id))
+
+    def move_leader(self, topic: str, partition: int, node_id: int) -> None:
+        """Let a node lead a partition from now on. Raises ApiError for a node that is not up."""
+        self._on_loop(self._lead, self._topic(topic, partition), partition, node_id)
+
+    def move_coordinator(self, group_id: str, node_id: int) -> None:
+        """Let a node coordinate a group, and the others of its partition, from now on."""
+        self.move_leader(OFFSETS_TOPIC, self._partition_of(group_id), node_id)
+
+    @property
+    def _cluster(self) -> Cluster:
+        server = self._running()
+        return server.cluster if isinstance(server, ClusterServer) else server.broker.state.cluster
+
+    def _several(self) -> ClusterServer:
+        server = self._running()
+        if not isinstance(server, ClusterServer):
+            raise UsageError("this broker is one node: make it with Broker(nodes=3) to stop and start some")
+        return server
+
+    def _lead(self, topic: Topic, partition: int, node_id: int) -> None:
+        server = self._several()
+        server.cluster.lead(topic, partition, node_id)
+        server.settle()
+
+    def _topic(self, name: str, partition: int) -> Topic:
+        topic = self._cluster.topics.get(name)
+        if topic is None or not 0 <= partition < len(topic.partitions):
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{partition}")
+        return topic
+
+    def _partition_of(self, group_id: str) -> int:
+        topic = self._topic(OFFSETS_TOPIC, 0)
+        return partition_of(group_id, len(topic.partitions))
+
+    def _on_loop(self, action: Callable[..., R], *given: Any) -> R:
+        """Do it where the brokers live."""
+        if self._loop is None:
+            return action(*given)
+
+        async def there() -> R:
+            return action(*given)
+
+        return asyncio.run_coroutine_threadsafe(there(), self._loop).result()
+
+    # ------------------------------------------------------------ on a thread of its own
+
+    def start(self) -> Broker:
+        """Start on a thread of its own; returns when it serves. Raises ConfigError or StorageError where it cannot."""
+        if self._server is not None:
+            raise UsageError("the broker is running")
+        loop = new_loop()
+        thread = threading.Thread(target=_run_loop, args=(loop,), name="kohort-broker", daemon=True)
+        thread.start()
+        self._loop, self._thread = loop, thread
+        try:
+            self._server = asyncio.run_coroutine_threadsafe(self._serve(), loop).result()
+        except BaseException:
+            self._end_thread()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Flush, close, and end the thread. Nothing happens if it is not running."""
+        server, self._server = self._server, None
+        if server is None or self._loop is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(server.stop(), self._loop).result()
+        finally:
+            self._end_thread()
+
+    def _end_thread(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop = self._thread = None
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # ------------------------------------------------------------ on the caller's loop
+
+    async def __aenter__(self) -> Broker:
+        if self._server is not None:
+            raise UsageError("the broker is running")
+        self._server = await self._serve()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop()
+
+    async def _serve(self) -> Server | ClusterServer:
+        return await start_brokers(self._config, self._nodes, self._data_dir)
+
+
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()

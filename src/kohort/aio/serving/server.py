@@ -1,0 +1,385 @@
+"""A broker on a socket: bytes from connections to the machine and back, and one timer.
+
+``Server.start`` binds first, so that a port in use is found before the data folder is touched; then it recovers, then
+it serves. Nothing is decided here. A connection is not read while the broker says so (``Pause``) or while its peer
+leaves what was sent unread, so memory per connection stays bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import random
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.aio.serving.broker_log import BrokerLog
+from kohort.aio.serving.file_storage import FileStorage
+from kohort.aio.serving.garbage import ShortCollections
+from kohort.aio.serving.handles import is_reserved
+from kohort.aio.serving.recording_file import new_recording
+from kohort.aio.system import SystemClock, system_rng
+from kohort.broker.broker import Broker
+from kohort.broker.io import (
+    Close,
+    Congested,
+    Connected,
+    ConnectionId,
+    Disconnected,
+    Drained,
+    Input,
+    Output,
+    Pause,
+    Received,
+    Resume,
+    Send,
+    Tick,
+)
+from kohort.broker.recorded import RecordedBroker
+from kohort.broker.recording import Head
+from kohort.broker.request import Intercept, Request
+from kohort.clock import Clock, Rng, earliest
+from kohort.config.broker import BrokerConfig
+from kohort.errors import ConfigError
+from kohort.log.storage import MemoryStorage, Storage
+from kohort.model import Node
+from kohort.notes import warning
+
+LOGGER: Final = logging.getLogger("kohort.server")
+
+BACKLOG: Final = 512
+WRITE_HIGH_BYTES: Final = 1 << 16
+"""More than this unread by a peer, beside what the system holds for it, and it is sent no more."""
+EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
+LONGEST_SLEEP_MS: Final = 60_000
+
+
+class Server:
+    """One served broker. Make it with ``await Server.start(...)``, end it with ``await server.stop()``."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        clock: Clock,
+        after_event: Callable[[], None] | None = None,
+        broker_log: BrokerLog | None = None,
+    ) -> None:
+        """``broker_log`` is given where several brokers of a process write one."""
+        self.broker = broker
+        self._log = broker_log or BrokerLog(LOGGER)
+        self._collections = ShortCollections()
+        self._resources = ExitStack()
+        self._clock = clock
+        self._after_event = after_event
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._peers: dict[ConnectionId, Peer] = {}
+        self._losing: set[ConnectionId] = set()
+        self._congested: list[ConnectionId] = []
+        """Who does not read what was just written, until the broker is told."""
+        self._last_connection = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        self._stopped = False
+
+    @classmethod
+    async def start(
+        cls,
+        config: BrokerConfig,
+        open_storage: Callable[[], AbstractContextManager[Storage]],
+        *,
+        clock: Clock | None = None,
+        rng: Rng | None = None,
+        intercept: Intercept | None = None,
+    ) -> Server:
+        """Bind, recover, serve. Raises ConfigError for an address that cannot be listened on, StorageError for data
+        that cannot be used (DataDirInUse where another broker owns it)."""
+        clock = clock or SystemClock()
+        with ExitStack() as resources:
+            listening = resources.enter_context(bind(config))
+            storage = resources.enter_context(open_storage())
+            config = replace(config, listen_port=listening.getsockname()[1])
+            broker = Broker(config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
+            server = cls(broker, clock)
+            await server.listen(listening)
+            server._resources = resources.pop_all()
+        return server
+
+    @classmethod
+    async def start_recorded(cls, config: BrokerConfig, recording: Path) -> Server:
+        """Bind and serve in memory, and write all that goes into the broker to a new file (broker/recording.py).
+
+        Raises ConfigError for an address that cannot be listened on, and for a file that is there or cannot be made.
+        """
+        clock, seed = SystemClock(), system_rng().getrandbits(63)
+        with ExitStack() as resources:
+            listening = resources.enter_context(bind(config))
+            file = resources.enter_context(new_recording(recording))
+            config = replace(config, listen_port=listening.getsockname()[1])
+            broker = RecordedBroker(Head(config, seed, clock.now_ms()), random.Random(seed), file.write)
+            server = cls(broker, clock)
+            await server.listen(listening)
+            server._resources = resources.pop_all()
+        return server
+
+    async def listen(self, listening: socket.socket) -> None:
+        """Serve on a socket that is bound."""
+        self._tell_notes()
+        self._server = await self._loop.create_server(self._accept, sock=listening, backlog=BACKLOG)
+        self.arm()
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port``, as clients are told."""
+        return address_of(self.broker.node)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.broker.cluster_id
+
+    async def stop(self) -> None:
+        """Accept and answer no more; flush and close the logs."""
+        self.end()
+
+    def end(self) -> None:
+        """The same, at once."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._collections.end()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._server is not None:
+            self._server.close()
+        for peer in list(self._peers.values()):
+            peer.transport.close()
+        self._peers.clear()
+        with self._resources:
+            self.broker.close(self._clock.now_ms())
+            self._tell_notes()
+            self._log.end()
+
+    # ------------------------------------------------------------ between the sockets and the machine
+
+    def _accept(self) -> asyncio.Protocol:
+        self._last_connection += 1
+        return Peer(self, self._last_connection)
+
+    def opened(self, peer: Peer, host: str) -> None:
+        if self._stopped:
+            peer.transport.abort()
+            return
+        if is_reserved(peer.transport.get_extra_info("socket").fileno()):
+            problem = "refused a connection, as the last file handles are for the logs: raise the limit (ulimit -n)"
+            self._log.tell([warning(problem, "handles").about(host)], self._clock.now_ms())
+            peer.transport.close()
+            return
+        self._peers[peer.connection] = peer
+        self.give(Connected(peer.connection, host))
+
+    def lost(self, peer: Peer) -> None:
+        self._losing.discard(peer.connection)
+        if self._peers.pop(peer.connection, None) is not None:
+            self.give(Disconnected(peer.connection))
+
+    def give(self, event: Input) -> None:
+        """Hand one event to the broker and do what it says. An error in the broker costs the connection that caused it,
+        not the others."""
+        if self._stopped:
+            return
+        try:
+            outputs = self.broker.handle(event, self._clock.now_ms())
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others are served
+            self._log.tell_failure(f"an error in the broker, on {type(event).__name__}", error, self._clock.now_ms())
+            self.cut(getattr(event, "connection", -1))
+            return
+        self._follow(outputs)
+
+    def serve_kept(self, request: Request) -> None:
+        """Have the broker serve a request that its ``intercept`` kept."""
+        if not self._stopped:
+            self._follow(self.broker.serve_kept(request, self._clock.now_ms()))
+
+    def cut(self, connection: ConnectionId) -> bool:
+        """End a connection at once; whether it was open."""
+        peer = self._peers.get(connection)
+        if peer is not None:
+            peer.transport.abort()
+        return peer is not None
+
+    def lose_answer(self, connection: ConnectionId) -> None:
+        """End a connection instead of sending its next answer."""
+        self._losing.add(connection)
+
+    def _follow(self, outputs: Sequence[Output]) -> None:
+        if outputs:
+            self._do(outputs)
+            self.tell_congested()
+        self._tell_notes()
+        self.arm()
+        self._collections.after_event(in_long_work=bool(self.broker.long_work))
+        if self._after_event is not None:
+            self._after_event()
+
+    def give_soon(self, event: Input) -> None:
+        """Hand over an event from within a write, which itself happens while an event is being handled."""
+        self._loop.call_soon(self.give, event)
+
+    def congested(self, connection: ConnectionId) -> None:
+        """Told from within a write: the broker hears of it once all that follows from an event is written."""
+        self._congested.append(connection)
+        self._loop.call_soon(self.tell_congested)
+
+    def tell_congested(self) -> None:
+        while self._congested:
+            self.give(Congested(self._congested.pop()))
+
+    def _do(self, outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            peer = self._peers.get(output.connection)
+            if peer is None:
+                continue
+            match output:
+                case Send(buffers=buffers):
+                    if output.connection in self._losing:
+                        peer.transport.abort()
+                    else:
+                        peer.transport.writelines(buffers)
+                case Close(note=note, at_once=at_once):
+                    self._log.tell([note.about("closed a connection")], self._clock.now_ms())
+                    del self._peers[output.connection]
+                    if at_once:
+                        peer.transport.abort()
+                    else:
+                        peer.transport.close()
+                case Pause():
+                    peer.set_paused(by_broker=True)
+                case Resume():
+                    peer.set_paused(by_broker=False)
+
+    def _tell_notes(self) -> None:
+        self._log.tell(self.broker.take_notes(), self._clock.now_ms())
+
+    # ------------------------------------------------------------ time
+
+    def arm(self) -> None:
+        """One timer, moved only when it must be earlier: one that fires too soon costs a look."""
+        if self._stopped:
+            return
+        wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
+        if wake_at_ms is None:
+            return
+        now_ms = self._clock.now_ms()
+        delay_ms = min(max(wake_at_ms - now_ms, 0), LONGEST_SLEEP_MS)
+        if self._timer is not None:
+            if self._timer_at_ms <= now_ms + delay_ms:  # one that is overdue is left to fire, however busy the loop is
+                return
+            self._timer.cancel()
+        self._timer_at_ms = now_ms + delay_ms
+        self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
+
+    def clock_moved(self) -> None:
+        """The clock was set ahead: see at once to what is due by now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tick()
+
+    def end_waits(self) -> None:
+        """Answer the fetches that wait for data, and see whether the disk has what other answers wait for."""
+        self.broker.state.purgatory.wake_all()
+        self.broker.state.flushes.look_again()
+        self.give(Tick())
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.give(Tick())
+        self.arm()
+
+
+class Peer(asyncio.Protocol):
+    """One connection."""
+
+    __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "transport")
+
+    transport: Any  # asyncio.Transport or uvloop's: set before anything else is called
+
+    def __init__(self, server: Server, connection: ConnectionId) -> None:
+        self._server = server
+        self.connection = connection
+        self._by_broker = False
+        self._by_peer = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
+        peer = transport.get_extra_info("peername")
+        self._server.opened(self, str(peer[0]) if isinstance(peer, tuple) else "localhost")
+
+    def data_received(self, data: bytes) -> None:
+        self._server.give(Received(self.connection, bytes(data)))
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        self._server.lost(self)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: its requests wait, and it is not read either."""
+        self._by_peer = True
+        self._apply()
+        self._server.congested(self.connection)
+
+    def resume_writing(self) -> None:
+        self._by_peer = False
+        self._apply()
+        self._server.give_soon(Drained(self.connection))
+
+    def set_paused(self, *, by_broker: bool) -> None:
+        self._by_broker = by_broker
+        self._apply()
+
+    def _apply(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._by_broker or self._by_peer:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+
+def bind(config: BrokerConfig) -> socket.socket:
+    """The listening socket. Raises ConfigError, in words, where the address cannot be had."""
+    host, port = config.listen_host, config.listen_port
+    if host in EVERY_ADDRESS and not config.advertised_listener:
+        raise ConfigError(
+            f"listening on every address ({host or '0.0.0.0'}:{port}): say which one clients shall connect to, "
+            "with advertised.listeners=HOST:PORT"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except socket.gaierror as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: no such host ({error.strerror})") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere "
+                "(port 0 takes a free one)"
+            ) from None
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+
+
+def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Storage]]:
+    """How to open the storage of a broker: real files in ``data_dir``, or memory."""
+    if data_dir is None:
+        return lambda: nullcontext(MemoryStorage())
+    return partial(FileStorage, data_dir)
+
+
+def address_of(node: Node) -> str:
+    """``host:port``, as clients are told."""
+    return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"

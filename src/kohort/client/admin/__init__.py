@@ -1,0 +1,1 @@
+"""Ask and change what a cluster holds: topics, groups, offsets, options, transactions."""

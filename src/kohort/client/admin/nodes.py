@@ -1,0 +1,107 @@
+"""Leaders and replicas, as administrative operations: elect, reassign, and what is under way (KIP-455, KIP-460)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from kohort.client.admin.model import Reassignment
+from kohort.client.admin.operations import Operation, Results
+from kohort.client.admin.topics import to_controller
+from kohort.client.requests.metadata import Metadata
+from kohort.errors import ApiError, error_code
+from kohort.model import TopicPartition
+from kohort.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopic,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kohort.wire.schema import Message
+
+PREFERRED = 0
+UNCLEAN = 1
+
+
+def elect_leaders(
+    metadata: Metadata, partitions: Iterable[TopicPartition] | None, *, unclean: bool, timeout_ms: int
+) -> Operation[Results[TopicPartition, None]]:
+    """Let the first replica lead (None: of every partition), or with ``unclean`` anyone where nobody does."""
+    topics = None
+    if partitions is not None:
+        topics = [
+            ElectLeadersTopic(topic=topic, partitions=[tp.partition for tp in of])
+            for topic, of in groupby(sorted(set(partitions)), key=lambda tp: tp.topic)
+        ]
+    request = ElectLeadersRequest(
+        election_type=UNCLEAN if unclean else PREFERRED, topic_partitions=topics, timeout_ms=timeout_ms
+    )
+    response: ElectLeadersResponse = yield from to_controller(
+        metadata, request, lambda r: [r.error_code], _as_preferred
+    )
+    _check(response.error_code, "the election")
+    results: Results[TopicPartition, None] = Results()
+    for topic in response.replica_election_results:
+        for result in topic.partition_result:
+            tp = TopicPartition(topic.topic, result.partition_id)
+            results.add_or_refuse(tp, None, result.error_code, result.error_message)
+    return results
+
+
+def reassign_partitions(
+    metadata: Metadata, targets: Mapping[TopicPartition, Sequence[int] | None], *, timeout_ms: int
+) -> Operation[Results[TopicPartition, None]]:
+    """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
+    topics = [
+        ReassignableTopic(
+            name=topic,
+            partitions=[
+                ReassignablePartition(partition_index=tp.partition, replicas=None if to is None else list(to))
+                for tp, to in of
+            ],
+        )
+        for topic, of in groupby(sorted(targets.items(), key=lambda item: item[0]), key=lambda item: item[0].topic)
+    ]
+    request = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+    response: AlterPartitionReassignmentsResponse = yield from to_controller(
+        metadata, request, lambda r: [r.error_code]
+    )
+    _check(response.error_code, response.error_message or "the reassignment")
+    results: Results[TopicPartition, None] = Results()
+    for answered in response.responses:
+        for result in answered.partitions:
+            tp = TopicPartition(answered.name, result.partition_index)
+            results.add_or_refuse(tp, None, result.error_code, result.error_message)
+    return results
+
+
+def list_reassignments(metadata: Metadata, *, timeout_ms: int) -> Operation[dict[TopicPartition, Reassignment]]:
+    """The reassignments that are under way."""
+    request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=timeout_ms)
+    response: ListPartitionReassignmentsResponse = yield from to_controller(metadata, request, lambda r: [r.error_code])
+    _check(response.error_code, response.error_message or "the list of reassignments")
+    return {
+        TopicPartition(topic.name, p.partition_index): Reassignment(
+            tuple(p.replicas), tuple(p.adding_replicas), tuple(p.removing_replicas)
+        )
+        for topic in response.topics
+        for p in topic.partitions
+    }
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise ApiError(error_code(code), what)
+
+
+def _as_preferred(request: Message, version: int) -> Message:
+    """Before version 1 there is one kind of election."""
+    assert isinstance(request, ElectLeadersRequest)
+    if version >= 1 or request.election_type == PREFERRED:
+        return request
+    raise ApiError(error_code(35), "unclean elections need ElectLeaders version 1 (Kafka 2.4)")

@@ -1,0 +1,233 @@
+"""Runs administrative operations: each is a generator that asks, waits and goes on, without I/O of its own.
+
+An operation yields what it needs: requests to send (it gets their answers, in order, errors included) or a pause. It
+reads from top to bottom like blocking code, and many run side by side over one engine. See ``admin_topics``,
+``admin_groups`` and ``admin_offsets`` for the operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import ANY_NODE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ClientConfig
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
+from kohort.wire.schema import Message
+
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R")
+
+CONNECTION_RETRIES: Final = 1
+"""How often a request is repeated because no broker could be reached; whoever waits should soon know."""
+
+
+class Results(Mapping[K, V]):
+    """What became of each item: ``results[item]`` gives its value or raises its error."""
+
+    __slots__ = ("_values", "errors")
+
+    def __init__(self) -> None:
+        self._values: dict[K, V] = {}
+        self.errors: dict[K, KohortError] = {}
+
+    def add(self, item: K, value: V) -> None:
+        self._values[item] = value
+
+    def refuse(self, item: K, error: KohortError) -> None:
+        self.errors[item] = error
+
+    def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
+        """Take the value, or the error that ``code`` stands for."""
+        if code:
+            self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
+        else:
+            self._values[item] = value
+
+    def check(self) -> Results[K, V]:
+        """Raises the first item's error, if there is any."""
+        for error in self.errors.values():
+            raise error
+        return self
+
+    def __getitem__(self, item: K) -> V:
+        if item in self.errors:
+            raise self.errors[item]
+        return self._values[item]
+
+    def __iter__(self) -> Iterator[K]:
+        yield from self._values
+        yield from self.errors
+
+    def __len__(self) -> int:
+        return len(self._values) + len(self.errors)
+
+    def __repr__(self) -> str:
+        failed = {item: str(error) for item, error in self.errors.items()}
+        return f"Results({self._values!r}, errors={failed!r})" if failed else f"Results({self._values!r})"
+
+
+@dataclass(slots=True)
+class Ask:
+    """A request for a node."""
+
+    request: Message
+    node_id: int = ANY_NODE
+    max_version: int | None = None
+    shape: Callable[[Message, int], Message] | None = None
+
+
+@dataclass(slots=True)
+class Pause:
+    """Go on after the back-off that ``attempt`` failures in a row deserve."""
+
+    attempt: int
+
+
+Answer = Message | KohortError
+Operation = Generator["list[Ask] | Pause", Sequence[Any], R]
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    name: str
+    operation: Operation[Any]
+    promise: Promise[Any]
+    deadline_ms: int
+    timeout_ms: int
+    asks: list[Ask] = field(default_factory=list)
+    answers: list[Answer | None] = field(default_factory=list)
+    missing: int = 0
+    resume_at_ms: int | None = None
+    last_error: KohortError | None = None
+
+
+class AdminMachine:
+    """The request source that runs operations."""
+
+    def __init__(self, config: ClientConfig, metadata: Metadata, rng: Rng) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._running: list[_Running] = []
+
+    def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:
+        """Begin an operation; the promise is settled by its end or by ``timeout_ms``."""
+        promise: Promise[R] = Promise()
+        running = _Running(name, operation, promise, now_ms + timeout_ms, timeout_ms)
+        self._running.append(running)
+        self._advance(running, None, now_ms)
+        return promise
+
+    def poll(self, now_ms: int) -> Poll:
+        unsent: list[Unsent] = []
+        wakes: list[int] = []
+        for running in list(self._running):
+            if running.deadline_ms <= now_ms:
+                self._time_out(running)
+                continue
+            if running.resume_at_ms is not None and running.resume_at_ms <= now_ms:
+                running.resume_at_ms = None
+                self._advance(running, [], now_ms)
+            wakes.append(running.deadline_ms)
+            if running.resume_at_ms is not None:
+                wakes.append(running.resume_at_ms)
+            timeout_ms = min(self._config.request_timeout_ms, running.deadline_ms - now_ms)
+            for index, ask in enumerate(running.asks):
+                context = (running, index, running.answers)
+                unsent.append(
+                    Unsent(
+                        ask.node_id,
+                        ask.request,
+                        timeout_ms,
+                        max_version=ask.max_version,
+                        shape=ask.shape,
+                        context=context,
+                    )
+                )
+            running.asks = []
+        return Poll(unsent, min(wakes, default=None))
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        self._take(sent, response, now_ms)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._take(sent, error, now_ms)
+
+    def _take(self, sent: Unsent, answer: Answer, now_ms: int) -> None:
+        running, index, answers = sent.context
+        if running.promise.done or running.answers is not answers:
+            return
+        answers[index] = answer
+        if isinstance(answer, KohortError):
+            running.last_error = answer
+        running.missing -= 1
+        if not running.missing:
+            self._advance(running, answers, now_ms)
+
+    def _advance(self, running: _Running, answers: Sequence[Any] | None, now_ms: int) -> None:
+        """Let the operation go on until it needs something that takes time."""
+        try:
+            step = next(running.operation) if answers is None else running.operation.send(answers)
+            while isinstance(step, list) and not step:
+                step = running.operation.send([])
+        except StopIteration as end:
+            self._running.remove(running)
+            running.promise.resolve(end.value)
+        except KohortError as error:
+            self._running.remove(running)
+            running.promise.fail(error)
+        else:
+            if isinstance(step, Pause):
+                running.resume_at_ms = now_ms + self._backoff.delay_ms(step.attempt)
+            else:
+                running.asks = step
+                running.answers = [None] * len(step)
+                running.missing = len(step)
+
+    def _time_out(self, running: _Running) -> None:
+        self._running.remove(running)
+        running.operation.close()
+        servers = ", ".join(self._config.bootstrap_servers)
+        why = f"; the last failure: {running.last_error}" if running.last_error else ""
+        running.promise.fail(
+            ApiTimeout(f"{running.name} was not done after {running.timeout_ms} ms (asked {servers}){why}")
+        )
+
+
+def ask(
+    request: Message,
+    *,
+    node_id: int = ANY_NODE,
+    codes: Callable[[Any], Iterable[int]] = lambda _: (),
+    shape: Callable[[Message, int], Message] | None = None,
+    max_version: int | None = None,
+) -> Operation[Any]:
+    """The answer to one request, asked again while it is a failure that may pass.
+
+    ``codes`` are the error codes in an answer that speak of the whole request. Raises what will not pass, and
+    ConnectionFailed where no broker can be reached.
+    """
+    attempt = 0
+    while True:
+        (answer,) = yield [Ask(request, node_id, max_version, shape)]
+        if not isinstance(answer, KohortError):
+            bad = [error_code(code) for code in codes(answer) if code]
+            if not bad:
+                return answer
+            answer = ApiError(bad[0], type(request).__name__.removesuffix("Request"))
+        attempt += 1
+        if not answer.retriable or (isinstance(answer, ConnectionFailed) and attempt > CONNECTION_RETRIES):
+            raise answer
+        yield Pause(attempt)
+
+
+def passes(code: int) -> bool:
+    """Whether an error code of an item is worth another try."""
+    return code != 0 and error_code(code).retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

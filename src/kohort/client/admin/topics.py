@@ -1,0 +1,296 @@
+"""Topics, configurations and the cluster, as administrative operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kohort.client.admin.model import (
+    ClusterDescription,
+    ConfigEntry,
+    ConfigResource,
+    CreatedTopic,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicListing,
+)
+from kohort.client.admin.operations import Ask, Operation, Pause, Results, ask
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.source import ANY_NODE
+from kohort.errors import ApiError, ErrorCode, KohortError, UsageError, error_code
+from kohort.model import Node
+from kohort.wire.messages.configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+    ResourceType,
+)
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from kohort.wire.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from kohort.wire.schema import Message
+
+RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in ResourceType}
+CONFIG_SOURCES: Final = {
+    1: "topic",
+    2: "broker",
+    3: "broker default",
+    4: "static broker",
+    5: "default",
+    6: "broker logger",
+    7: "client metrics",
+    8: "group",
+}
+CONFIG_DEFAULT_SOURCE: Final = 5
+DELETE_BY_STATE_FROM: Final = 6
+NO_CREATION_FROM: Final = 4
+SET: Final = 0
+DELETE: Final = 1
+
+
+def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
+    """The cluster's nodes, which the engine then can reach, and what it says of ``topics`` (None: all)."""
+    wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+    response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
+    for broker in response.brokers:
+        metadata.learn_node(Node(broker.node_id, broker.host, broker.port, broker.rack))
+    return response
+
+
+def ask_every_broker(metadata: Metadata, request: Message) -> Operation[list[tuple[int, Any]]]:
+    """Each broker's answer, with its node id. Raises the error of a broker that does not tell, which is asked twice."""
+    attempt = 0
+    while True:
+        response = yield from cluster(metadata)
+        nodes = [broker.node_id for broker in response.brokers]
+        answers = yield [Ask(request, node_id) for node_id in nodes]
+        failure = next((f for f in map(_failure, answers) if f is not None), None)
+        if failure is None:
+            return list(zip(nodes, answers, strict=True))
+        if not failure.retriable or attempt:
+            raise failure
+        attempt += 1
+        yield Pause(attempt)
+
+
+def _failure(answer: Any) -> KohortError | None:
+    if isinstance(answer, KohortError):
+        return answer
+    what = type(answer).__name__.removesuffix("Response")
+    return ApiError(error_code(answer.error_code), what) if answer.error_code else None
+
+
+def create_topics(
+    metadata: Metadata, topics: Sequence[NewTopic], *, validate_only: bool, timeout_ms: int
+) -> Operation[Results[str, CreatedTopic]]:
+    """Create topics, each on its own: one that is refused does not hold up the others."""
+    wanted = [
+        CreatableTopic(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=topic.replication_factor,
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs.items()],
+        )
+        for topic in topics
+    ]
+    request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=validate_only)
+    response: CreateTopicsResponse = yield from to_controller(
+        metadata, request, lambda r: [topic.error_code for topic in r.topics]
+    )
+    results: Results[str, CreatedTopic] = Results()
+    for topic in response.topics:
+        results.add_or_refuse(topic.name, _created(topic), topic.error_code, topic.error_message)
+    return results
+
+
+def delete_topics(metadata: Metadata, names: Sequence[str], *, timeout_ms: int) -> Operation[Results[str, None]]:
+    """Delete topics and their records."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names], topic_names=list(names), timeout_ms=timeout_ms
+    )
+    response: DeleteTopicsResponse = yield from to_controller(
+        metadata, request, lambda r: [topic.error_code for topic in r.responses], _delete_by_name
+    )
+    results: Results[str, None] = Results()
+    for topic in response.responses:
+        results.add_or_refuse(topic.name or "", None, topic.error_code, topic.error_message)
+    return results
+
+
+def create_partitions(
+    metadata: Metadata, totals: Mapping[str, int], *, validate_only: bool, timeout_ms: int
+) -> Operation[Results[str, None]]:
+    """Raise the number of partitions of topics to these totals."""
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=total, assignments=None) for name, total in totals.items()],
+        timeout_ms=timeout_ms,
+        validate_only=validate_only,
+    )
+    response: CreatePartitionsResponse = yield from to_controller(
+        metadata, request, lambda r: [topic.error_code for topic in r.results]
+    )
+    results: Results[str, None] = Results()
+    for topic in response.results:
+        results.add_or_refuse(topic.name, None, topic.error_code, topic.error_message)
+    return results
+
+
+def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicListing]]:
+    """Every topic by name, those of the cluster itself only if ``internal``."""
+    response = yield from cluster(metadata, None)
+    listings = [
+        TopicListing(topic.name or "", topic.topic_id, len(topic.partitions), topic.is_internal)
+        for topic in response.topics
+        if not topic.error_code and (internal or not topic.is_internal)
+    ]
+    return sorted(listings, key=lambda listing: listing.name)
+
+
+def describe_topics(metadata: Metadata, names: Sequence[str]) -> Operation[Results[str, TopicDescription]]:
+    """Topics with their partitions."""
+    response = yield from cluster(metadata, names)
+    results: Results[str, TopicDescription] = Results()
+    for topic in response.topics:
+        results.add_or_refuse(topic.name or "", _described(topic), topic.error_code)
+    return results
+
+
+def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
+    """The cluster's id, controller and brokers."""
+    response = yield from cluster(metadata)
+    nodes = tuple(sorted(Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers))
+    return ClusterDescription(response.cluster_id or "", response.controller_id, nodes)
+
+
+def describe_configs(
+    metadata: Metadata, resources: Sequence[ConfigResource]
+) -> Operation[Results[ConfigResource, dict[str, ConfigEntry]]]:
+    """The options that hold for topics and brokers. A broker is asked for its own."""
+    yield from cluster(metadata)
+    asks = []
+    for resource in resources:
+        code = _kind(resource)
+        wanted = DescribeConfigsResource(resource_type=code, resource_name=resource.name, configuration_keys=None)
+        node_id = int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
+        asks.append(Ask(DescribeConfigsRequest(resources=[wanted]), node_id))
+    answers = yield asks
+    results: Results[ConfigResource, dict[str, ConfigEntry]] = Results()
+    for resource, answer in zip(resources, answers, strict=True):
+        if isinstance(answer, KohortError):
+            results.refuse(resource, answer)
+            continue
+        assert isinstance(answer, DescribeConfigsResponse)
+        for result in answer.results:
+            entries = {config.name: _entry(config) for config in result.configs}
+            results.add_or_refuse(resource, entries, result.error_code, result.error_message)
+    return results
+
+
+def alter_configs(
+    metadata: Metadata, changes: Mapping[ConfigResource, Mapping[str, str | None]]
+) -> Operation[Results[ConfigResource, None]]:
+    """Set options of topics or brokers; None takes an option back to its default (KIP-339)."""
+    yield from cluster(metadata)
+    resources = [
+        AlterConfigsResource(
+            resource_type=_kind(resource),
+            resource_name=resource.name,
+            configs=[
+                AlterableConfig(name=name, config_operation=DELETE if value is None else SET, value=value)
+                for name, value in options.items()
+            ],
+        )
+        for resource, options in changes.items()
+    ]
+    response: IncrementalAlterConfigsResponse = yield from to_controller(
+        metadata, IncrementalAlterConfigsRequest(resources=resources), lambda r: [x.error_code for x in r.responses]
+    )
+    kinds = {code: kind for kind, code in RESOURCE_KINDS.items()}
+    results: Results[ConfigResource, None] = Results()
+    for item in response.responses:
+        resource = ConfigResource(kinds.get(item.resource_type, str(item.resource_type)), item.resource_name)
+        results.add_or_refuse(resource, None, item.error_code, item.error_message)
+    return results
+
+
+def to_controller(
+    metadata: Metadata,
+    request: Message,
+    codes: Callable[[Any], list[int]],
+    shape: Callable[[Message, int], Message] | None = None,
+) -> Operation[Any]:
+    """The answer of the controller; before KRaft no other broker takes such a request."""
+    attempt = 0
+    while True:
+        response = yield from cluster(metadata)
+        node_id = response.controller_id if response.controller_id >= 0 else ANY_NODE
+        answer = yield from ask(request, node_id=node_id, shape=shape)
+        if ErrorCode.NOT_CONTROLLER not in codes(answer):
+            return answer
+        attempt += 1
+        yield Pause(attempt)
+
+
+def _kind(resource: ConfigResource) -> int:
+    if resource.kind not in RESOURCE_KINDS:
+        raise UsageError(f"{resource.kind!r} has no configuration; expected one of {', '.join(RESOURCE_KINDS)}")
+    return RESOURCE_KINDS[resource.kind]
+
+
+def _without_flag(request: Message, version: int) -> Message:
+    """Before v4 a request cannot forbid that topics are created."""
+    assert isinstance(request, MetadataRequest)
+    return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
+
+
+def _delete_by_name(request: Message, version: int) -> Message:
+    assert isinstance(request, DeleteTopicsRequest)
+    if version >= DELETE_BY_STATE_FROM:
+        return request
+    return DeleteTopicsRequest(topic_names=request.topic_names, timeout_ms=request.timeout_ms)
+
+
+def _created(topic: CreatableTopicResult) -> CreatedTopic:
+    return CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor)
+
+
+def _described(topic: MetadataResponseTopic) -> TopicDescription:
+    partitions = tuple(
+        PartitionDescription(p.partition_index, p.leader_id, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+        for p in sorted(topic.partitions, key=lambda p: p.partition_index)
+    )
+    return TopicDescription(topic.name or "", topic.topic_id, topic.is_internal, partitions)
+
+
+def _entry(config: DescribeConfigsResourceResult) -> ConfigEntry:
+    return ConfigEntry(
+        config.name,
+        config.value,
+        CONFIG_SOURCES.get(config.config_source, "unknown"),
+        config.config_source == CONFIG_DEFAULT_SOURCE,
+        config.read_only,
+        config.is_sensitive,
+    )

@@ -1,0 +1,1 @@
+"""Be a member of a group: join, heartbeat, assign, commit."""

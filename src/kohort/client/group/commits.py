@@ -1,0 +1,225 @@
+"""Commits to the group: by the user, by the clock, and before partitions are given up (facts 5.2, 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.client.group.member_messages import NO_GENERATION, Generation
+from kohort.client.group.membership_classic import COORDINATOR_MOVED, Membership, MemberState
+from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import IDLE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.wire.messages.offsets import OffsetCommitResponse
+from kohort.wire.schema import Message
+
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+
+COORDINATOR_DOUBTFUL: Final = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
+RETRIED: Final = COORDINATOR_DOUBTFUL | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Commit:
+    """A commit until it is settled. Without a deadline it is tried once."""
+
+    offsets: Offsets
+    promise: Promise[Offsets]
+    deadline_ms: int | None
+    generation: Generation = NO_GENERATION
+    retry_at_ms: int = 0
+    failures: int = 0
+
+
+class Commits:
+    """The source that writes offsets."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        lookup: CoordinatorLookup,
+        membership: Membership,
+        subscription: SubscriptionState,
+        metadata: Metadata,
+        rng: Rng,
+        note: Callable[[str], None],
+    ) -> None:
+        assert config.group_id is not None
+        self._group_id: str = config.group_id
+        self._config = config
+        self._lookup = lookup
+        self._note = note
+        self._membership = membership
+        self._subscription = subscription
+        self._metadata = metadata
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._waiting: list[_Commit] = []
+        self._auto_at_ms: int | None = None
+        self._auto: Promise[Offsets] | None = None
+
+    # What is asked of it
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a commit is not on its way yet."""
+        return bool(self._waiting)
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
+        """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
+        promise: Promise[Offsets] = Promise()
+        if offsets:
+            self._waiting.append(_Commit(dict(offsets), promise, deadline_ms))
+        else:
+            promise.resolve({})
+        return promise
+
+    def commit_positions(self, partitions: Iterable[TopicPartition], deadline_ms: int | None) -> Promise[Offsets]:
+        """Commit where the consumer stands."""
+        return self.commit(self.positions(partitions), deadline_ms)
+
+    def positions(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """What a commit of these partitions would say; those without a position are left out."""
+        found: Offsets = {}
+        for partition in partitions:
+            state = self._subscription.assigned.get(partition)
+            offset = state.to_commit() if state is not None else None
+            if offset is not None:
+                found[partition] = offset
+        return found
+
+    def auto_commit(self, now_ms: int) -> None:
+        """Called when the user polls: what was handed out before counts as done. Commits if the interval is over."""
+        if not self._config.enable_auto_commit:
+            return
+        if self._auto is not None and self._auto.done:
+            error = self._auto.error
+            if error is not None:
+                self._note(f"the positions in group {self._group_id!r} could not be auto-committed: {error}")
+            if error is not None and error.retriable:
+                self._auto_at_ms = now_ms + self._backoff.delay_ms(1)
+            self._auto = None
+        if self._auto_at_ms is None:
+            self.restart_auto_commit(now_ms)
+        assert self._auto_at_ms is not None
+        if self._auto is None and now_ms >= self._auto_at_ms:
+            self.restart_auto_commit(now_ms)
+            positions = self.positions(self._subscription.assigned)
+            if positions and self._refusal() is None:
+                self._auto = self.commit(positions, None)
+
+    def restart_auto_commit(self, now_ms: int) -> None:
+        self._auto_at_ms = now_ms + self._config.auto_commit_interval_ms
+
+    # The source
+
+    def poll(self, now_ms: int) -> Poll:
+        if not self._waiting:
+            return IDLE
+        self._expire(now_ms)
+        node_id = self._lookup.require()
+        wakes = [c.deadline_ms for c in self._waiting if c.deadline_ms is not None]
+        if node_id is None:
+            return Poll(wake_at_ms=min(wakes, default=None))
+        due = [c for c in self._waiting if c.retry_at_ms <= now_ms]
+        self._waiting = [c for c in self._waiting if c.retry_at_ms > now_ms]
+        wakes += [c.retry_at_ms for c in self._waiting]
+        unsent: list[Unsent] = []
+        for commit in due:
+            refusal = self._refusal()
+            if refusal is None:
+                unsent.append(self._send(node_id, commit))
+            else:
+                commit.promise.fail(refusal)
+        return Poll(unsent, min(wakes, default=None))
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, OffsetCommitResponse)
+        commit: _Commit = sent.context
+        errors = commit_errors(response, self._metadata.topic_name)
+        code = next(iter(errors.values()), None)
+        if code is None:
+            commit.promise.resolve(commit.offsets)
+            return
+        where = ", ".join(str(p) for p, c in errors.items() if c is code)
+        error = ApiError(code, f"committing {where} for group {self._group_id!r}")
+        if code in RETRIED:
+            if code in COORDINATOR_DOUBTFUL:
+                self._lookup.mark_unknown()
+            elif code is ErrorCode.UNKNOWN_TOPIC_ID:
+                self._metadata.request_refresh()
+            self._retry(commit, error, now_ms)
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            commit.promise.fail(self._fenced(commit, error))
+        else:
+            if code is ErrorCode.REBALANCE_IN_PROGRESS:
+                self._membership.request_rejoin("a commit was answered REBALANCE_IN_PROGRESS")
+            commit.promise.fail(error)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        if error.retriable:
+            self._lookup.mark_unknown()
+        self._retry(sent.context, error, now_ms)
+
+    def _expire(self, now_ms: int) -> None:
+        late = [c for c in self._waiting if c.deadline_ms is not None and c.deadline_ms <= now_ms]
+        for commit in late:
+            self._waiting.remove(commit)
+            commit.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} were not committed in time"))
+
+    def _refusal(self) -> KohortError | None:
+        """Why a commit would be wrong now, or None. Without group subscription everybody may."""
+        if not self._subscription.mode.is_group or self._membership.state is MemberState.STABLE:
+            return None
+        if self._membership.state is MemberState.UNJOINED:
+            return CommitFailed(
+                f"this consumer is not a member of group {self._group_id!r} any more; what it did not commit may be "
+                "read again by others. Poll more often, or raise max.poll.interval.ms"
+            )
+        return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the rebalance is over, then commit again")
+
+    def _send(self, node_id: int, commit: _Commit) -> Unsent:
+        subscribed = self._subscription.mode.is_group
+        commit.generation = self._membership.generation if subscribed else NO_GENERATION
+        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in commit.offsets}}
+        instance_id = self._config.group_instance_id if subscribed else None
+        return Unsent(
+            node_id,
+            build_commit(self._group_id, commit.generation, instance_id, commit.offsets, ids),
+            self._config.request_timeout_ms,
+            lane=COORDINATOR_LANE,
+            max_version=None if all(ids.values()) else BY_NAME_COMMIT,
+            context=commit,
+        )
+
+    def _fenced(self, commit: _Commit, error: ApiError) -> KohortError:
+        """The coordinator does not know the member or its generation: is that news, or has it joined again since?"""
+        if not self._subscription.mode.is_group or not self._membership.is_current(commit.generation):
+            return ApiError(
+                ErrorCode.REBALANCE_IN_PROGRESS, "the member has joined again since; poll() and commit again"
+            )
+        keep = error.code is ErrorCode.ILLEGAL_GENERATION
+        self._membership.reset_after_commit_error(f"a commit was answered {error.code.name}", keep_member_id=keep)
+        return CommitFailed(f"{error}; the group has rebalanced without this member")
+
+    def _retry(self, commit: _Commit, error: KohortError, now_ms: int) -> None:
+        commit.failures += 1
+        retry_at_ms = now_ms + self._backoff.delay_ms(commit.failures)
+        may_retry = isinstance(error, ApiError) or error.retriable
+        if commit.deadline_ms is None or retry_at_ms >= commit.deadline_ms or not may_retry:
+            commit.promise.fail(error)
+            return
+        commit.retry_at_ms = retry_at_ms
+        self._waiting.append(commit)

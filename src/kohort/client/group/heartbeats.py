@@ -1,0 +1,69 @@
+"""The three clocks of a member: the next heartbeat, the session, the time since the user last polled (facts 5.2)."""
+
+from __future__ import annotations
+
+from kohort.client.requests.backoff import Backoff
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+
+
+class HeartbeatClocks:
+    """Deadlines only; the membership acts on them. They run from the success of a JoinGroup until the next one."""
+
+    def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
+        self._config = config
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._failures = 0
+        self._polling = False
+        self.beat_at_ms = 0
+        self.session_until_ms = 0
+        self.poll_until_ms = 0
+
+    def start(self, now_ms: int) -> None:
+        """A JoinGroup succeeded."""
+        self._failures = 0
+        self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
+        self.session_until_ms = now_ms + self._config.session_timeout_ms
+        self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
+
+    def sent(self, now_ms: int) -> None:
+        """The interval counts from here, not from the answer."""
+        self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
+
+    def received(self, now_ms: int) -> None:
+        """The coordinator answered: the session goes on."""
+        self._failures = 0
+        self.session_until_ms = now_ms + self._config.session_timeout_ms
+
+    def failed(self, now_ms: int) -> None:
+        """Try again sooner than the interval says."""
+        self._failures += 1
+        self.beat_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+    def enter_poll(self) -> None:
+        """The user is in poll(): there is nothing to expire."""
+        self._polling = True
+
+    def leave_poll(self, now_ms: int) -> None:
+        """The user's own work begins, and its time runs."""
+        self._polling = False
+        self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
+
+    def session_expired(self, now_ms: int) -> bool:
+        return now_ms >= self.session_until_ms
+
+    def poll_expired(self, now_ms: int) -> bool:
+        return not self._polling and now_ms >= self.poll_until_ms
+
+    def renew_session(self, now_ms: int) -> None:
+        """Its end was acted upon; act again only after another whole one."""
+        self.session_until_ms = now_ms + self._config.session_timeout_ms
+
+    def wake_at_ms(self, *, may_beat: bool) -> int:
+        """The nearest deadline; that of the next heartbeat counts only where one could be sent."""
+        at_ms = self.session_until_ms
+        if may_beat and self.beat_at_ms < at_ms:
+            at_ms = self.beat_at_ms
+        if not self._polling and self.poll_until_ms < at_ms:
+            at_ms = self.poll_until_ms
+        return at_ms

@@ -1,0 +1,411 @@
+"""Membership of a classic group, on the wire: join, sync, heartbeat, leave, and what each error means (facts 5.2).
+
+    UNJOINED ──join()──▶ PREPARING_REBALANCE ──JoinGroup──▶ COMPLETING_REBALANCE ──SyncGroup──▶ STABLE
+        ▲                        ▲ retries                        │ heartbeats run                 │ heartbeats run
+        └── the generation is lost (unknown member, poll expired, left) ◀──────────────────────────┘
+
+When to join, and what the user is told before and after, is ``rebalance.py``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import Final
+
+from kohort.assignors.spec import Assignor
+from kohort.client.group.heartbeats import HeartbeatClocks
+from kohort.client.group.leader import GroupLeader
+from kohort.client.group.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.troubles import Troubles
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, UsageError, error_code
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    HeartbeatResponse,
+    JoinGroupResponse,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    SyncGroupResponse,
+)
+from kohort.wire.schema import Message
+
+LEAVE_LANE: Final = "leave"
+JOINING_GROUP: Final = "joining"
+COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class MemberState(Enum):
+    """Where the member stands."""
+
+    UNJOINED = auto()
+    PREPARING_REBALANCE = auto()
+    COMPLETING_REBALANCE = auto()
+    STABLE = auto()
+
+
+class Membership:
+    """The source that keeps this consumer in its group."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        assignors: Sequence[Assignor],
+        lookup: CoordinatorLookup,
+        subscription: SubscriptionState,
+        metadata: Metadata,
+        rng: Rng,
+        raise_later: Callable[[KohortError], None],
+        note: Callable[[str], None],
+        troubles: Troubles,
+    ) -> None:
+        assert config.group_id is not None
+        self.state = MemberState.UNJOINED
+        self.generation = NO_GENERATION
+        self.rejoin_reason: str | None = None
+        """Why a rejoin is needed; None while it is not."""
+        self.new_assignment: list[TopicPartition] | None = None
+        """The answer of SyncGroup, until the rebalance takes it."""
+        self.adopted: tuple[list[TopicPartition], int] = ([], -1)
+        """The last assignment that was taken, and its generation: what sticky strategies are told."""
+        self.user_generation = NO_GENERATION
+        """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
+        self.clocks = HeartbeatClocks(config, rng)
+        self.leader = GroupLeader({a.name: a for a in assignors}, metadata, subscription)
+        self._config = config
+        self._group_id: str = config.group_id
+        self._messages = MemberMessages(config, assignors, subscription)
+        self._lookup = lookup
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._raise_later = raise_later
+        self._note = note
+        self._troubles = troubles
+        self._join_reason = ""
+        self._leads = False
+        self._in_flight: Unsent | None = None
+        self._beating: Unsent | None = None
+        self._beats_held = False
+        self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    # What the rebalance asks of it
+
+    def request_rejoin(self, reason: str) -> None:
+        """A rebalance is needed, at the user's next poll."""
+        if self.rejoin_reason is None:
+            self.rejoin_reason = reason
+
+    def join(self) -> None:
+        """Send JoinGroup, and go on until there is an assignment or the generation is lost."""
+        self._join_reason = self.rejoin_reason or ""
+        self.rejoin_reason = None
+        self.new_assignment = None
+        self.state = MemberState.PREPARING_REBALANCE
+        self._failures = self._retry_at_ms = 0
+
+    def take_assignment(self) -> list[TopicPartition] | None:
+        taken, self.new_assignment = self.new_assignment, None
+        return taken
+
+    def adopt(self, partitions: list[TopicPartition]) -> None:
+        """The user has been told: this is what the member owns."""
+        self.adopted = (partitions, self.generation.generation_id)
+        if self.generation.is_member:
+            self.user_generation = self.generation
+
+    def leave(self, reason: str, *, static_too: bool = False) -> Promise[None]:
+        """Say goodbye if there is anyone to say it to, and forget the generation. Static members stay, to return."""
+        promise: Promise[None] = Promise()
+        is_static = self._config.group_instance_id is not None
+        known = bool(self.generation.member_id) and self._lookup.node_id is not None
+        if known and self.state is not MemberState.UNJOINED and (static_too or not is_static):
+            # A broker serves a connection's requests in order: behind a join that waits, the goodbye would wait too.
+            lane = COORDINATOR_LANE if self._in_flight is None else LEAVE_LANE
+            self._leaves.append((self._messages.leave(self.generation, reason), lane, promise))
+        else:
+            promise.resolve(None)
+        self._lose_generation(reason, keep_member_id=False)
+        return promise
+
+    def is_current(self, generation: Generation) -> bool:
+        return self.generation == generation
+
+    def reset_after_commit_error(self, reason: str, *, keep_member_id: bool) -> None:
+        """A commit was refused because the member is not of its generation any more."""
+        self._fall_out(reason, keep_member_id=keep_member_id)
+
+    # The source
+
+    def poll(self, now_ms: int) -> Poll:
+        unsent = self._poll_leaves()
+        if self.state is MemberState.UNJOINED:
+            return Poll(unsent)
+        wakes: list[int] = []
+        if self.state is MemberState.PREPARING_REBALANCE:
+            self._poll_join(unsent, wakes, now_ms)
+        if self.state is MemberState.COMPLETING_REBALANCE:
+            self._poll_sync(unsent, wakes, now_ms)
+        if self.state in (MemberState.COMPLETING_REBALANCE, MemberState.STABLE):
+            self._poll_heartbeat(unsent, wakes, now_ms)
+            unsent += self._poll_leaves()
+        return Poll(unsent, min(wakes, default=None))
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        match response:
+            case JoinGroupResponse():
+                if self._ends(sent) and self.state is MemberState.PREPARING_REBALANCE:
+                    self._on_join(sent.context, response, now_ms)
+            case SyncGroupResponse():
+                if self._ends(sent) and self.state is MemberState.COMPLETING_REBALANCE:
+                    self._on_sync(sent.context, response, now_ms)
+            case HeartbeatResponse():
+                self._beating = None
+                self._on_heartbeat(sent.context, response, now_ms)
+            case LeaveGroupResponse():
+                sent.context.resolve(None)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        match sent.request:
+            case LeaveGroupRequest():
+                sent.context.resolve(None)
+            case HeartbeatRequest():
+                self._beating = None
+                self._lookup.mark_unknown()
+                self.clocks.failed(now_ms)
+            case _:
+                if not self._ends(sent) or self.state not in JOINING:
+                    return
+                if error.retriable:
+                    self._lookup.mark_unknown()
+                    self._join_again(now_ms, backoff=True)
+                else:
+                    self._fail(error)
+
+    def _ends(self, sent: Unsent) -> bool:
+        """Whether this is the join or sync that is waited for; an older one means nothing any more."""
+        if self._in_flight is not sent:
+            return False
+        self._in_flight = None
+        return True
+
+    def _unsent(self, node_id: int, request: Message, timeout_ms: int) -> Unsent:
+        return Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=self.generation)
+
+    # Join
+
+    def _poll_join(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
+        if self._in_flight is not None:
+            return
+        if now_ms < self._retry_at_ms:
+            wakes.append(self._retry_at_ms)
+            return
+        node_id = self._lookup.require()
+        if node_id is None:
+            return
+        request = self._messages.join(self.generation, self.adopted, self._join_reason)
+        self._in_flight = self._unsent(node_id, request, self._messages.join_timeout_ms)
+        unsent.append(self._in_flight)
+
+    def _on_join(self, asked: Generation, response: JoinGroupResponse, now_ms: int) -> None:
+        code = error_code(response.error_code)
+        if code is ErrorCode.NONE:
+            self._troubles.mended(JOINING_GROUP, f"group {self._group_id!r} is joined", now_ms)
+            self._joined(response, now_ms)
+        elif code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.generation = Generation(member_id=response.member_id)
+            self._join_again(now_ms, backoff=False)
+        elif code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS or code in COORDINATOR_MOVED:
+            self._troubles.refused(JOINING_GROUP, code, f"joining group {self._group_id!r}", now_ms)
+            if code in COORDINATOR_MOVED:
+                self._lookup.mark_unknown()
+            self._join_again(now_ms, backoff=True)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._join_again(now_ms, backoff=False)
+        elif code is ErrorCode.UNKNOWN_MEMBER_ID:
+            if self.generation == asked:
+                self._fall_out("the coordinator did not know the member when it joined", keep_member_id=False)
+            else:
+                self._join_again(now_ms, backoff=False)
+        else:
+            self._fail(ApiError(code, f"joining group {self._group_id!r}"))
+
+    def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
+        if response.protocol_type not in (None, PROTOCOL_TYPE):
+            text = f"group {self._group_id!r} has protocol type {response.protocol_type!r}"
+            self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
+            return
+        self.generation = Generation(response.generation_id, response.member_id, response.protocol_name)
+        self.leader.resign()
+        self._leads = response.leader == response.member_id
+        if self._leads:
+            name, skip = response.protocol_name or "", response.skip_assignment
+            try:
+                self.leader.elect(name, response.members, skip_assignment=skip, now_ms=now_ms)
+            except (ApiError, ProtocolError) as error:
+                self._fail(error)
+                return
+        self.state = MemberState.COMPLETING_REBALANCE
+        self._beats_held = False
+        self._failures = 0
+        self.clocks.start(now_ms)
+
+    # Sync
+
+    def _poll_sync(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
+        if self._in_flight is not None:
+            return
+        try:
+            assignments = self.leader.assignments(now_ms) if self._leads else []
+        except UsageError as error:  # an assignor of the user's own
+            self._fail(error)
+            return
+        if assignments is None:
+            wakes.append(self.leader.wake_at_ms)
+            return
+        node_id = self._lookup.require()
+        if node_id is None:
+            self._join_again(now_ms, backoff=False)
+            return
+        request = self._messages.sync(self.generation, assignments)
+        self._in_flight = self._unsent(node_id, request, self._config.request_timeout_ms)
+        unsent.append(self._in_flight)
+
+    def _on_sync(self, asked: Generation, response: SyncGroupResponse, now_ms: int) -> None:
+        code = error_code(response.error_code)
+        if code is ErrorCode.NONE:
+            self._synced(asked, response)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self._join_reason = "the group began another rebalance before this one was complete"
+            self._join_again(now_ms, backoff=False)
+        elif code in COORDINATOR_MOVED:
+            self._lookup.mark_unknown()
+            self._join_again(now_ms, backoff=True)
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            keep = code is ErrorCode.ILLEGAL_GENERATION
+            self._fall_out(f"SyncGroup was answered {code.name}", keep_member_id=keep)
+        else:
+            self._fail(ApiError(code, f"syncing with group {self._group_id!r}"))
+
+    def _synced(self, asked: Generation, response: SyncGroupResponse) -> None:
+        type_fits = response.protocol_type in (None, PROTOCOL_TYPE)
+        if not type_fits or response.protocol_name not in (None, asked.protocol_name):
+            text = f"SyncGroup names {response.protocol_type!r} and {response.protocol_name!r}"
+            self._fail(ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text))
+            return
+        try:
+            self.new_assignment = parse_assignment(bytes(response.assignment)).partitions
+        except ProtocolError as error:
+            self._fail(error)
+            return
+        self.state = MemberState.STABLE
+
+    # Heartbeat
+
+    def _poll_heartbeat(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
+        clocks = self.clocks
+        if clocks.poll_expired(now_ms):
+            limit = self._config.max_poll_interval_ms
+            reason = f"consumer poll timeout has expired: more than max.poll.interval.ms ({limit}) between polls"
+            self._note(f"the member left group {self._group_id!r}: {reason}")
+            self.leave(reason)
+            return
+        if clocks.session_expired(now_ms):
+            self._lookup.mark_unknown()
+            clocks.renew_session(now_ms)
+        node_id = self._lookup.require()
+        may_beat = node_id is not None and self._beating is None and not self._beats_held
+        if may_beat and clocks.beat_at_ms <= now_ms:
+            assert node_id is not None
+            request = self._messages.heartbeat(self.generation)
+            self._beating = self._unsent(node_id, request, self._config.request_timeout_ms)
+            unsent.append(self._beating)
+            clocks.sent(now_ms)
+            may_beat = False
+        wakes.append(clocks.wake_at_ms(may_beat=may_beat))
+
+    def _on_heartbeat(self, asked: Generation, response: HeartbeatResponse, now_ms: int) -> None:
+        code = error_code(response.error_code)
+        current = self.generation == asked and self.state in (MemberState.STABLE, MemberState.COMPLETING_REBALANCE)
+        if code is ErrorCode.NONE:
+            self.clocks.received(now_ms)
+        elif code in COORDINATOR_MOVED:
+            self._lookup.mark_unknown()
+            self.clocks.failed(now_ms)
+        elif code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.clocks.received(now_ms)
+            if current and self.state is MemberState.STABLE:
+                self.request_rejoin("group is already rebalancing")
+        elif not current:
+            return
+        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            keep = code is ErrorCode.ILLEGAL_GENERATION
+            self._fall_out(f"a heartbeat was answered {code.name}", keep_member_id=keep)
+        else:
+            self._beats_held = True
+            self._raise_later(ApiError(code, f"a heartbeat to group {self._group_id!r}"))
+
+    def resume_heartbeats(self) -> None:
+        """The user has seen the error that held them."""
+        self._beats_held = False
+
+    # Leave, and what ends a generation
+
+    def _poll_leaves(self) -> list[Unsent]:
+        if not self._leaves:
+            return []
+        node_id = self._lookup.node_id
+        leaves, self._leaves = self._leaves, []
+        if node_id is None:
+            for _, _, promise in leaves:
+                promise.resolve(None)
+            return []
+        timeout_ms = self._config.request_timeout_ms
+        return [
+            Unsent(node_id, request, timeout_ms, lane=lane, context=promise, shape=leave_shape)
+            for request, lane, promise in leaves
+        ]
+
+    def _join_again(self, now_ms: int, *, backoff: bool) -> None:
+        """Repeat the join with what is known; the user need not hear of it."""
+        self.state = MemberState.PREPARING_REBALANCE
+        if backoff:
+            self._failures += 1
+            self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+    def _fall_out(self, reason: str, *, keep_member_id: bool) -> None:
+        """The coordinator does not count this member in any more."""
+        generation = self.generation
+        self._note(
+            f"member {generation.member_id!r} lost generation {generation.generation_id} of group {self._group_id!r}: "
+            f"{reason}; it joins again"
+        )
+        self._lose_generation(reason, keep_member_id=keep_member_id)
+
+    def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
+        """Not of the group any more, or not of its present generation: rejoin at the user's next poll."""
+        self.state = MemberState.UNJOINED
+        self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
+        self.new_assignment = None
+        self._in_flight = None
+        self.leader.resign()
+        self.rejoin_reason = reason
+
+    def _fail(self, error: KohortError) -> None:
+        """The user has to know; another poll may try again."""
+        self.state = MemberState.UNJOINED
+        self.leader.resign()
+        self.request_rejoin(self._join_reason or "the last join failed")
+        self._raise_later(error)
+
+
+JOINING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)

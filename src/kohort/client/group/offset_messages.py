@@ -1,0 +1,134 @@
+"""OffsetCommit and OffsetFetch, built and read: topics go by name up to version 9, by id from version 10 (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from kohort.client.group.member_messages import Generation
+from kohort.errors import ErrorCode, error_code
+from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition, by_topic
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from kohort.wire.schema import Message
+
+BY_NAME_COMMIT: Final = 9
+"""The highest version of OffsetCommit that names topics."""
+BY_NAME_FETCH: Final = 9
+GROUPS_FROM: Final = 8
+REQUIRE_STABLE_FROM: Final = 7
+
+TopicName = Callable[[bytes], str | None]
+TopicIds = Mapping[str, bytes | None]
+
+
+class FetchedOffset(NamedTuple):
+    """What an OffsetFetch says of one partition."""
+
+    committed: OffsetAndMetadata | None
+    code: ErrorCode
+
+
+def build_commit(
+    group_id: str,
+    generation: Generation,
+    group_instance_id: str | None,
+    offsets: Mapping[TopicPartition, OffsetAndMetadata],
+    ids: TopicIds,
+) -> OffsetCommitRequest:
+    """The request, with names and ids; each version writes what it has."""
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            topic_id=ids.get(topic) or NO_UUID,
+            partitions=[_commit_partition(number, offsets[TopicPartition(topic, number)]) for number in numbers],
+        )
+        for topic, numbers in by_topic(offsets).items()
+    ]
+    return OffsetCommitRequest(
+        group_id=group_id,
+        generation_id_or_member_epoch=generation.generation_id,
+        member_id=generation.member_id,
+        group_instance_id=group_instance_id,
+        topics=topics,
+    )
+
+
+def _commit_partition(number: int, offset: OffsetAndMetadata) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=number,
+        committed_offset=offset.offset,
+        committed_leader_epoch=offset.leader_epoch,
+        committed_metadata=offset.metadata,
+    )
+
+
+def commit_errors(response: OffsetCommitResponse, name_of: TopicName) -> dict[TopicPartition, ErrorCode]:
+    """The partitions that were refused, and why."""
+    found: dict[TopicPartition, ErrorCode] = {}
+    for topic in response.topics:
+        name = topic.name or name_of(topic.topic_id) or ""
+        for partition in topic.partitions:
+            if partition.error_code:
+                found[TopicPartition(name, partition.partition_index)] = error_code(partition.error_code)
+    return found
+
+
+def build_fetch(group_id: str, partitions: Iterable[TopicPartition], ids: TopicIds) -> OffsetFetchRequest:
+    """The request in its newest form; ``shape_fetch`` rewrites it for older versions."""
+    topics = [
+        OffsetFetchRequestTopics(name=topic, topic_id=ids.get(topic) or NO_UUID, partition_indexes=numbers)
+        for topic, numbers in by_topic(partitions).items()
+    ]
+    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=True)
+
+
+def shape_fetch(request: Message, version: int) -> Message:
+    """Before version 8 one group is asked for at a time; before 7 unstable offsets cannot be refused."""
+    assert isinstance(request, OffsetFetchRequest)
+    if version >= GROUPS_FROM:
+        return request
+    group = request.groups[0]
+    return OffsetFetchRequest(
+        group_id=group.group_id,
+        topics=[
+            OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics or []
+        ],
+        require_stable=request.require_stable and version >= REQUIRE_STABLE_FROM,
+    )
+
+
+def fetched_offsets(
+    response: OffsetFetchResponse, name_of: TopicName
+) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
+    """The error of the whole answer, and what it says of each partition."""
+    found: dict[TopicPartition, FetchedOffset] = {}
+    if response.groups:
+        group = response.groups[0]
+        for topic in group.topics:
+            name = topic.name or name_of(topic.topic_id) or ""
+            for p in topic.partitions:
+                found[TopicPartition(name, p.partition_index)] = _fetched(
+                    p.committed_offset, p.committed_leader_epoch, p.metadata, p.error_code
+                )
+        return error_code(group.error_code), found
+    for old in response.topics:
+        for q in old.partitions:
+            found[TopicPartition(old.name, q.partition_index)] = _fetched(
+                q.committed_offset, q.committed_leader_epoch, q.metadata, q.error_code
+            )
+    return error_code(response.error_code), found
+
+
+def _fetched(offset: int, epoch: int, metadata: str | None, code: int) -> FetchedOffset:
+    committed = None if offset < 0 else OffsetAndMetadata(offset, metadata or "", max(epoch, NO_EPOCH))
+    return FetchedOffset(committed, error_code(code))

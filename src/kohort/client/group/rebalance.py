@@ -1,0 +1,223 @@
+"""A rebalance as the user sees it: commit, give up, join, take (facts 5.3).
+
+``Membership`` speaks the protocol; this is the part that must happen in the thread that polls. Callbacks are values:
+the face runs the listener and acknowledges, and only then does the rebalance go on.
+
+Eager: everything is given up before the join. Cooperative: what is owned stays until an assignment says otherwise, and
+whoever had to give something up rejoins at once, so that the next round can hand it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from kohort.client.group.membership_classic import Membership, MemberState
+from kohort.client.reading.subscription import Mode, SubscriptionState
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.promise import Promise
+from kohort.model import OffsetAndMetadata, TopicPartition
+
+CallbackKind = Literal["revoked", "assigned", "lost"]
+CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
+"""Commits where the consumer stands in these partitions, before a deadline."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackNeeded:
+    """The user's listener is to be told; the rebalance goes on when the face has acknowledged it.
+
+    ``revoked``: still owned while the listener runs, so that it can commit. ``lost``: somebody else may own them
+    already. ``assigned``: the newly added ones, before they are fetched, so that the listener can seek.
+    """
+
+    kind: CallbackKind
+    partitions: tuple[TopicPartition, ...]
+
+
+class RebalanceListener(Protocol):
+    """What ``subscribe(..., listener=)`` takes. Every method runs in the thread that polls."""
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None: ...
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None: ...
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None: ...
+
+
+class Rebalance:
+    """The steps of one rebalance after the other. ``advance`` is called while the user polls, and only then."""
+
+    def __init__(
+        self,
+        membership: Membership,
+        subscription: SubscriptionState,
+        metadata: Metadata,
+        *,
+        cooperative: bool,
+        commit_timeout_ms: int,
+        commit_positions: CommitPositions | None,
+    ) -> None:
+        self.callback: CallbackNeeded | None = None
+        """What the listener has to be told now; nothing goes on before ``acknowledge``."""
+        self._membership = membership
+        self._subscription = subscription
+        self._metadata = metadata
+        self._cooperative = cooperative
+        self._commit_timeout_ms = commit_timeout_ms
+        self._commit_positions = commit_positions
+        self._next: Callable[[], None] | None = None
+        self._commit: Promise[dict[TopicPartition, OffsetAndMetadata]] | None = None
+        self._commit_until_ms = 0
+        self._joined_topics: frozenset[str] | None = None
+        self._told_eagerly = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether ``advance`` would get any further now."""
+        if not self._subscription.mode.is_group or self.callback is not None:
+            return False
+        if self._commit is not None:
+            return self._commit.done
+        return self._next is not None or self._membership.new_assignment is not None or self._must_rejoin()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
+        membership = self._membership
+        idle = self.callback is None and self._next is None and self._commit is None
+        stable = membership.state is MemberState.STABLE and membership.new_assignment is None
+        return idle and stable and membership.rejoin_reason is None
+
+    def advance(self, now_ms: int) -> None:
+        """Go as far as is possible without the user and without the broker."""
+        while self._subscription.mode.is_group and self.callback is None:
+            if self._commit is not None:
+                if not self._commit.done and now_ms < self._commit_until_ms:
+                    return
+                self._commit = None
+            if self._next is not None:
+                step, self._next = self._next, None
+                step()
+            elif self._membership.new_assignment is not None:
+                self._take(now_ms)
+            elif self._must_rejoin():
+                self._prepare(now_ms)
+            else:
+                return
+
+    def acknowledge(self) -> None:
+        """The listener has been told (or there is none)."""
+        assert self.callback is not None, "no callback is open"
+        self.callback = None
+
+    def leave(self) -> CallbackNeeded | None:
+        """What the listener has to hear before the member leaves for good; drops whatever was under way."""
+        membership = self._membership
+        owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
+        self._next = self._commit = self.callback = self._joined_topics = None
+        self._told_eagerly = False
+        if not owned:
+            return None
+        safe = membership.generation.is_member and membership.state is MemberState.STABLE
+        return CallbackNeeded("revoked" if safe else "lost", owned)
+
+    # Before the join
+
+    def _must_rejoin(self) -> bool:
+        membership, subscription = self._membership, self._subscription
+        if membership.state not in (MemberState.UNJOINED, MemberState.STABLE):
+            return False
+        if self._joined_topics is None:
+            if subscription.mode is Mode.PATTERN and not subscription.pattern_was_matched:
+                return False  # which topics match is about to be known
+            membership.request_rejoin("the consumer subscribed")
+        elif membership.state is MemberState.UNJOINED:
+            membership.request_rejoin("the member is not in the group")
+        elif self._joined_topics != subscription.topics:
+            membership.request_rejoin("the subscription has changed since the last join")
+        elif membership.leader.is_out_of_date():
+            membership.request_rejoin("the partitions of the group's topics have changed since the assignment")
+        return membership.rejoin_reason is not None
+
+    def _prepare(self, now_ms: int) -> None:
+        member = self._membership.generation.is_member
+        leaving = [] if not member else self._not_wanted() if self._cooperative else list(self._subscription.assigned)
+        self._start_commit(leaving, list(self._subscription.assigned) if member else [], now_ms)
+        self._next = self._give_up
+
+    def _not_wanted(self) -> list[TopicPartition]:
+        return [p for p in self._subscription.assigned if p.topic not in self._subscription.topics]
+
+    def _start_commit(
+        self, leaving: Collection[TopicPartition], commit: Collection[TopicPartition], now_ms: int
+    ) -> None:
+        """Hand out nothing more of what leaves, and write down where the rest of the group can go on."""
+        for partition in leaving:
+            self._subscription.assigned[partition].pending_revocation = True
+        if commit and self._commit_positions is not None:
+            self._commit_until_ms = now_ms + self._commit_timeout_ms
+            self._commit = self._commit_positions(commit, self._commit_until_ms)
+
+    def _give_up(self) -> None:
+        owned = tuple(self._subscription.assigned)
+        if not self._membership.generation.is_member:
+            self._told_eagerly = False
+            self._tell("lost", owned, even_if_empty=False, then=lambda: self._join(keep=()))
+        elif self._cooperative:
+            gone = self._not_wanted()
+            keep = [p for p in owned if p not in set(gone)]
+            self._tell("revoked", tuple(gone), even_if_empty=False, then=lambda: self._join(keep=keep))
+        else:
+            again, self._told_eagerly = self._told_eagerly, True
+            self._tell("revoked", owned, even_if_empty=not again, then=lambda: self._join(keep=()))
+
+    def _join(self, keep: Collection[TopicPartition]) -> None:
+        # What is committed was read at the positions, so they may go now.
+        self._subscription.assign_from_group(keep)
+        self._joined_topics = self._subscription.topics
+        self._membership.join()
+
+    # After the sync
+
+    def _take(self, now_ms: int) -> None:
+        assigned = self._membership.take_assignment() or []
+        if not self._subscription.matches(assigned):
+            self._membership.request_rejoin("the assignment does not match the subscription, which changed meanwhile")
+            return
+        owned = self._subscription.assigned
+        revoked = tuple(p for p in owned if p not in set(assigned))
+        added = tuple(p for p in assigned if p not in owned)
+        self._told_eagerly = False
+        self._start_commit(revoked, revoked, now_ms)
+        self._next = lambda: self._revoke(revoked, added, assigned)
+
+    def _revoke(
+        self,
+        revoked: tuple[TopicPartition, ...],
+        added: tuple[TopicPartition, ...],
+        assigned: list[TopicPartition],
+    ) -> None:
+        if revoked:
+            names = ", ".join(map(str, revoked))
+            self._membership.request_rejoin(f"partitions were revoked and can be given to others: {names}")
+        self._tell("revoked", revoked, even_if_empty=False, then=lambda: self._adopt(added, assigned))
+
+    def _adopt(self, added: tuple[TopicPartition, ...], assigned: list[TopicPartition]) -> None:
+        self._subscription.assign_from_group(assigned)
+        self._joined_topics = self._subscription.topics
+        self._membership.adopt(assigned)
+        self.callback = CallbackNeeded("assigned", added)
+
+    def _tell(
+        self,
+        kind: CallbackKind,
+        partitions: tuple[TopicPartition, ...],
+        *,
+        even_if_empty: bool,
+        then: Callable[[], None],
+    ) -> None:
+        self._next = then
+        if partitions or even_if_empty:
+            self.callback = CallbackNeeded(kind, partitions)

@@ -1,0 +1,180 @@
+"""The claims of one session of a handler-style group: what each partition was given, and how far it was handled.
+
+Each claim has an inbox of fetched, undecoded data, so that a slow handler holds up nobody else. An inbox that stays
+full for longer than a handler may take stops the fetching of its partition, and of no other, until there is room again.
+What a handler marked is what will be committed; at the end of the session the consumer stands there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.commits import Offsets
+from kohort.client.reading.fetched import Fetched
+from kohort.client.reading.positions import PartitionState, Position
+from kohort.client.user_input import checked_offset, is_text, shown
+from kohort.errors import UsageError
+from kohort.model import OffsetAndMetadata, Record, TopicPartition
+
+INBOX: Final = 2
+"""Pieces that wait in an inbox: the next is there when one is handled; each is at most what one fetch brings."""
+
+
+Mark = tuple[int, str, int]
+"""As OffsetAndMetadata, which takes ten times as long to make: there is one for each record."""
+
+
+@dataclass(slots=True, eq=False)
+class ClaimState:
+    """One partition for the time of one session."""
+
+    partition: TopicPartition
+    state: PartitionState
+    start: Position
+    """Where the session began to read it."""
+    guard: AbstractContextManager[Any]
+    """Held to mark it: one for each, or threads with a partition of their own would wait for each other."""
+    inbox: deque[Fetched] = field(default_factory=deque)
+    full_since_ms: int | None = None
+    held: bool = False
+    """Whether its fetching was stopped because its handler is slow."""
+    marked: Mark | None = None
+    committed: Mark | None = None
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.inbox) < INBOX
+
+
+class Claims:
+    """Every claim of one session. The face calls under its guard; marks may be set by anybody."""
+
+    def __init__(
+        self,
+        machine: ConsumerMachine,
+        max_processing_time_ms: int,
+        new_guard: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> None:
+        self._machine = machine
+        self._patience_ms = max_processing_time_ms
+        self.by_partition: dict[TopicPartition, ClaimState] = {}
+        for partition, state in machine.subscription.assigned.items():
+            assert state.position is not None, "a session begins when every position is known"
+            self.by_partition[partition] = ClaimState(partition, state, state.position, new_guard())
+
+    # Data
+
+    def feed(self, now_ms: int) -> tuple[list[ClaimState], bool]:
+        """Move what came into the inboxes with room. Returns whose got something, and whether the engine may fetch more
+        than before."""
+        fed: list[ClaimState] = []
+        freed = False
+        for claim in self.by_partition.values():
+            if claim.has_room:
+                claim.full_since_ms = None
+                if claim.held:
+                    claim.held = claim.state.paused = False
+                    freed = True
+        while (fetched := self._machine.take_for(self._accepts)) is not None:
+            claim = self.by_partition[fetched.partition]
+            claim.inbox.append(fetched)
+            fed.append(claim)
+        for claim in self.by_partition.values():
+            if not claim.has_room:
+                self._hold_back(claim, now_ms)
+        return fed, freed or bool(fed)
+
+    def has_work(self) -> bool:
+        """Whether ``feed`` would do something now."""
+        return any(c.held and c.has_room for c in self.by_partition.values()) or self._machine.has_data_for(
+            self._accepts
+        )
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When the next claim has been full for too long."""
+        times = [c.full_since_ms for c in self.by_partition.values() if c.full_since_ms is not None and not c.held]
+        return min(times) + self._patience_ms if times else None
+
+    def _accepts(self, partition: TopicPartition) -> bool:
+        claim = self.by_partition.get(partition)
+        return claim is not None and claim.has_room
+
+    def _hold_back(self, claim: ClaimState, now_ms: int) -> None:
+        if claim.full_since_ms is None:
+            claim.full_since_ms = now_ms
+        if not claim.held and now_ms >= claim.full_since_ms + self._patience_ms:
+            claim.held = claim.state.paused = True
+
+    def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
+        """As of the machine; what lies behind the damage comes again, too."""
+        is_asked = self._machine.ask_again(fetched)
+        if is_asked:
+            claim.inbox.clear()
+        return is_asked
+
+    # Marks
+
+    def mark_record(self, record: Record, metadata: str) -> None:
+        """``record`` and everything before it in its partition is handled."""
+        if metadata and not is_text(metadata):
+            raise UsageError(f"mark_message: the metadata is text, not {shown(metadata)}")
+        self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
+
+    def mark(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        """Go on there next time. A mark never goes back. Raises UsageError for what the session does not claim."""
+        self._mark(*checked_offset("mark_offset", partition, offset))
+
+    def _mark(self, partition: tuple[str, int], mark: Mark) -> None:
+        claim = self._claim(partition)
+        with claim.guard:
+            now_at = claim.start.offset if claim.marked is None else claim.marked[0]
+            if mark[0] > now_at:
+                claim.marked = mark
+
+    def reset(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
+        """Go on there next time, although that is behind the mark."""
+        place, mark = checked_offset("reset_offset", partition, offset)
+        claim = self._claim(place)
+        with claim.guard:
+            claim.marked = mark
+
+    def to_commit(self) -> Offsets:
+        """What is marked and not committed yet."""
+        return {
+            partition: OffsetAndMetadata(*claim.marked)
+            for partition, claim in self.by_partition.items()
+            if claim.marked is not None and claim.marked != claim.committed
+        }
+
+    def committed(self, offsets: Offsets) -> None:
+        """A commit of these was acknowledged."""
+        for partition, offset in offsets.items():
+            if partition in self.by_partition:
+                self.by_partition[partition].committed = offset
+
+    def _claim(self, partition: tuple[str, int]) -> ClaimState:
+        claim: ClaimState | None = self.by_partition.get(partition)  # type: ignore[call-overload]  # any pair equals it
+        if claim is None:
+            raise UsageError(f"{TopicPartition(*partition)} is not claimed by this session, which cannot mark it")
+        return claim
+
+    # The end
+
+    def put_back(self) -> None:
+        """Stand where the handlers left off: what is still assigned is read from its mark on by the next session."""
+        for partition, claim in self.by_partition.items():
+            claim.inbox.clear()
+            if self._machine.subscription.assigned.get(partition) is not claim.state:
+                continue
+            if claim.held:
+                claim.held = claim.state.paused = False
+            mark = claim.marked
+            to = claim.start if mark is None else Position(mark[0], mark[2])
+            if claim.state.position is None or claim.state.position.offset != to.offset:
+                claim.state.seek(to)

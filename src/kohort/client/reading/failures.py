@@ -1,0 +1,40 @@
+"""Errors that the user has to hear of at the next poll; those about a place that the user has left by then, not."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kohort.client.reading.positions import PartitionState
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+
+
+class Failures:
+    """Oldest first. Sources find them between polls; meanwhile the user may seek, or be assigned something else."""
+
+    def __init__(self, subscription: SubscriptionState) -> None:
+        self._subscription = subscription
+        self._errors: deque[tuple[KohortError, TopicPartition | None, PartitionState | None, int]] = deque()
+
+    def append(self, error: KohortError) -> None:
+        """Whatever the user does meanwhile."""
+        self._errors.append((error, None, None, 0))
+
+    def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
+        """As long as the partition is assigned and stands where it stood."""
+        self._errors.append((error, partition, state, state.run))
+
+    def __bool__(self) -> bool:
+        while self._errors:
+            _, partition, state, run = self._errors[0]
+            if partition is None or state is None:
+                return True
+            if self._subscription.assigned.get(partition) is state and state.run == run:
+                return True
+            self._errors.popleft()
+        return False
+
+    def popleft(self) -> KohortError:
+        """The oldest. Only where there is one."""
+        return self._errors.popleft()[0]

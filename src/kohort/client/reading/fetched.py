@@ -1,0 +1,153 @@
+"""From fetched bytes to records or Arrow batches: raw until somebody takes them, decoded in the thread that does.
+
+A ``Fetched`` is what one Fetch brought of one partition: whole batches as they were stored. How far it reaches is read
+from the batch headers alone, so that the next fetch can leave before a single record is looked at.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from kohort.client.reading.positions import PartitionState, Position
+from kohort.columns.records import records_of
+from kohort.errors import CorruptRecord
+from kohort.extras import needs
+from kohort.model import NO_EPOCH, Record, TopicPartition
+from kohort.wire.codec import Buffer
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kohort.columns.layout import Layout
+
+_HEAD: Final = struct.Struct(">qii")
+_LAST_DELTA: Final = struct.Struct(">i")
+_LAST_DELTA_AT: Final = 23
+_LENGTH_ENDS_AT: Final = 12
+_BATCH_MIN: Final = 61
+
+
+@dataclass(slots=True)
+class Span:
+    """How far fetched bytes reach. ``broken``: a header makes no sense, and nothing behind it can be placed."""
+
+    next_offset: int
+    leader_epoch: int
+    size: int
+    broken: bool
+
+
+def span_of(data: Buffer, start_offset: int) -> Span:
+    """Walk the headers of whole batches; a partial one at the end does not count."""
+    at, end = 0, len(data)
+    next_offset, epoch = start_offset, NO_EPOCH
+    while end - at >= _BATCH_MIN:
+        base_offset, length, batch_epoch = _HEAD.unpack_from(data, at)
+        size = length + _LENGTH_ENDS_AT
+        if size < _BATCH_MIN:
+            return Span(next_offset, epoch, at, broken=True)
+        if size > end - at:
+            break
+        last = base_offset + _LAST_DELTA.unpack_from(data, at + _LAST_DELTA_AT)[0]
+        if last < next_offset and at > 0:
+            return Span(next_offset, epoch, at, broken=True)
+        next_offset = max(next_offset, last + 1)
+        epoch = batch_epoch
+        at += size
+    return Span(next_offset, epoch, at, broken=False)
+
+
+@dataclass(slots=True, eq=False)
+class Fetched:
+    """The batches of one partition from one Fetch, and how much of them was handed out."""
+
+    partition: TopicPartition
+    state: PartitionState
+    run: int
+    node_id: int
+    start_offset: int
+    next_offset: int
+    leader_epoch: int
+    data: Buffer
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    records: list[Record] | None = None
+    at: int = 0
+    taken_at: Position | None = None
+    """Where the partition stood when all of this was taken at once."""
+    error: CorruptRecord | None = None
+    """What is wrong with the bytes behind the last good record."""
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the position was moved since these bytes were asked for."""
+        return self.state.run != self.run
+
+    def damage(self) -> int:
+        """The checksum of the batch that ``error`` speaks of, or of its header where that makes no sense: the same
+        after another fetch if it is so in the log, another one if it came about on the way."""
+        assert self.error is not None
+        at, end = 0, len(self.data)
+        while end - at >= _BATCH_MIN:
+            base_offset, length, _ = _HEAD.unpack_from(self.data, at)
+            size = length + _LENGTH_ENDS_AT
+            if not _BATCH_MIN <= size <= end - at:
+                break
+            if base_offset + _LAST_DELTA.unpack_from(self.data, at + _LAST_DELTA_AT)[0] >= self.error.offset:
+                return zlib.crc32(self.data[at : at + size])
+            at += size
+        return zlib.crc32(self.data[at : at + _BATCH_MIN])
+
+    def decode_records(self, *, check_crcs: bool) -> list[Record]:
+        """The records, decoded once. Those before a corrupt batch are served; ``error`` keeps the rest's."""
+        if self.records is None:
+            try:
+                self.records = self._records(None, check_crcs=check_crcs)
+            except CorruptRecord as error:
+                self.error = error
+                self.records = self._records(error.offset, check_crcs=check_crcs) if self._has_good(error) else []
+        return self.records
+
+    def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
+        """The records as Arrow batches, mostly one; corruption, and values that are not what the layout says, as with
+        ``decode_records``."""
+        try:
+            return self._arrow(None, layout, check_crcs=check_crcs)
+        except CorruptRecord as error:
+            self.error = error
+            return self._arrow(error.offset, layout, check_crcs=check_crcs) if self._has_good(error) else []
+
+    def _has_good(self, error: CorruptRecord) -> bool:
+        return error.offset > self.start_offset
+
+    def _records(self, end_offset: int | None, *, check_crcs: bool) -> list[Record]:
+        return records_of(
+            self.data,
+            topic=self.partition.topic,
+            partition=self.partition.partition,
+            start_offset=self.start_offset,
+            end_offset=end_offset,
+            check_crcs=check_crcs,
+            aborted=self.aborted,
+        )
+
+    def _arrow(self, end_offset: int | None, layout: Layout, *, check_crcs: bool) -> list[pyarrow.RecordBatch]:
+        with needs("arrow", "decoding to Arrow"):
+            from kohort.columns.decode import decode_chunks
+        chunks = decode_chunks(
+            self.data,
+            topic=self.partition.topic,
+            partition=self.partition.partition,
+            start_offset=self.start_offset,
+            end_offset=end_offset,
+            aborted=self.aborted,
+            check_crcs=check_crcs,
+            schema=layout.decoded,
+        )
+        return [layout.finish(chunk, self.partition.topic, self.partition.partition) for chunk in chunks]

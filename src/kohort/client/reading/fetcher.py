@@ -1,0 +1,349 @@
+"""What to fetch from whom, and what came (facts 5.10).
+
+One fetch is in flight per node. Partitions are asked for from where their buffered data ends, not from where the user
+is, so the next fetch is on its way while records are still being decoded. A node whose buffered data exceeds
+``PREFETCH_BYTES`` is left alone until some of it is taken, and so is a partition of which ``PREFETCH_FETCHES`` whole
+fetches wait. Paused partitions keep what they have and do not count against their node: so at most that and one answer
+are held per node, and never more than a few fetches of a partition, however often it is paused and resumed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from kohort.client.reading.fetch_sessions import FetchSession, SessionRequest, Wanted, nodes_with_sessions
+from kohort.client.reading.fetched import Fetched, span_of
+from kohort.client.reading.list_offsets import ISOLATION_LEVELS
+from kohort.client.reading.positions import PartitionState
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.troubles import READING, Troubles
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
+from kohort.model import NO_UUID, Node, TopicPartition
+from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from kohort.wire.schema import Message
+
+PREFETCH_BYTES: Final = 16 << 20
+PREFETCH_FETCHES: Final = 4
+BY_NAME: Final = 12
+"""The highest version of Fetch that names topics."""
+CLOSE_TIMEOUT_MS: Final = 1000
+
+REFRESHED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
+Asked = dict[TopicPartition, tuple[PartitionState, int, int]]
+"""The state, run and offset of each partition when it was asked for."""
+
+Wants = Callable[[TopicPartition], bool]
+"""Whose data is asked for."""
+
+
+def everything(_partition: TopicPartition) -> bool:
+    return True
+
+
+class Fetcher:
+    """The source that fetches, and the buffer of what it brought."""
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        subscription: SubscriptionState,
+        metadata: Metadata,
+        rng: Rng,
+        raise_later: Callable[[KohortError], None],
+        out_of_range: Callable[[TopicPartition, PartitionState], None],
+        troubles: Troubles,
+    ) -> None:
+        self._config = config
+        self._subscription = subscription
+        self._metadata = metadata
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._raise_later = raise_later
+        self._out_of_range = out_of_range
+        self._troubles = troubles
+        self._limit = min(PREFETCH_BYTES, max(config.fetch_max_bytes, 1))
+        self._sessions: dict[int, FetchSession] = {}
+        self._in_flight: dict[int, Unsent] = {}
+        self._looked_at: tuple[dict[TopicPartition, PartitionState] | None, int] = (None, -1)
+        self._leaders: set[int] = set()
+        self._follows = False
+        """Whether any partition was ever sent to a replica that does not lead it."""
+        self._retry_at_ms: dict[int, int] = {}
+        self._failures: dict[int, int] = {}
+        self._buffered: deque[Fetched] = deque()
+        self._closing: list[Unsent] = []
+        self._closed = False
+        self._polled_for: dict[TopicPartition, PartitionState] | None = None
+
+    # What came
+
+    @property
+    def buffered_bytes(self) -> int:
+        return sum(fetched.size for fetched in self._buffered)
+
+    def has_ready(self, wanted: Wants = everything) -> bool:
+        """Whether there is something to take now."""
+        return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
+
+    def take(self, wanted: Wants = everything) -> Fetched | None:
+        """The oldest data that may be handed out. What was fetched for an older position is dropped on the way."""
+        for fetched in list(self._buffered):
+            if self._is_dropped(fetched):
+                self._buffered.remove(fetched)
+            elif fetched.state.fetchable and wanted(fetched.partition):
+                self._buffered.remove(fetched)
+                return fetched
+        return None
+
+    def give_back(self, fetched: Fetched) -> None:
+        """Keep what was not handed out, before everything else."""
+        self._buffered.appendleft(fetched)
+
+    def _is_dropped(self, fetched: Fetched) -> bool:
+        return fetched.is_stale or self._subscription.assigned.get(fetched.partition) is not fetched.state
+
+    def _is_ready(self, fetched: Fetched) -> bool:
+        return fetched.state.fetchable and not self._is_dropped(fetched)
+
+    # The source
+
+    @property
+    def has_seen_assignment(self) -> bool:
+        """Whether the engine has looked at its sources since the assignment changed."""
+        return self._polled_for is self._subscription.assigned
+
+    def poll(self, now_ms: int) -> Poll:
+        self._polled_for = self._subscription.assigned
+        unsent, self._closing = self._closing, []
+        if self._closed or not self._subscription.assigned or self.nothing_is_free():
+            return Poll(unsent)
+        wakes: list[int] = []
+        for node_id, wanted in self._wanted(now_ms).items():
+            retry_at_ms = self._retry_at_ms.get(node_id, 0)
+            if retry_at_ms > now_ms:
+                wakes.append(retry_at_ms)
+            else:
+                unsent.append(self._ask(node_id, wanted))
+        return Poll(unsent, min(wakes, default=None))
+
+    def close(self) -> None:
+        """Fetch nothing more, and let the nodes forget their sessions."""
+        self._closed = True
+        self._buffered.clear()
+        for node_id, session in nodes_with_sessions(self._sessions):
+            if node_id in self._in_flight:
+                continue  # the answer would come too late; the node evicts the session some day
+            parts = session.build_close()
+            self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
+
+    def nothing_is_free(self) -> bool:
+        """Whether every node that leads a partition of ours has a fetch under way. Sources are polled whenever bytes
+        arrive, so this must not cost a walk over all partitions each time."""
+        assigned, version = self._subscription.assigned, self._metadata.version
+        if self._looked_at[0] is not assigned or self._looked_at[1] != version:
+            self._looked_at = (assigned, version)
+            leaders = [self._metadata.leader(p) for p in assigned]
+            self._leaders = {-1 if leader is None else leader.node_id for leader in leaders}
+        return self._leaders <= self._in_flight.keys() and not self._follows
+
+    def _wanted(self, now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
+        """What each free node can be asked for."""
+        buffered: dict[int, int] = {}
+        held: dict[TopicPartition, int] = {}
+        for fetched in self._buffered:
+            held[fetched.partition] = held.get(fetched.partition, 0) + fetched.size
+            if fetched.state.fetchable:
+                buffered[fetched.node_id] = buffered.get(fetched.node_id, 0) + fetched.size
+        wanted: dict[int, dict[TopicPartition, Wanted]] = {}
+        max_bytes = self._config.max_partition_fetch_bytes
+        most_held = PREFETCH_FETCHES * max(max_bytes, 1)
+        for partition, state in self._subscription.assigned.items():
+            if not state.fetchable or state.stuck or held.get(partition, 0) >= most_held:
+                continue
+            leader = self._metadata.leader(partition)
+            if leader is None:
+                self._metadata.request_refresh()
+                continue
+            node_id = self._node(state, leader.node_id, now_ms)
+            if node_id in self._in_flight or buffered.get(node_id, 0) >= self._limit:
+                continue
+            if state.leader is None:
+                state.leader = leader
+            topic_id = self._metadata.topic_id(partition.topic) or NO_UUID
+            wanted.setdefault(node_id, {})[partition] = Wanted(topic_id, state.fetch_offset, leader.epoch, max_bytes)
+        return wanted
+
+    def _node(self, state: PartitionState, leader_id: int, now_ms: int) -> int:
+        """The preferred replica while its lease lasts and it is there, or the leader."""
+        if state.preferred_replica < 0:
+            return leader_id
+        if now_ms < state.preferred_until_ms and self._metadata.node(state.preferred_replica) is not None:
+            return state.preferred_replica
+        state.preferred_replica = -1
+        return leader_id
+
+    def _ask(self, node_id: int, wanted: Mapping[TopicPartition, Wanted]) -> Unsent:
+        session = self._sessions.setdefault(node_id, FetchSession())
+        parts = session.build(wanted)
+        asked: Asked = {}
+        for partition, w in wanted.items():
+            state = self._subscription.assigned[partition]
+            asked[partition] = (state, state.run, w.fetch_offset)
+        wait_ms = self._config.fetch_max_wait_ms
+        unsent = self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=wait_ms, context=asked)
+        self._in_flight[node_id] = unsent
+        return unsent
+
+    def _unsent(self, node_id: int, parts: SessionRequest, *, by_name: bool, wait_ms: int, context: Asked) -> Unsent:
+        config = self._config
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            isolation_level=ISOLATION_LEVELS[config.isolation_level],
+            session_id=parts.session_id,
+            session_epoch=parts.session_epoch,
+            topics=parts.topics,
+            forgotten_topics_data=parts.forgotten,
+            rack_id=config.client_rack,
+        )
+        cap = BY_NAME if by_name else None
+        timeout_ms = CLOSE_TIMEOUT_MS if self._closed else config.request_timeout_ms + wait_ms
+        return Unsent(node_id, request, timeout_ms, max_version=cap, context=context)
+
+    # Answers
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, FetchResponse)
+        if self._in_flight.get(sent.node_id) is not sent:
+            return
+        del self._in_flight[sent.node_id]
+        session = self._sessions[sent.node_id]
+        if not session.take(response):
+            self._later(sent.node_id, now_ms)
+            return
+        self._failures.pop(sent.node_id, None)
+        nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+        asked: Asked = sent.context
+        for topic in response.responses:
+            name = session.name_of(topic.topic, topic.topic_id)
+            for data in topic.partitions:
+                partition = TopicPartition(name, data.partition_index)
+                if partition not in asked:
+                    continue
+                state, run, offset = asked[partition]
+                if state.run != run or self._subscription.assigned.get(partition) is not state:
+                    continue  # the position moved, or the partition went
+                if data.error_code:
+                    self._refused(sent.node_id, partition, state, data, nodes, now_ms)
+                else:
+                    self._took(sent.node_id, partition, state, offset, data, now_ms)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        if self._in_flight.get(sent.node_id) is not sent:
+            return
+        del self._in_flight[sent.node_id]
+        self._sessions[sent.node_id].lost()
+        asked: Asked = sent.context
+        for state, _, _ in asked.values():
+            if state.preferred_replica == sent.node_id:
+                state.preferred_replica = -1
+        self._metadata.request_refresh()
+        self._later(sent.node_id, now_ms)
+        # Bytes that make no sense once may have been damaged on their way; the loss of the connection is told.
+        is_first = self._failures[sent.node_id] == 1 and type(error) is ProtocolError
+        if not error.retriable and not is_first:
+            self._raise_later(error)
+
+    def _later(self, node_id: int, now_ms: int) -> None:
+        self._failures[node_id] = self._failures.get(node_id, 0) + 1
+        self._retry_at_ms[node_id] = now_ms + self._backoff.delay_ms(self._failures[node_id])
+
+    def _took(
+        self,
+        node_id: int,
+        partition: TopicPartition,
+        state: PartitionState,
+        offset: int,
+        data: PartitionData,
+        now_ms: int,
+    ) -> None:
+        if self._troubles:
+            self._troubles.mended((READING, partition), f"{partition} can be read again", now_ms)
+        state.high_watermark = data.high_watermark
+        state.last_stable_offset = data.last_stable_offset if data.last_stable_offset >= 0 else data.high_watermark
+        if data.log_start_offset >= 0:
+            state.log_start_offset = data.log_start_offset
+        if data.preferred_read_replica >= 0:
+            self._follows = True
+            state.preferred_replica = data.preferred_read_replica
+            state.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
+        assert not isinstance(data.records, list), "read off the wire as one buffer"
+        if not data.records:
+            return
+        span = span_of(data.records, offset)
+        aborted = [(a.producer_id, a.first_offset) for a in data.aborted_transactions or ()]
+        fetched = Fetched(
+            partition, state, state.run, node_id, offset, span.next_offset, span.leader_epoch, data.records, aborted
+        )
+        state.stuck = span.broken or span.size == 0
+        if span.size == 0 and not span.broken:
+            problem = f"{len(data.records)} bytes that do not hold one whole batch"
+            fetched.records = []
+            fetched.error = CorruptRecord(problem, topic=partition.topic, partition=partition.partition, offset=offset)
+        state.fetch_offset = span.next_offset
+        self._buffered.append(fetched)
+
+    def _refused(
+        self,
+        node_id: int,
+        partition: TopicPartition,
+        state: PartitionState,
+        data: PartitionData,
+        nodes: list[Node],
+        now_ms: int,
+    ) -> None:
+        code = error_code(data.error_code)
+        what = f"fetching {partition} at offset {state.fetch_offset}"
+        if code in REFRESHED or code in RETRIED:
+            self._troubles.refused((READING, partition), code, what, now_ms)
+        if code in REFRESHED:
+            leader = data.current_leader
+            moved = leader.leader_id >= 0 and self._metadata.update_leader(
+                partition, leader.leader_id, leader.leader_epoch, nodes
+            )
+            if code is not ErrorCode.OFFSET_NOT_AVAILABLE:
+                state.preferred_replica = -1
+            if not moved:
+                self._metadata.request_refresh()
+                self._later(node_id, now_ms)
+        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            if state.preferred_replica >= 0:
+                state.preferred_replica = -1
+            elif state.position is not None and state.position.offset == state.fetch_offset:
+                self._out_of_range(partition, state)
+            else:
+                self._later(node_id, now_ms)  # what is buffered comes first
+        elif code in RETRIED:
+            self._later(node_id, now_ms)
+        else:
+            self._later(node_id, now_ms)
+            self._raise_later(ApiError(code, what))

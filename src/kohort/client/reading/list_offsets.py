@@ -1,0 +1,223 @@
+"""ListOffsets on the client: where logs begin and end, and which offset a time has, for whoever asks (facts 5.8, 5.12).
+
+Targets are grouped by leader; what a leader refuses because leadership moved is asked again after a refresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import IDLE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ConsumerConfig
+from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, error_code
+from kohort.model import NO_EPOCH, TopicPartition, by_topic
+from kohort.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kohort.wire.schema import Message
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+CONSUMER: Final = -1
+"""The replica id of everybody who is not a replica."""
+ISOLATION_FROM: Final = 2
+ISOLATION_LEVELS: Final = {"read_uncommitted": 0, "read_committed": 1}
+
+REFRESHED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Errors of one partition after which metadata is refreshed and the question put again."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after a time. ``leader_epoch`` is -1 where the broker does not say."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int = NO_EPOCH
+
+
+def by_leader(
+    targets: Mapping[TopicPartition, int], metadata: Metadata
+) -> tuple[dict[int, dict[TopicPartition, int]], list[TopicPartition]]:
+    """The targets of each leader, and those that have none at present."""
+    grouped: dict[int, dict[TopicPartition, int]] = {}
+    leaderless: list[TopicPartition] = []
+    for partition, timestamp in targets.items():
+        leader = metadata.leader(partition)
+        if leader is None:
+            leaderless.append(partition)
+        else:
+            grouped.setdefault(leader.node_id, {})[partition] = timestamp
+    return grouped, leaderless
+
+
+def build_list_offsets(
+    node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
+) -> Unsent:
+    """The request for one leader; the context is ``targets``, for the caller to replace."""
+    topics = []
+    for topic, numbers in by_topic(targets).items():
+        partitions = []
+        for number in numbers:
+            leader = metadata.leader(TopicPartition(topic, number))
+            partitions.append(
+                ListOffsetsPartition(
+                    partition_index=number,
+                    current_leader_epoch=NO_EPOCH if leader is None else leader.epoch,
+                    timestamp=targets[TopicPartition(topic, number)],
+                )
+            )
+        topics.append(ListOffsetsTopic(name=topic, partitions=partitions))
+    request = ListOffsetsRequest(
+        replica_id=CONSUMER,
+        isolation_level=ISOLATION_LEVELS[config.isolation_level],
+        topics=topics,
+        timeout_ms=config.request_timeout_ms,
+    )
+    return Unsent(node_id, request, config.request_timeout_ms, context=targets, shape=_shape)
+
+
+def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
+    """What the leader says of each partition; an offset of -1 means that there is none."""
+    return {
+        TopicPartition(topic.name, p.partition_index): (
+            error_code(p.error_code),
+            OffsetAndTimestamp(p.offset, p.timestamp, p.leader_epoch),
+        )
+        for topic in response.topics
+        for p in topic.partitions
+    }
+
+
+def _shape(request: Message, version: int) -> Message:
+    """Before version 2 there is no isolation level."""
+    assert isinstance(request, ListOffsetsRequest)
+    if version >= ISOLATION_FROM:
+        return request
+    return ListOffsetsRequest(replica_id=request.replica_id, topics=request.topics)
+
+
+Listed = dict[TopicPartition, OffsetAndTimestamp | None]
+
+
+@dataclass(slots=True, eq=False)
+class _Query:
+    """A user's question until every partition is answered."""
+
+    open: dict[TopicPartition, int]
+    deadline_ms: int
+    promise: Promise[Listed] = field(default_factory=Promise)
+    found: Listed = field(default_factory=dict)
+    under_way: int = 0
+    failures: int = 0
+    retry_at_ms: int = 0
+
+
+class OffsetQueries:
+    """The source behind beginning_offsets, end_offsets and offsets_for_times."""
+
+    def __init__(self, config: ConsumerConfig, metadata: Metadata, rng: Rng) -> None:
+        self._config = config
+        self._metadata = metadata
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._queries: list[_Query] = []
+
+    def ask(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
+        """The offset of each partition at a timestamp, or at LATEST or EARLIEST; None where there is none."""
+        query = _Query(dict(targets), deadline_ms)
+        for topic in {p.topic for p in targets}:
+            self._metadata.want_also(topic)
+        if targets:
+            self._queries.append(query)
+        else:
+            query.promise.resolve({})
+        return query.promise
+
+    def poll(self, now_ms: int) -> Poll:
+        if not self._queries:
+            return IDLE
+        unsent: list[Unsent] = []
+        wakes: list[int] = []
+        for query in list(self._queries):
+            if now_ms >= query.deadline_ms:
+                self._queries.remove(query)
+                names = ", ".join(map(str, query.open))
+                query.promise.fail(ApiTimeout(f"the offsets of {names} could not be found in time"))
+                continue
+            wakes.append(query.deadline_ms)
+            if query.under_way:
+                continue
+            if query.retry_at_ms > now_ms:
+                wakes.append(query.retry_at_ms)
+                continue
+            grouped, leaderless = by_leader(query.open, self._metadata)
+            if leaderless:
+                for partition in leaderless:
+                    self._metadata.want_also(partition.topic)
+                self._metadata.request_refresh()
+                self._later(query, now_ms)
+                wakes.append(query.retry_at_ms)
+            for node_id, targets in grouped.items():
+                ask = build_list_offsets(node_id, targets, self._config, self._metadata)
+                ask.context = query
+                query.under_way += 1
+                unsent.append(ask)
+        return Poll(unsent, min(wakes, default=None))
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, ListOffsetsResponse)
+        query: _Query = sent.context
+        query.under_way -= 1
+        for partition, (code, listed) in listed_offsets(response).items():
+            if code is ErrorCode.NONE:
+                query.open.pop(partition, None)
+                query.found[partition] = listed if listed.offset >= 0 else None
+            elif code in REFRESHED or code.retriable:
+                self._metadata.request_refresh()
+                self._later(query, now_ms)
+            elif code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
+                query.open.pop(partition, None)
+                query.found[partition] = None
+            else:
+                self._end(query, ApiError(code, f"the offsets of {partition}"))
+        if not query.open:
+            self._end(query, None)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        query: _Query = sent.context
+        query.under_way -= 1
+        if error.retriable:
+            self._later(query, now_ms)
+        else:
+            self._end(query, error)
+
+    def _later(self, query: _Query, now_ms: int) -> None:
+        query.failures += 1
+        query.retry_at_ms = now_ms + self._backoff.delay_ms(query.failures)
+
+    def _end(self, query: _Query, error: KohortError | None) -> None:
+        if query in self._queries:
+            self._queries.remove(query)
+        if error is None:
+            query.promise.resolve(query.found)
+        else:
+            query.promise.fail(error)

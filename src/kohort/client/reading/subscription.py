@@ -1,0 +1,193 @@
+"""What the user wants to read, and what is assigned: topics, a pattern, or partitions, never a mixture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
+
+from kohort.client.reading.positions import FetchState, Moves, PartitionState, Position
+from kohort.client.requests.metadata import Metadata
+from kohort.client.user_input import is_topic_name
+from kohort.errors import UsageError
+from kohort.model import TopicPartition
+
+
+class Mode(Enum):
+    """How partitions come to be assigned."""
+
+    NONE = "nothing", False
+    TOPICS = "topics", True
+    PATTERN = "a pattern", True
+    PARTITIONS = "partitions", False
+
+    def __init__(self, words: str, is_group: bool) -> None:
+        self.words = words
+        self.is_group = is_group
+
+
+class Reset(Enum):
+    """Where ``seek_to_beginning`` and ``seek_to_end`` go."""
+
+    EARLIEST = auto()
+    LATEST = auto()
+
+
+class SubscriptionState:
+    """The subscription and every assigned partition with its position."""
+
+    def __init__(self, metadata: Metadata, *, exclude_internal_topics: bool = True) -> None:
+        self.mode = Mode.NONE
+        self.topics: frozenset[str] = frozenset()
+        self.group_topics: frozenset[str] = frozenset()
+        """What the whole group subscribes to, while this member leads it."""
+        self.assigned: dict[TopicPartition, PartitionState] = {}
+        self._moves = Moves()
+        self._unsettled: list[tuple[TopicPartition, PartitionState]] = []
+        self._unsettled_of: tuple[object, int] = (None, 0)
+        self._metadata = metadata
+        self.pattern: re.Pattern[str] | None = None
+        self._exclude_internal = exclude_internal_topics
+        self._matched_version = -1
+        self._pattern_version = -1
+
+    # What the user wants
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read these topics as a member of the group. Raises UsageError if partitions are assigned by hand."""
+        names = frozenset(topics)
+        bad = [name for name in names if not is_topic_name(name)]
+        if bad:
+            raise UsageError(f"subscribe: topic names must be text that is not blank, not {', '.join(map(repr, bad))}")
+        self._set_mode(Mode.TOPICS)
+        self.topics = names
+        self.want_metadata()
+
+    def subscribe_pattern(self, pattern: re.Pattern[str]) -> None:
+        """Read every topic whose whole name matches, those made later too."""
+        self._set_mode(Mode.PATTERN)
+        self.pattern = pattern
+        self._matched_version = -1
+        self._pattern_version = self._metadata.version
+        self.want_metadata()
+        self.match_pattern()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions, without a group; those assigned before keep their position."""
+        wanted = dict.fromkeys(partitions)
+        self._set_mode(Mode.PARTITIONS)
+        self._replace(wanted)
+        self.topics = frozenset(p.topic for p in wanted)
+        self.want_metadata()
+
+    def unsubscribe(self) -> None:
+        self.mode = Mode.NONE
+        self.topics = self.group_topics = frozenset()
+        self.pattern = None
+        self.assigned.clear()
+        self._moves.count += 1
+        self.want_metadata()
+
+    def match_pattern(self) -> bool:
+        """Take the topics that match now; returns whether they changed."""
+        if self.pattern is None or self._matched_version == self._metadata.version:
+            return False
+        self._matched_version = self._metadata.version
+        pattern, metadata = self.pattern, self._metadata
+        matched = frozenset(
+            name
+            for name in metadata.topics()
+            if pattern.fullmatch(name) and not (self._exclude_internal and metadata.is_internal(name))
+        )
+        changed = matched != self.topics
+        self.topics = matched
+        return changed
+
+    @property
+    def pattern_was_matched(self) -> bool:
+        """Whether the cluster's topics were known when the pattern was last looked at."""
+        answered = self._metadata.version > self._pattern_version or not self._metadata.refresh_pending
+        return bool(self.topics) or answered
+
+    def matches(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether an assignment fits what the user wants now: it may have changed since the join."""
+        if self.pattern is not None:
+            return all(self.pattern.fullmatch(p.topic) for p in partitions)
+        return all(p.topic in self.topics for p in partitions)
+
+    def lead(self, topics: Iterable[str]) -> None:
+        """This member leads the group: the metadata of everything the group reads is needed."""
+        self.group_topics = frozenset(topics)
+        self.want_metadata()
+
+    def want_metadata(self) -> None:
+        if self.mode is Mode.PATTERN:
+            self._metadata.want_all()
+        else:
+            self._metadata.want(self.topics | self.group_topics)
+
+    def _set_mode(self, mode: Mode) -> None:
+        if self.mode not in (Mode.NONE, mode):
+            raise UsageError(
+                f"subscribed to {self.mode.words}, which excludes {mode.words}: call unsubscribe() before the change"
+            )
+        self.mode = mode
+
+    # What is assigned
+
+    def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:
+        """Take an assignment of the group; partitions that stay keep their position."""
+        wanted = dict.fromkeys(partitions)
+        self._replace(wanted)
+        if self.mode is Mode.PATTERN:
+            self.topics |= {p.topic for p in wanted}
+
+    def _replace(self, partitions: Mapping[TopicPartition, None]) -> None:
+        self.assigned = {p: self.assigned.get(p) or PartitionState(self._moves) for p in partitions}
+
+    @property
+    def unsettled(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
+        """Assigned partitions that cannot be fetched yet, for want of a position that is known to be good. Sources are
+        polled whenever bytes arrive, so all partitions are looked at only where one has moved."""
+        assigned, count = self.assigned, self._moves.count
+        if self._unsettled_of[0] is not assigned or self._unsettled_of[1] != count:
+            self._unsettled = [(p, s) for p, s in assigned.items() if s.state is not FetchState.FETCHING]
+            self._unsettled_of = (assigned, count)
+        return self._unsettled
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        """Raises UsageError for a partition that is not assigned."""
+        state = self.assigned.get(partition)
+        if state is None:
+            raise UsageError(f"{TopicPartition(*partition)} is not assigned to this consumer")
+        return state
+
+    def seek(self, partition: TopicPartition, position: Position) -> None:
+        """The next record handed out is the one at ``position``."""
+        if position.offset < 0:
+            raise UsageError(f"seek: offset {position.offset} of {TopicPartition(*partition)} is negative")
+        self.state(partition).seek(position)
+
+    def seek_to(self, partitions: Iterable[TopicPartition], reset: Reset) -> None:
+        """Go to one end of the log; all assigned partitions where none is named."""
+        chosen = list(partitions) or list(self.assigned)
+        for state in [self.state(p) for p in chosen]:
+            state.await_reset(reset.name.lower())
+
+    def set_paused(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
+        """Hand out nothing of these partitions, or go on; what is buffered stays."""
+        for state in [self.state(p) for p in partitions]:
+            state.paused = paused
+
+    def check_leaders(self) -> None:
+        """Positions found good under an older leader are validated again (KIP-320)."""
+        for partition, state in self.assigned.items():
+            if state.state is not FetchState.FETCHING or state.leader is None or state.position is None:
+                continue
+            now = self._metadata.leader(partition)
+            if now is None or now.epoch <= state.leader.epoch:
+                continue
+            if state.position.offset_epoch < 0:
+                state.leader = now
+            else:
+                state.await_validation()

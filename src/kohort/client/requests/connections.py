@@ -1,0 +1,276 @@
+"""One connection to one broker: the handshake, versions, correlation ids, requests under way and their deadlines.
+
+Every connection begins with ApiVersions at the highest version this side has. A broker that does not know it answers
+UNSUPPORTED_VERSION in the form of version 0, and the question is put again at a version that both speak (KIP-511,
+facts 1.3). A broker answers in the order it was asked, so responses are paired first in, first out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from kohort.client.requests.frame_buffers import Landing
+from kohort.client.requests.source import Unsent
+from kohort.client.requests.strangers import FIRST_BYTES, stranger
+from kohort.errors import ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
+from kohort.version import VERSION
+from kohort.wire.apis import APIS, Api, api_of
+from kohort.wire.codec import Buffer, decode
+from kohort.wire.headers import RequestHeader, build_request, correlation_of, parse_response
+from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.schema import Message
+
+API_VERSIONS: Final = 18
+IN_FLIGHT_MAX: Final = 100
+"""Requests written and not answered, per connection; sources bound themselves further where they must."""
+_ERROR_CODE_AT: Final = 4
+WHO_ELSE: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
+
+
+class State(Enum):
+    """Where a connection stands in its life."""
+
+    CONNECTING = auto()
+    HANDSHAKE = auto()
+    READY = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Pending:
+    """A request on its way: queued, then in flight. ``tried`` are the addresses that failed it (ANY_NODE only)."""
+
+    unsent: Unsent
+    source: int
+    deadline_ms: int
+    correlation_id: int = -1
+    tried: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class Answer:
+    """A response and the request it belongs to, or the error that stands for it."""
+
+    pending: Pending
+    response: Message | KohortError
+
+
+class Connection:
+    """What is known of one connection; the engine opens, feeds and ends it."""
+
+    def __init__(
+        self, connection_id: int, address: tuple[str, int], *, client_id: str, max_bytes: int, deadline_ms: int
+    ) -> None:
+        self.id = connection_id
+        self.host, self.port = address
+        self.state = State.CONNECTING
+        self.deadline_ms = deadline_ms
+        """Until when the connection must be READY."""
+        self.broken: ProtocolError | NotKafka | None = None
+        self.last_used_ms = 0
+        self.muted_until_ms = 0
+        self.queue: deque[Pending] = deque()
+        self.in_flight: deque[Pending] = deque()
+        self._client_id = client_id
+        self._landing = Landing(max_bytes)
+        self._landed: list[Buffer] = []
+        self._first = b""
+        """How the other side began, as far as it is needed to tell who it is."""
+        self._correlation_id = 0
+        self._handshake_version = APIS[API_VERSIONS].high
+        self._handshakes = 0
+        self.features: dict[str, int] = {}
+        """What the cluster has agreed on: levels by the names of features (KIP-584)."""
+        self._served: dict[int, tuple[int, int]] = {}
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def load(self) -> int:
+        return len(self.queue) + len(self.in_flight)
+
+    def opened(self, now_ms: int) -> list[Buffer]:
+        """The socket stands: begin the handshake."""
+        self.state = State.HANDSHAKE
+        self.last_used_ms = now_ms
+        return self._ask_versions()
+
+    def received(self, data: bytes, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+        """Take bytes; returns what to write (a second handshake) and the answers found.
+
+        ``broken`` is set if the bytes are not responses to what was asked: the connection is then of no use.
+        """
+        rest = memoryview(data)
+        while rest and self.broken is None:
+            room = self.room()[: len(rest)]
+            room[:] = rest[: len(room)]
+            self.arrived(len(room))
+            rest = rest[len(room) :]
+        return self.take_landed(now_ms)
+
+    def room(self) -> memoryview:
+        """Where the next bytes are to be written, for who reads a socket in place instead of calling ``received``."""
+        return self._landing.room()
+
+    def arrived(self, count: int) -> bool:
+        """So many bytes were written there; whether ``take_landed`` has anything to do now."""
+        if self.state is State.HANDSHAKE and len(self._first) < FIRST_BYTES:
+            self._first = (self._first + bytes(self.room()[:count]))[:FIRST_BYTES]
+            who = stranger(self._first)
+            if who is not None:
+                self.broken = NotKafka(who)
+                return True
+        try:
+            self._landed += self._landing.arrived(count)
+        except ProtocolError as error:
+            self.broken = error
+        return bool(self._landed) or self.broken is not None
+
+    def take_landed(self, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+        """As ``received``, of the frames that are whole."""
+        self.last_used_ms = now_ms
+        out: list[Buffer] = []
+        answers: list[Answer] = []
+        landed, self._landed = self._landed, []
+        try:
+            for frame in landed:
+                if self.state is State.HANDSHAKE:
+                    out += self._shake(bytes(frame))
+                else:
+                    answers.append(self._pair(frame, now_ms))
+        except ProtocolError as error:
+            self.broken = error
+        return out, answers
+
+    def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+        """The bytes of queued requests that may go now, and answers for those that cannot or need not wait for one."""
+        out: list[Buffer] = []
+        answers: list[Answer] = []
+        if self.state is not State.READY or self.muted_until_ms > now_ms:
+            return out, answers
+        while self.queue and len(self.in_flight) < IN_FLIGHT_MAX:
+            pending = self.queue.popleft()
+            try:
+                out += self._encode(pending)
+            except KohortError as error:
+                answers.append(Answer(pending, error))
+                continue
+            self.last_used_ms = now_ms
+            if pending.unsent.expect_response:
+                self.in_flight.append(pending)
+            else:
+                answers.append(Answer(pending, api_of(pending.unsent.request).response()))
+        return out, answers
+
+    def overdue(self, now_ms: int) -> Pending | None:
+        """A request in flight that outlived its time: answers come in order, so the connection is stuck."""
+        for pending in self.in_flight:
+            if pending.deadline_ms <= now_ms:
+                return pending
+        return None
+
+    def pending(self) -> Iterator[Pending]:
+        yield from self.in_flight
+        yield from self.queue
+
+    def unfinished(self, waited_ms: int) -> str:
+        """How far it came in so long, in words; only before it is READY."""
+        if self.state is State.CONNECTING:
+            return f"no connection within {waited_ms} ms"
+        return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
+
+    def ended(self, reason: str) -> str:
+        """Why the other side may have ended it, in words."""
+        if self.state is State.HANDSHAKE:
+            return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
+        return reason
+
+    def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
+        """When something here needs a look, if nothing arrives before."""
+        times = [p.deadline_ms for p in self.pending()]
+        if self.state is not State.READY:
+            times.append(self.deadline_ms)
+        elif not times and idle_ms >= 0:
+            times.append(self.last_used_ms + idle_ms)
+        if self.queue and self.muted_until_ms > now_ms:
+            times.append(self.muted_until_ms)
+        return min(times, default=None)
+
+    def _ask_versions(self) -> list[Buffer]:
+        self._handshakes += 1
+        self._correlation_id += 1
+        header = RequestHeader(API_VERSIONS, self._handshake_version, self._correlation_id, self._client_id)
+        request = ApiVersionsRequest(client_software_name="kohort", client_software_version=VERSION)
+        return build_request(header, request)
+
+    def _shake(self, frame: bytes) -> list[Buffer]:
+        if correlation_of(frame) != self._correlation_id:
+            raise ProtocolError(f"response {correlation_of(frame)} to request {self._correlation_id}", "ApiVersions")
+        refused = int.from_bytes(frame[_ERROR_CODE_AT : _ERROR_CODE_AT + 2], "big", signed=True)
+        if refused == ErrorCode.UNSUPPORTED_VERSION and self._handshake_version > 0:
+            return self._downgrade(frame)
+        response = decode(ApiVersionsResponse, self._handshake_version, frame, _ERROR_CODE_AT)[0]
+        if response.error_code:
+            raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
+        self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+        self.features = {f.name: f.max_version_level for f in response.finalized_features}
+        self.state = State.READY
+        return []
+
+    def _downgrade(self, frame: bytes) -> list[Buffer]:
+        response = decode(ApiVersionsResponse, 0, frame, _ERROR_CODE_AT)[0]
+        highest = next((k.max_version for k in response.api_keys if k.api_key == API_VERSIONS), 0)
+        self._handshake_version = max(0, min(highest, self._handshake_version - 1))
+        return self._ask_versions()
+
+    def _pair(self, frame: Buffer, now_ms: int) -> Answer:
+        if not self.in_flight:
+            raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
+        pending = self.in_flight[0]
+        if type(pending.unsent.request) is not FetchRequest:
+            frame = bytes(frame)  # only a Fetch's records are looked at in place; others' bytes are kept
+        if correlation_of(frame) != pending.correlation_id:
+            wrong = f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}"
+            raise ProtocolError(wrong, self._what_answers(pending))
+        try:
+            _, response = parse_response(frame, api_of(pending.unsent.request).response, pending.unsent.version)
+        except ProtocolError as error:
+            raise ProtocolError(str(error), self._what_answers(pending)) from error
+        self.in_flight.popleft()
+        throttle_ms = getattr(response, "throttle_time_ms", 0)
+        if throttle_ms > 0:
+            self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
+        return Answer(pending, response)
+
+    def _what_answers(self, pending: Pending) -> str:
+        return f"{api_of(pending.unsent.request).name} v{pending.unsent.version} response from {self.address}"
+
+    def _encode(self, pending: Pending) -> list[Buffer]:
+        unsent = pending.unsent
+        api = api_of(unsent.request)
+        unsent.version = self.version_for(api, unsent.max_version)
+        request = unsent.shape(unsent.request, unsent.version) if unsent.shape else unsent.request
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        pending.correlation_id = self._correlation_id
+        return build_request(RequestHeader(api.key, unsent.version, self._correlation_id, self._client_id), request)
+
+    def version_for(self, api: Api, cap: int | None = None) -> int:
+        """The highest version that both sides speak. Raises UnsupportedVersion if there is none."""
+        served = self._served.get(api.key)
+        if served is None:
+            raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}")
+        low, high = max(served[0], api.low), min(served[1], api.high)
+        if cap is not None:
+            high = min(high, cap)
+        if low > high:
+            raise UnsupportedVersion(
+                f"the broker at {self.address} serves {api.name} {served[0]} to {served[1]}, "
+                f"this client needs {api.low} to {api.high if cap is None else min(cap, api.high)}"
+            )
+        return high

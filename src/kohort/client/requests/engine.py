@@ -1,0 +1,446 @@
+"""The client's engine: polls the sources, chooses node, connection and version, pairs answers, says when to wake.
+
+It holds one connection per node and lane. A request to a node waits while its connection is being made; when the
+connection fails, so do the requests that wait on it. A request to any node moves on to the next address instead, and
+fails when every address has failed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, MutableSequence, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.connections import Answer, Connection, Pending, State
+from kohort.client.requests.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Received, Send
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.notes import Notes
+from kohort.client.requests.source import ANY_NODE, RequestSource
+from kohort.client.requests.troubles import Troubles
+from kohort.clock import Rng, earliest
+from kohort.config.client import ClientConfig
+from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, NotKafka, ProtocolError
+from kohort.wire.apis import api_of
+
+DATA: Final = "data"
+CONNECTION: Final = "connection"
+NOWHERE_BYTES: Final = 4096
+"""Room for what still comes on a connection that was given up."""
+_BOOTSTRAP: Final = -2
+"""Bootstrap addresses stand for nodes -2, -3, ... until metadata names the real ones."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One purpose of talking to one node: its connection, what waits for it, and how often it failed in a row."""
+
+    node_id: int
+    name: str
+    connection: Connection | None = None
+    waiting: list[Pending] = field(default_factory=list)
+    failures: int = 0
+    retry_at_ms: int = 0
+
+
+class Refusal(NamedTuple):
+    """Why the last connection to a node ended; ``is_stranger``: who answers there is no Kafka broker."""
+
+    text: str
+    is_stranger: bool
+
+
+class Engine:
+    """The machine that every client is built around. ``troubles`` hears of connections that cannot be had."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        sources: Sequence[RequestSource],
+        metadata: Metadata,
+        rng: Rng,
+        troubles: Troubles | None = None,
+    ) -> None:
+        self.metadata = metadata
+        self.wake_at_ms: int | None = None
+        self.ever_connected = False
+        """Whether a broker has ever completed the handshake."""
+        self._config = config
+        self._sources: list[RequestSource] = [metadata, *sources]
+        self._bootstrap = config.bootstrap
+        self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng)
+        self._lanes: dict[tuple[int, str], Lane] = {}
+        self._by_connection: dict[ConnectionId, Lane] = {}
+        self._anywhere: list[Pending] = []
+        self._refused: dict[int, Refusal] = {}
+        self._troubles = Troubles(Notes()) if troubles is None else troubles
+        self._next_id = 1
+        self._seen_version = metadata.version
+        self._expires_at_ms: int | None = None
+        """The nearest of what waits for an answer or a connection; None if nothing does."""
+        self._out: list[Output] = []
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits for a connection or for an answer."""
+        return not self._anywhere and not any(
+            lane.waiting or (lane.connection is not None and lane.connection.load) for lane in self._lanes.values()
+        )
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether any broker could be asked something now."""
+        return any(
+            lane.connection is not None and lane.connection.state is State.READY for lane in self._lanes.values()
+        )
+
+    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+        """Take one event; returns what to do, in order."""
+        match given:
+            case Opened(connection):
+                self._opened(connection, now_ms)
+            case Received(connection, data):
+                self._received(connection, data, now_ms)
+            case Landed(connection):
+                self._received(connection, None, now_ms)
+            case Closed(connection, reason):
+                lane = self._by_connection.get(connection)
+                ended = None if lane is None else lane.connection
+                if lane is not None and ended is not None:
+                    unneeded = ended.state is State.READY and not ended.load
+                    self._lost(lane, ended.ended(reason), now_ms, quietly=unneeded)
+        if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
+            self._expire(now_ms)
+        self._pump(now_ms)
+        self._plan(now_ms)
+        out, self._out = self._out, []
+        return out
+
+    def close(self, now_ms: int) -> Sequence[Output]:
+        """End every connection; what is under way fails."""
+        error = ConnectionFailed("the client was closed")
+        for lane in list(self._lanes.values()):
+            orphans = lane.waiting
+            lane.waiting = []
+            if lane.connection is not None:
+                orphans = [*lane.connection.pending(), *orphans]
+                self._end(lane)
+            self._fail(orphans, error, now_ms)
+        anywhere, self._anywhere = self._anywhere, []
+        self._fail(anywhere, error, now_ms)
+        self.wake_at_ms = None
+        out, self._out = self._out, []
+        return out
+
+    # What arrives
+
+    def _opened(self, connection: ConnectionId, now_ms: int) -> None:
+        lane = self._by_connection.get(connection)
+        if lane is not None and lane.connection is not None:
+            self._write(lane.connection, lane.connection.opened(now_ms))
+
+    def room(self, connection_id: ConnectionId) -> memoryview:
+        """Where a socket's next bytes may be written, instead of handing them over in ``Received``."""
+        connection = self._connection(connection_id)
+        return memoryview(bytearray(NOWHERE_BYTES)) if connection is None else connection.room()
+
+    def arrived(self, connection_id: ConnectionId, count: int) -> bool:
+        """So many bytes were written there; whether it is worth a ``Landed``."""
+        connection = self._connection(connection_id)
+        return connection is not None and connection.arrived(count)
+
+    def _connection(self, connection_id: ConnectionId) -> Connection | None:
+        lane = self._by_connection.get(connection_id)
+        return None if lane is None else lane.connection
+
+    def _received(self, connection_id: ConnectionId, data: bytes | None, now_ms: int) -> None:
+        lane = self._by_connection.get(connection_id)
+        connection = lane.connection if lane is not None else None
+        if lane is None or connection is None:
+            return
+        was = connection.state
+        out, answers = connection.take_landed(now_ms) if data is None else connection.received(data, now_ms)
+        self._write(connection, out)
+        if connection.state is State.READY:
+            self.ever_connected = True
+            self.metadata.features = connection.features
+            lane.failures = 0
+            if was is not State.READY:
+                self._refused.pop(lane.node_id, None)
+                self._troubles.mended(
+                    (CONNECTION, connection.address), f"{connection.address} is connected again", now_ms
+                )
+        self._deliver(answers, now_ms)
+        if connection.broken is not None:
+            self._broken(lane, connection.broken, now_ms)
+
+    def _broken(self, lane: Lane, error: ProtocolError | NotKafka, now_ms: int) -> None:
+        """Bytes that make no sense: the request they should have answered gets the error, the rest the loss."""
+        assert lane.connection is not None
+        if lane.connection.in_flight:
+            self._fail([lane.connection.in_flight.popleft()], error, now_ms)
+        self._end(lane, keep=True)
+        self._lost(lane, str(error), now_ms, is_stranger=isinstance(error, NotKafka))
+
+    def _lost(self, lane: Lane, reason: str, now_ms: int, *, is_stranger: bool = False, quietly: bool = False) -> None:
+        """The connection is gone: back off, fail what waited on it, or send it elsewhere."""
+        connection = lane.connection
+        assert connection is not None
+        if not quietly:
+            self._tell_loss(lane, connection, reason, now_ms)
+        self._by_connection.pop(connection.id, None)
+        lane.connection = None
+        lane.failures += 1
+        lane.retry_at_ms = now_ms + self._backoff.delay_ms(lane.failures)
+        orphans = [*connection.pending(), *lane.waiting]
+        lane.waiting = []
+        is_stranger = is_stranger and not self.ever_connected  # later it is rather an outage, with a proxy that tells
+        self._refused[lane.node_id] = Refusal(f"{connection.address} ({reason})", is_stranger)
+        if lane.node_id >= 0:
+            self.metadata.request_refresh()
+        fixed = [p for p in orphans if p.unsent.node_id != ANY_NODE or p.correlation_id >= 0]
+        self._anywhere += [p for p in orphans if p.unsent.node_id == ANY_NODE and p.correlation_id < 0]
+        for pending in self._anywhere:
+            pending.tried |= {lane.node_id}
+        who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
+        kind = NotKafka if is_stranger else ConnectionFailed
+        self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
+
+    def _tell_loss(self, lane: Lane, connection: Connection, reason: str, now_ms: int) -> None:
+        about, address = (CONNECTION, connection.address), (connection.host, connection.port)
+        if connection.state is State.READY:
+            self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
+            return
+        whose = ""
+        if lane.node_id >= 0 and address not in self._bootstrap:
+            whose = f", the address that the cluster gives for node {lane.node_id} (advertised.listeners)"
+        self._troubles.report(about, f"no broker at {connection.address}{whose}: {reason}", now_ms)
+
+    # Time
+
+    def _expire(self, now_ms: int) -> None:
+        for lane in list(self._lanes.values()):
+            connection = lane.connection
+            if lane.waiting:
+                self._expire_waiting(lane.waiting, f"a connection to node {lane.node_id}", now_ms)
+            if connection is None:
+                continue
+            if connection.queue:
+                self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
+            if connection.state is not State.READY and connection.deadline_ms <= now_ms:
+                self._end(lane, keep=True)
+                self._lost(lane, connection.unfinished(self._config.socket_connection_setup_timeout_ms), now_ms)
+            elif (stuck := connection.overdue(now_ms)) is not None:
+                connection.in_flight.remove(stuck)
+                self._fail([stuck], self._timed_out(stuck, connection.address), now_ms)
+                self._end(lane, keep=True)
+                self._lost(lane, "a request was not answered in time", now_ms)
+            elif self._is_idle(connection, now_ms):
+                self._end(lane)
+        self._expire_waiting(self._anywhere, "any broker", now_ms)
+
+    def _expire_waiting(self, waiting: MutableSequence[Pending], what: str, now_ms: int) -> None:
+        for pending in [p for p in waiting if p.deadline_ms <= now_ms]:
+            waiting.remove(pending)
+            self._fail([pending], self._timed_out(pending, what), now_ms)
+
+    def _timed_out(self, pending: Pending, what: str) -> ApiTimeout:
+        unsent = pending.unsent
+        tried = self.told_of_addresses(unsent.timeout_ms)
+        why = f"; failed so far: {tried}" if tried else ""
+        return ApiTimeout(f"{api_of(unsent.request).name} waited {unsent.timeout_ms} ms for {what}{why}")
+
+    def told_of_addresses(self, waited_ms: int) -> str:
+        """Which connections failed, and which are still being made after so long and how far they came."""
+        connections = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
+        unfinished = [f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not State.READY]
+        return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])
+
+    def _is_idle(self, connection: Connection, now_ms: int) -> bool:
+        idle_ms = self._config.connections_max_idle_ms
+        quiet = connection.state is State.READY and not connection.load
+        return idle_ms >= 0 and quiet and connection.last_used_ms + idle_ms <= now_ms
+
+    # What leaves
+
+    def _pump(self, now_ms: int) -> None:
+        """Poll the sources and place what they want, until nothing moves any more."""
+        moved = True
+        wake_at_ms: int | None = None
+        while moved:
+            moved = False
+            wake_at_ms = None
+            for index, source in enumerate(self._sources):
+                poll = source.poll(now_ms)
+                at_ms = poll.wake_at_ms
+                if at_ms is not None and (wake_at_ms is None or at_ms < wake_at_ms):
+                    wake_at_ms = at_ms
+                for unsent in poll.unsent:
+                    moved = True
+                    self._place(Pending(unsent, index, now_ms + unsent.timeout_ms), now_ms)
+            self._adopt_bootstrap()
+            moved = self._place_anywhere(now_ms) or moved
+            moved = self._move_lanes(now_ms) or moved
+        self.wake_at_ms = wake_at_ms
+
+    def _place(self, pending: Pending, now_ms: int) -> None:
+        node_id = pending.unsent.node_id
+        if node_id == ANY_NODE:
+            self._anywhere.append(pending)
+        elif self.metadata.node(node_id) is None:
+            self.metadata.request_refresh()
+            self._fail([pending], ConnectionFailed(f"node {node_id} is not in the cluster's metadata"), now_ms)
+        else:
+            self._lane(node_id, pending.unsent.lane).waiting.append(pending)
+
+    def _lane(self, node_id: int, name: str) -> Lane:
+        lane = self._lanes.get((node_id, name))
+        if lane is None:
+            lane = self._lanes[node_id, name] = Lane(node_id, name)
+        return lane
+
+    def _move_lanes(self, now_ms: int) -> bool:
+        """Connect where something waits, write what can be written; returns whether sources heard of it."""
+        heard = False
+        for lane in self._lanes.values():
+            connection = lane.connection
+            if lane.waiting:
+                if connection is None and lane.retry_at_ms <= now_ms:
+                    self._open(lane, now_ms)
+                    connection = lane.connection
+                if connection is not None and connection.state is State.READY:
+                    connection.queue.extend(lane.waiting)
+                    lane.waiting = []
+            if connection is None:
+                continue
+            if connection.queue:
+                out, answers = connection.write_queued(now_ms)
+                self._write(connection, out)
+                self._deliver(answers, now_ms)
+                heard = heard or bool(answers)
+        return heard
+
+    def _place_anywhere(self, now_ms: int) -> bool:
+        """Give requests to any node the least loaded connection, or see that one is made."""
+        if not self._anywhere:
+            return False
+        ready = [
+            (lane.connection.load, lane.node_id < 0, lane.name != DATA, lane.node_id, lane)
+            for lane in self._lanes.values()
+            if lane.connection is not None and lane.connection.state is State.READY
+        ]
+        if ready:
+            lane = min(ready, key=lambda entry: entry[:4])[4]
+            lane.waiting += self._anywhere
+            self._anywhere = []
+            return False
+        candidates = self._candidates()
+        hopeless = [p for p in self._anywhere if p.tried >= set(candidates)]
+        if hopeless:
+            self._anywhere = [p for p in self._anywhere if p not in hopeless]
+            refusals = [self._refused[node_id] for node_id in candidates if node_id in self._refused]
+            kind = NotKafka if refusals and all(r.is_stranger for r in refusals) else ConnectionFailed
+            self._fail(hopeless, kind(f"no broker could be reached: {'; '.join(r.text for r in refusals)}"), now_ms)
+        if self._anywhere and not any(self._is_connecting(node_id) for node_id in candidates):
+            lanes = [self._lane(node_id, DATA) for node_id in candidates]
+            due = [lane for lane in lanes if lane.retry_at_ms <= now_ms]
+            if due:
+                tried = self._anywhere[0].tried
+                self._open(min(due, key=lambda lane: (lane.node_id in tried, lane.failures)), now_ms)
+        return bool(hopeless)
+
+    def _candidates(self) -> list[int]:
+        """Known nodes, then those bootstrap addresses that are none of them."""
+        known = {(node.host, node.port) for node in self.metadata.nodes}
+        unknown = [_BOOTSTRAP - i for i, address in enumerate(self._bootstrap) if address not in known]
+        return [node.node_id for node in self.metadata.nodes] + unknown
+
+    def _is_connecting(self, node_id: int) -> bool:
+        lane = self._lanes.get((node_id, DATA))
+        return lane is not None and lane.connection is not None
+
+    def _adopt_bootstrap(self) -> None:
+        """A bootstrap connection whose address metadata names is that node's data connection from then on."""
+        if self._seen_version == self.metadata.version:
+            return
+        self._seen_version = self.metadata.version
+        for node in self.metadata.nodes:
+            if (node.host, node.port) not in self._bootstrap:
+                continue
+            key = (_BOOTSTRAP - self._bootstrap.index((node.host, node.port)), DATA)
+            lane = self._lanes.get(key)
+            if lane is None or lane.connection is None or (node.node_id, DATA) in self._lanes:
+                continue
+            del self._lanes[key]
+            lane.node_id = node.node_id
+            self._lanes[node.node_id, DATA] = lane
+
+    def _address(self, node_id: int) -> tuple[str, int] | None:
+        if node_id <= _BOOTSTRAP:
+            return self._bootstrap[_BOOTSTRAP - node_id]
+        node = self.metadata.node(node_id)
+        return None if node is None else (node.host, node.port)
+
+    def _open(self, lane: Lane, now_ms: int) -> None:
+        address = self._address(lane.node_id)
+        if address is None:
+            waiting, lane.waiting = lane.waiting, []
+            self._fail(waiting, ConnectionFailed(f"node {lane.node_id} has left the cluster"), now_ms)
+            return
+        config = self._config
+        lane.connection = Connection(
+            self._next_id,
+            address,
+            client_id=config.client_id,
+            max_bytes=config.receive_message_max_bytes,
+            deadline_ms=now_ms + config.socket_connection_setup_timeout_ms,
+        )
+        self._next_id += 1
+        self._by_connection[lane.connection.id] = lane
+        self._out.append(Open(lane.connection.id, *address))
+
+    def _end(self, lane: Lane, *, keep: bool = False) -> None:
+        """Close the lane's connection; ``keep`` leaves it in place for what follows a failure."""
+        assert lane.connection is not None
+        self._out.append(Close(lane.connection.id))
+        self._by_connection.pop(lane.connection.id, None)
+        if not keep:
+            lane.connection = None
+
+    def _write(self, connection: Connection, buffers: Sequence[bytes | bytearray | memoryview]) -> None:
+        if buffers:
+            self._out.append(Send(connection.id, buffers))
+
+    def _deliver(self, answers: Sequence[Answer], now_ms: int) -> None:
+        for answer in answers:
+            source = self._sources[answer.pending.source]
+            if isinstance(answer.response, KohortError):
+                source.on_failure(answer.pending.unsent, answer.response, now_ms)
+            else:
+                source.on_response(answer.pending.unsent, answer.response, now_ms)
+
+    def _fail(self, pendings: Sequence[Pending], error: KohortError, now_ms: int) -> None:
+        for pending in pendings:
+            self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
+
+    def _plan(self, now_ms: int) -> None:
+        """When to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
+        times: list[int] = []
+        needed: Collection[int] = ()
+        if self._anywhere:
+            times = [p.deadline_ms for p in self._anywhere]
+            needed = self._candidates()
+            if any(self._is_connecting(node_id) for node_id in needed):
+                needed = ()  # its end, either way, is an event of its own
+        idle_ms = self._config.connections_max_idle_ms
+        for lane in self._lanes.values():
+            if lane.waiting:
+                times += [p.deadline_ms for p in lane.waiting]
+            if lane.connection is not None:
+                at_ms = lane.connection.next_deadline_ms(now_ms, idle_ms)
+                if at_ms is not None:
+                    times.append(at_ms)
+            elif lane.waiting or (lane.node_id in needed and lane.name == DATA):
+                times.append(lane.retry_at_ms)
+        self._expires_at_ms = min(times, default=None)
+        self.wake_at_ms = earliest(self.wake_at_ms, self._expires_at_ms)

@@ -1,0 +1,106 @@
+"""Which node coordinates a group or a transactional id: asked for when needed, and again when it proves wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
+from kohort.client.requests.troubles import Troubles
+from kohort.clock import Rng
+from kohort.config.client import ClientConfig
+from kohort.errors import ApiError, KohortError, error_code
+from kohort.model import Node
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.schema import Message
+
+COORDINATOR_LANE: Final = "coordinator"
+GROUP_KEY: Final = 0
+TRANSACTION_KEY: Final = 1
+WHAT: Final = {GROUP_KEY: "group", TRANSACTION_KEY: "transactional.id"}
+BATCHED_FROM: Final = 4
+
+
+class CoordinatorLookup:
+    """The source that finds the coordinator of one group, or of one transactional id (``key_type`` 1)."""
+
+    def __init__(
+        self,
+        key: str,
+        config: ClientConfig,
+        metadata: Metadata,
+        rng: Rng,
+        raise_later: Callable[[KohortError], None],
+        troubles: Troubles,
+        key_type: int = GROUP_KEY,
+    ) -> None:
+        self.node_id: int | None = None
+        self._key = key
+        self._key_type = key_type
+        self._config = config
+        self._metadata = metadata
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._raise_later = raise_later
+        self._troubles = troubles
+        self._what = f"the coordinator of {WHAT[key_type]} {key!r}"
+        self._wanted = False
+        self._in_flight = False
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    def require(self) -> int | None:
+        """The coordinator's node id; if it is not known, it will be asked for."""
+        if self.node_id is None:
+            self._wanted = True
+        return self.node_id
+
+    def mark_unknown(self) -> None:
+        """The node said that it is not the coordinator, or it does not answer."""
+        self.node_id = None
+
+    def poll(self, now_ms: int) -> Poll:
+        if not self._wanted or self._in_flight or self.node_id is not None:
+            return IDLE
+        if now_ms < self._retry_at_ms:
+            return Poll(wake_at_ms=self._retry_at_ms)
+        self._in_flight = True
+        request = FindCoordinatorRequest(key=self._key, key_type=self._key_type)
+        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=lookup_shape, context=self)])
+
+    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, FindCoordinatorResponse)
+        self._in_flight = False
+        found = response.coordinators[0] if response.coordinators else response
+        if found.error_code:
+            code = error_code(found.error_code)
+            if code.retriable:
+                self._troubles.refused(self._what, code, f"looking for {self._what}", now_ms)
+            else:
+                self._wanted = False
+                self._raise_later(ApiError(code, f"looking for {self._what}"))
+            self._try_later(now_ms)
+            return
+        self._troubles.mended(self._what, f"{self._what} is found", now_ms)
+        self._metadata.learn_node(Node(found.node_id, found.host, found.port))
+        self.node_id = found.node_id
+        self._wanted = False
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    def on_failure(self, _sent: Unsent, _error: KohortError, now_ms: int) -> None:
+        self._in_flight = False
+        self._try_later(now_ms)
+
+    def _try_later(self, now_ms: int) -> None:
+        self._failures += 1
+        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+
+def lookup_shape(request: Message, version: int) -> Message:
+    """From version 4 several keys are asked at once (KIP-699)."""
+    assert isinstance(request, FindCoordinatorRequest)
+    if version < BATCHED_FROM:
+        return request if version > 0 else FindCoordinatorRequest(key=request.key)
+    return FindCoordinatorRequest(key_type=request.key_type, coordinator_keys=[request.key])

@@ -1,0 +1,276 @@
+"""What the client knows of the cluster: nodes, topics, leaders; and when to ask again.
+
+A leader epoch never goes back: an answer older than what is known, about the same topic, is not believed (KIP-320).
+Hints in Produce and Fetch responses move a leader without asking (KIP-951).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ClientConfig
+from kohort.errors import ErrorCode, KohortError, NotKafka, UnsupportedVersion, error_code
+from kohort.model import NO_EPOCH, NO_UUID, Node, TopicPartition
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kohort.wire.schema import Message
+
+
+class LeaderAndEpoch(NamedTuple):
+    """Who leads a partition, and since which epoch (-1: not known)."""
+
+    node_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition as the last answer told it; ``leader_id`` is -1 while there is none."""
+
+    leader_id: int
+    leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic as the last answer told it."""
+
+    topic_id: bytes
+    internal: bool
+    partitions: dict[int, PartitionInfo]
+
+
+class Metadata:
+    """The client's view of the cluster, kept fresh by the engine that polls it."""
+
+    def __init__(self, config: ClientConfig, rng: Rng, *, allow_auto_create: bool = True) -> None:
+        self.version = 0
+        """Grows with every answer and every hint."""
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self.allow_auto_create = allow_auto_create
+        self.last_failure: KohortError | None = None
+        """Why the last refresh failed; None after one that succeeded."""
+        self.features: dict[str, int] = {}
+        """What the cluster's brokers have agreed on, as the one that was heard last said (KIP-584)."""
+        self._config = config
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._nodes: dict[int, Node] = {}
+        self._learnt: dict[int, Node] = {}
+        self._topics: dict[str, TopicInfo] = {}
+        self._errors: dict[str, ErrorCode] = {}
+        self._names: dict[bytes, str] = {}
+        self._wanted: set[str] = set()
+        self._want_all = False
+        self._asked_for: tuple[bool, frozenset[str]] | None = None
+        self._covered: tuple[bool, frozenset[str]] = (False, frozenset())
+        self._refresh_wanted = False
+        self._attempts = 0
+        self._not_before_ms = 0
+        self._answered_at_ms: int | None = None
+
+    # What is wanted
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Keep exactly these topics; names not known yet are asked for at the next poll, without a wait."""
+        self._wanted = set(topics)
+        self._want_all = False
+
+    def want_also(self, topic: str) -> None:
+        """Keep ``topic`` too."""
+        self._wanted.add(topic)
+
+    def want_all(self) -> None:
+        """Keep every topic of the cluster, for subscriptions by pattern."""
+        self._want_all = True
+
+    def request_refresh(self) -> None:
+        """Ask again, after the back-off: something known proved wrong. The answer under way, if any, will do."""
+        if self._asked_for is None:
+            self._refresh_wanted = True
+
+    @property
+    def refresh_pending(self) -> bool:
+        """Whether an answer is under way or will be asked for without more ado."""
+        return self._asked_for is not None or self._refresh_wanted or not self._is_covered()
+
+    @property
+    def hopeless(self) -> KohortError | None:
+        """Why no answer is to be expected, however often it is asked for; None if there is hope."""
+        return self.last_failure if isinstance(self.last_failure, NotKafka | UnsupportedVersion) else None
+
+    # What is known
+
+    @property
+    def nodes(self) -> list[Node]:
+        return list(self._nodes.values())
+
+    def node(self, node_id: int) -> Node | None:
+        """A node of the cluster, or one that a coordinator lookup named."""
+        return self._nodes.get(node_id) or self._learnt.get(node_id)
+
+    def learn_node(self, node: Node) -> None:
+        """Remember where a node is that an answer other than Metadata named (FindCoordinator, KIP-951)."""
+        self._learnt[node.node_id] = node
+
+    def topics(self) -> set[str]:
+        """Topics known to exist (among those wanted)."""
+        return set(self._topics)
+
+    def topic(self, name: str) -> TopicInfo | None:
+        return self._topics.get(name)
+
+    def is_internal(self, name: str) -> bool:
+        info = self._topics.get(name)
+        return info is not None and info.internal
+
+    def error(self, name: str) -> ErrorCode | None:
+        """What the last answer said against a topic: unknown, not authorized, invalid; None if nothing."""
+        return self._errors.get(name)
+
+    def errors(self) -> dict[str, ErrorCode]:
+        return dict(self._errors)
+
+    def partition_count(self, name: str) -> int | None:
+        info = self._topics.get(name)
+        return None if info is None else len(info.partitions)
+
+    def topic_id(self, name: str) -> bytes | None:
+        """The topic's id; None if the topic is unknown or the cluster has no ids (before 2.8)."""
+        info = self._topics.get(name)
+        return None if info is None or info.topic_id == NO_UUID else info.topic_id
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        return self._names.get(topic_id)
+
+    def leader(self, tp: TopicPartition) -> LeaderAndEpoch | None:
+        """Who leads ``tp``; None while nobody does, or nobody has been asked."""
+        info = self._topics.get(tp.topic)
+        partition = info.partitions.get(tp.partition) if info is not None else None
+        if partition is None or partition.leader_id < 0:
+            return None
+        return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
+
+    def update_leader(self, tp: TopicPartition, node_id: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
+        """Take a hint of KIP-951 if it is news: returns whether the leader is now ``node_id``."""
+        for node in nodes:
+            self.learn_node(node)
+        info = self._topics.get(tp.topic)
+        known = info.partitions.get(tp.partition) if info is not None else None
+        if info is None or known is None or epoch <= known.leader_epoch or self.node(node_id) is None:
+            return False
+        info.partitions[tp.partition] = PartitionInfo(node_id, epoch, known.replicas, known.isr)
+        self.version += 1
+        return True
+
+    # The source
+
+    def poll(self, now_ms: int) -> Poll:
+        if self._asked_for is not None:
+            return IDLE
+        due = self._due_ms(now_ms)
+        if due is None or due > now_ms:
+            return Poll(wake_at_ms=due)
+        self._refresh_wanted = False
+        self._asked_for = (self._want_all, frozenset(self._wanted))
+        topics = None if self._want_all else [MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self.allow_auto_create)
+        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape)])
+
+    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, MetadataResponse)
+        asked, self._asked_for = self._asked_for, None
+        if asked is None or response.error_code:
+            self._try_again(now_ms)
+            return
+        self.last_failure = None
+        changed = self._take(response)
+        self._covered = asked
+        self._answered_at_ms = now_ms
+        self.version += 1
+        lacking = any(code.retriable for code in self._errors.values()) or self._has_leaderless()
+        if changed:
+            self._attempts = 0
+        if lacking:
+            self._try_again(now_ms)
+        else:
+            self._not_before_ms = now_ms + self._backoff.delay_ms(self._attempts)
+            self._attempts += 1
+
+    def on_failure(self, _sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._asked_for = None
+        self.last_failure = error
+        self._try_again(now_ms)
+
+    def _try_again(self, now_ms: int) -> None:
+        self._attempts += 1
+        self._refresh_wanted = True
+        self._not_before_ms = now_ms + self._backoff.delay_ms(self._attempts)
+
+    def _due_ms(self, now_ms: int) -> int | None:
+        if self._refresh_wanted or not self._is_covered():
+            new_topics = self.last_failure is None and not self._is_covered()
+            return now_ms if new_topics else max(now_ms, self._not_before_ms)
+        return None if self._answered_at_ms is None else self._answered_at_ms + self._config.metadata_max_age_ms
+
+    def _is_covered(self) -> bool:
+        all_covered, names = self._covered
+        return all_covered or (not self._want_all and self._wanted <= names)
+
+    def _has_leaderless(self) -> bool:
+        return any(p.leader_id < 0 for info in self._topics.values() for p in info.partitions.values())
+
+    def _take(self, response: MetadataResponse) -> bool:
+        before = (self._nodes, self._topics, self._errors)
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        if response.brokers:
+            self._nodes = {b.node_id: Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers}
+            self._learnt = {i: node for i, node in self._learnt.items() if i not in self._nodes}
+        topics: dict[str, TopicInfo] = {}
+        errors: dict[str, ErrorCode] = {}
+        for topic in response.topics:
+            if topic.name is None:
+                continue
+            if topic.error_code:
+                errors[topic.name] = error_code(topic.error_code)
+            else:
+                topics[topic.name] = self._merge(topic)
+        self._topics, self._errors = topics, errors
+        self._names = {info.topic_id: name for name, info in topics.items() if info.topic_id != NO_UUID}
+        return before != (self._nodes, self._topics, self._errors)
+
+    def _merge(self, topic: MetadataResponseTopic) -> TopicInfo:
+        known = self._topics.get(topic.name or "")
+        same_topic = known is not None and known.topic_id == topic.topic_id
+        partitions = {}
+        for p in topic.partitions:
+            old = known.partitions.get(p.partition_index) if known is not None and same_topic else None
+            older = old is not None and p.leader_epoch != NO_EPOCH and p.leader_epoch < old.leader_epoch
+            partitions[p.partition_index] = old if older and old is not None else _partition(p)
+        return TopicInfo(topic.topic_id, topic.is_internal, dict(sorted(partitions.items())))
+
+
+def _partition(p: MetadataResponsePartition) -> PartitionInfo:
+    code = error_code(p.error_code)
+    leaderless = p.error_code != 0 and code is not ErrorCode.REPLICA_NOT_AVAILABLE
+    leader = -1 if leaderless else p.leader_id
+    return PartitionInfo(leader, p.leader_epoch, tuple(p.replica_nodes), tuple(p.isr_nodes))
+
+
+def _shape(request: Message, version: int) -> Message:
+    """Before v4 a broker always creates topics as its own configuration says, and the field does not exist."""
+    assert isinstance(request, MetadataRequest)
+    return request if version >= 4 else MetadataRequest(topics=request.topics)

@@ -1,0 +1,78 @@
+"""What keeps a client from working although it goes on trying: told at once, then once a minute, and when it is over.
+
+Whoever meets a failure that is tried again reports it, each time anew; nobody else has to remember that it was told.
+What goes and comes again within a minute is told once, so that a connection that flaps does not fill a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from kohort.client.requests.notes import Notes
+from kohort.errors import ErrorCode
+
+AGAIN_MS: Final = 60_000
+PASSING_MS: Final = 1000
+"""How long a healthy cluster may answer so: topics are being made, leaders and coordinators move."""
+READING: Final = "reading"
+WRITING: Final = "writing"
+AT_ONCE: Final = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
+"""What no healthy broker answers."""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    since_ms: int
+    goes_on: bool = True
+    is_told: bool = False
+    """Whether this spell of it was told."""
+    told_at_ms: int | None = None
+    """When it was told last, in this spell or in one before."""
+
+
+class Troubles:
+    """Those of one client, each by what it is about: an address, a partition, a topic."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._known: dict[Hashable, _Trouble] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there was any trouble of late; asked where every answer comes by."""
+        return bool(self._known)
+
+    def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
+        """It failed, again or for the first time; nothing is said before it has gone on for ``patience_ms``."""
+        trouble = self._known.get(about)
+        if trouble is None:
+            trouble = self._known[about] = _Trouble(now_ms)
+        elif not trouble.goes_on:
+            trouble.since_ms, trouble.goes_on, trouble.is_told = now_ms, True, False
+        for_ms = now_ms - trouble.since_ms
+        is_due = trouble.told_at_ms is None or now_ms - trouble.told_at_ms >= AGAIN_MS
+        if is_due and for_ms >= patience_ms:
+            self._notes.warn(f"{text}; it is tried again" + (f", for {for_ms // 1000} s now" if for_ms >= 1000 else ""))
+            trouble.is_told, trouble.told_at_ms = True, now_ms
+
+    def refused(self, about: Hashable, code: ErrorCode, text: str, now_ms: int) -> None:
+        """A broker's answer that is asked for again: at once where no healthy broker gives it."""
+        patience_ms = 0 if code in AT_ONCE else PASSING_MS
+        self.report(about, f"{text}: {code.name}", now_ms, patience_ms=patience_ms)
+
+    def mended(self, about: Hashable, text: str, now_ms: int) -> None:
+        """It works. That is told to those who were told of the trouble."""
+        trouble = self._known.get(about)
+        if trouble is None or not trouble.goes_on:
+            return
+        if trouble.told_at_ms is None:
+            del self._known[about]
+            return
+        trouble.goes_on = False
+        if trouble.is_told:
+            self._notes.tell(f"{text}, after {(now_ms - trouble.since_ms) / 1000:.1f} s")
+
+    def forget(self, about: Hashable) -> None:
+        """Nobody asks for it any more."""
+        self._known.pop(about, None)

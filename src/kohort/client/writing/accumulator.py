@@ -1,0 +1,228 @@
+"""Records that wait to be sent, in batches by partition, within ``buffer.memory``.
+
+A batch is full when it holds ``batch.size`` bytes, and due when it has waited ``linger.ms``. One that must wait for its
+turn, because requests before it are under way, goes on growing meanwhile, so that a slow answer costs no throughput.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from kohort.client.writing.produce_batch import RECORD_OVERHEAD, ProduceBatch
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ErrorCode
+from kohort.model import Header, TopicPartition
+from kohort.wire.compression import Codec
+from kohort.wire.record_batch import HEADER_BYTES
+
+GROWN_MOST: Final = 512 * 1024
+"""How large a waiting batch may grow past ``batch.size``: half of what topics accept by default."""
+REQUEST_OVERHEAD: Final = 512
+"""Bytes of a produce request around its first batch."""
+
+
+class Lot(NamedTuple):
+    """Records for one partition, column by column."""
+
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
+    headers: dict[int, Sequence[Header]]
+    """Those of the records that have some, by their place in the lot."""
+
+    def sizes(self) -> list[int]:
+        """Bytes counted for each record."""
+        keys, values = self.keys, self.values
+        sizes = [
+            RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+            for key, value in zip(keys, values, strict=True)
+        ]
+        for place, headers in self.headers.items():
+            sizes[place] += size_of_headers(headers)
+        return sizes
+
+
+class Accumulator:
+    """The batches of one producer that are not sent yet, oldest first per partition."""
+
+    def __init__(self, config: ProducerConfig) -> None:
+        self.buffered_bytes = 0
+        """Bytes of everything given and not done yet, sent or not."""
+        self.waiting: dict[TopicPartition, deque[ProduceBatch]] = {}
+        """Only partitions for which something waits."""
+        self._open: dict[tuple[str, int], ProduceBatch] = {}
+        self._config = config
+        self._codec = Codec[config.compression_type.upper()]
+        self._record_most = config.max_request_size
+        grown = max(config.batch_size, GROWN_MOST) if config.batch_size else 0
+        self._batch_most = min(grown, config.max_request_size - REQUEST_OVERHEAD)
+        self._ready_size = config.batch_size
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more may be given for now; the last record given may reach past ``buffer.memory``."""
+        return self.buffered_bytes >= self._config.buffer_memory and self.buffered_bytes > 0
+
+    def check_size(self, size: int) -> None:
+        """Raises ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
+        if size > self._record_most:
+            raise ApiError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a record of {size} bytes, more than max.request.size={self._record_most}",
+            )
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        timestamp_ms: int,
+        now_ms: int,
+    ) -> tuple[ProduceBatch, int, bool]:
+        """Add one record; returns its batch, its place there, and whether the sender should have a look."""
+        size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+        if headers:
+            size += size_of_headers(headers)
+        batch = self._open.get((topic, partition))
+        news = batch is None
+        if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
+            if size > self._record_most:
+                self.check_size(size)
+            batch = self._start(topic, partition, now_ms)
+            news = True
+        values = batch.values
+        index = len(values)
+        values.append(value)
+        batch.keys.append(key)
+        batch.timestamps.append(timestamp_ms)
+        if headers:
+            batch.headers[index] = headers
+        before = batch.size
+        batch.size = after = before + size
+        self.buffered_bytes += size
+        if before < self._ready_size <= after or not self._ready_size:
+            batch.full = news = True
+        return batch, index, news
+
+    def extend(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
+        """Add records one after another; returns each batch that they fell into, and the place of its last one."""
+        filled: list[tuple[ProduceBatch, int]] = []
+        ends = list(accumulate(lot.sizes(), initial=0))
+        at, count = 0, len(ends) - 1
+        while at < count:
+            batch = self._open.get((topic, partition))
+            size = ends[at + 1] - ends[at]
+            if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
+                self.check_size(size)
+                batch = self._start(topic, partition, now_ms)
+            fitting = bisect_right(ends, ends[at] + self._batch_most - batch.size, at) - 1
+            end = max(fitting, at + 1)  # one at least: what no request can carry is refused above
+            first = len(batch.values)
+            batch.keys += lot.keys[at:end]
+            batch.values += lot.values[at:end]
+            batch.timestamps += lot.timestamps[at:end]
+            if lot.headers:
+                batch.headers |= {first + n - at: lot.headers[n] for n in range(at, end) if n in lot.headers}
+            batch.size += ends[end] - ends[at]
+            self.buffered_bytes += ends[end] - ends[at]
+            if batch.size >= self._ready_size:
+                batch.full = True
+            filled.append((batch, len(batch.values) - 1))
+            at = end
+        return filled
+
+    def add_batch(self, batch: ProduceBatch) -> None:
+        """Queue a batch that is already sealed, behind what its partition has."""
+        self.check_size(batch.size)
+        self._close(batch.topic, batch.partition)
+        self.buffered_bytes += batch.size
+        self._queue(TopicPartition(batch.topic, batch.partition)).append(batch)
+
+    def put_back(self, batch: ProduceBatch) -> None:
+        """Queue a batch again that was taken, before everything that follows it in sequence."""
+        queue = self._queue(TopicPartition(batch.topic, batch.partition))
+        at = 0
+        while at < len(queue) and queue[at].attempts and _precedes(queue[at], batch):
+            at += 1
+        queue.insert(at, batch)
+
+    def take(self, tp: TopicPartition) -> ProduceBatch:
+        """The first batch of ``tp``, sealed."""
+        queue = self.waiting[tp]
+        batch = queue[0]
+        before = batch.size
+        batch.seal()  # while it is in the queue: what fails here fails with all that wait
+        queue.popleft()
+        if not queue:
+            del self.waiting[tp]
+        if self._open.get(tp) is batch:
+            del self._open[tp]
+        batch.size = HEADER_BYTES + len(batch.payload or b"")
+        self.buffered_bytes += batch.size - before
+        return batch
+
+    def release(self, batch: ProduceBatch) -> None:
+        """The batch is done: its bytes are free."""
+        self.buffered_bytes -= batch.size
+
+    def flush(self) -> None:
+        """Let nothing wait for its linger time."""
+        for queue in self.waiting.values():
+            for batch in queue:
+                batch.ready_at_ms = 0
+
+    def drop(self, tp: TopicPartition, batch: ProduceBatch) -> None:
+        """Take a batch out of its queue that will never be sent."""
+        queue = self.waiting[tp]
+        queue.remove(batch)
+        if not queue:
+            del self.waiting[tp]
+        if self._open.get(tp) is batch:
+            del self._open[tp]
+
+    def batches(self) -> Iterator[ProduceBatch]:
+        for queue in self.waiting.values():
+            yield from queue
+
+    def _start(self, topic: str, partition: int, now_ms: int) -> ProduceBatch:
+        self._close(topic, partition)
+        config = self._config
+        batch = ProduceBatch(
+            topic,
+            partition,
+            self._codec,
+            ready_at_ms=now_ms + config.linger_ms if config.linger_ms else 0,
+            deadline_ms=now_ms + config.delivery_timeout_ms,
+        )
+        tp = TopicPartition(topic, partition)
+        self._queue(tp).append(batch)
+        self._open[tp] = batch
+        self.buffered_bytes += HEADER_BYTES
+        return batch
+
+    def _close(self, topic: str, partition: int) -> None:
+        batch = self._open.pop((topic, partition), None)
+        if batch is not None:
+            batch.ready_at_ms = 0
+
+    def _queue(self, tp: TopicPartition) -> deque[ProduceBatch]:
+        queue = self.waiting.get(tp)
+        if queue is None:
+            queue = self.waiting[tp] = deque()
+        return queue
+
+
+def size_of_headers(headers: Sequence[Header]) -> int:
+    """Bytes counted for them: no fewer than they take."""
+    return sum(2 * RECORD_OVERHEAD + len(name) * 4 + len(text or b"") for name, text in headers)
+
+
+def _precedes(first: ProduceBatch, second: ProduceBatch) -> bool:
+    """Whether ``first`` is numbered and comes before ``second`` in sequence, which may have begun again at 0."""
+    return first.base_sequence >= 0 and (second.base_sequence - first.base_sequence) % 0x8000_0000 < 0x4000_0000

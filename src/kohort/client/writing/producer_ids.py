@@ -1,0 +1,101 @@
+"""The id and epoch under which a producer numbers its batches (facts 6.5), and where they come from.
+
+An idempotent producer asks any broker for an id once it has something to send, and raises the epoch itself. A
+transactional one has both from its coordinator: there ``Transactions`` is the ``Numbering``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.source import ANY_NODE, Poll, Unsent
+from kohort.clock import Rng
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, KohortError, error_code
+from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
+from kohort.wire.schema import Message
+
+EPOCH_MOST: Final = 0x7FFE
+NO_TRANSACTION_MS: Final = 0x7FFFFFFF
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer's id and epoch; -1 while it has none."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+
+NOBODY: Final = ProducerIdentity()
+
+
+class Numbering(Protocol):
+    """What a sender numbers its batches by."""
+
+    @property
+    def identity(self) -> ProducerIdentity: ...
+
+    def sequence_lost(self, of: ProducerIdentity) -> None:
+        """A partition's sequence under ``of`` cannot be continued: another epoch is needed for it to begin again."""
+
+    def identity_lost(self) -> None:
+        """A broker does not take the identity any more."""
+
+
+class ProducerIds:
+    """The id of a producer without transactions: a request source.
+
+    ``wanted`` says whether there is something to number; ``on_failed`` hears why there is no id yet.
+    """
+
+    def __init__(
+        self, config: ProducerConfig, rng: Rng, wanted: Callable[[], bool], on_failed: Callable[[KohortError], None]
+    ) -> None:
+        self.identity = NOBODY
+        self._config = config
+        self._wanted = wanted
+        self._on_failed = on_failed
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._in_flight = False
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    def sequence_lost(self, of: ProducerIdentity) -> None:
+        if self.identity.epoch >= EPOCH_MOST:
+            self.identity = NOBODY
+        elif of == self.identity:
+            self.identity = ProducerIdentity(of.producer_id, of.epoch + 1)
+
+    def identity_lost(self) -> None:
+        self.identity = NOBODY
+
+    # Polled
+
+    def poll(self, now_ms: int) -> Poll:
+        if self.identity != NOBODY or self._in_flight or not self._wanted():
+            return Poll()
+        if self._retry_at_ms > now_ms:
+            return Poll(wake_at_ms=self._retry_at_ms)
+        self._in_flight = True
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_MS)
+        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms)])
+
+    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, InitProducerIdResponse)
+        if response.error_code:
+            self._failed(ApiError(error_code(response.error_code), "InitProducerId"), now_ms)
+            return
+        self._in_flight = False
+        self._failures = 0
+        self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    def on_failure(self, _sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._failed(error, now_ms)
+
+    def _failed(self, error: KohortError, now_ms: int) -> None:
+        self._in_flight = False
+        self._failures += 1
+        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+        self._on_failed(error)

@@ -1,0 +1,444 @@
+"""Sends the batches of a producer: to each node one request with one batch per partition, in order, each once.
+
+With idempotence (facts 6.5) every batch carries the producer's id and epoch and a sequence number per partition, so a
+broker tells a repetition from something new. Up to five requests are under way per node. When one fails, those behind
+it come back as out of order; they wait their turn again, one at a time until the partition flows. Where the sequence
+cannot be continued (a batch was given up, the broker forgot the producer) the epoch is raised and the partition's
+sequence begins again at 0, once nothing of it is under way (KIP-360).
+
+A transactional producer's batches go to partitions that are in its transaction, under the id that the transaction has.
+What is given up then costs the transaction, and the next epoch comes from the coordinator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
+from kohort.client.writing.accumulator import REQUEST_OVERHEAD, Accumulator
+from kohort.client.writing.produce_batch import SEQUENCES, ProduceBatch
+from kohort.client.writing.producer_ids import NOBODY, Numbering, ProducerIdentity
+from kohort.client.writing.transactions import Transactions
+from kohort.clock import Rng
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
+from kohort.model import NO_UUID, Node, TopicPartition
+from kohort.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from kohort.wire.schema import Message
+
+LAST_VERSION_WITH_NAMES: Final = 12
+BUSY: Final = 2
+"""Requests under way to a node from which on full batches wait for their time, and grow."""
+STALE_METADATA: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+
+
+@dataclass(slots=True)
+class Lineage:
+    """The sequence of one partition: under which id and epoch, what comes next, and what is under way."""
+
+    identity: ProducerIdentity = NOBODY
+    next_sequence: int = 0
+    acked_sequence: int = -1
+    """Sequence of the last record known to be written; -1 at the start."""
+    known: bool = False
+    """Whether the partition has taken anything of this producer id. In Kafka one that it does not know may begin with
+    any number: after a first batch that is refused, as by a node that is not the leader yet, a second one might be
+    taken for the first. So the first one is alone under way."""
+    under_way: list[ProduceBatch] = field(default_factory=list)
+    recovering: bool = False
+    """Something failed: one batch at a time until one succeeds."""
+    begin_again: bool = False
+    """The sequence is broken: once it is known of all that have a number whether they are on the log, start at 0 in the
+    next epoch."""
+    not_before_ms: int = 0
+
+
+class Sender:
+    """The request source of a producer. Without idempotence its batches have no ``numbering``."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: Metadata,
+        accumulator: Accumulator,
+        rng: Rng,
+        numbering: Numbering | None,
+        transactions: Transactions | None,
+        troubles: Troubles,
+    ) -> None:
+        self.completed: list[ProduceBatch] = []
+        """Batches done since the face last looked; it takes them from here."""
+        self._config = config
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._numbering = numbering
+        self._transactions = transactions
+        self._troubles = troubles
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._lineages: dict[TopicPartition, Lineage] = {}
+        self._under_way: dict[int, int] = {}
+        self._next_expiry_ms = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything given is delivered or failed."""
+        return not self._accumulator.waiting and not any(self._under_way.values())
+
+    # Polled
+
+    def poll(self, now_ms: int) -> Poll:
+        self._expire(now_ms)
+        if self._accumulator.waiting and self._transactions is not None and self._transactions.refusal is not None:
+            self._drop_waiting(self._transactions.refusal)
+        if not self._accumulator.waiting:
+            return Poll(wake_at_ms=self._wake_under_way())
+        if self._numbering is not None and self._numbering.identity == NOBODY:
+            return Poll(wake_at_ms=self._next_expiry_ms)
+        wakes = [self._next_expiry_ms]
+        by_node: dict[int, list[TopicPartition]] = {}
+        due: set[int] = set()
+        for tp, queue in self._accumulator.waiting.items():
+            leader = self._metadata.leader(tp)
+            if leader is None:
+                self._metadata.want_also(tp.topic)
+                self._metadata.request_refresh()
+                if self._metadata.topic(tp.topic) is not None:
+                    self._troubles.report((WRITING, tp), f"{tp} has no leader", now_ms, patience_ms=PASSING_MS)
+                continue
+            node_id = leader.node_id
+            under_way = self._under_way.get(node_id, 0)
+            may_leave_ms = self._may_leave_at(tp)
+            if may_leave_ms is None or under_way >= self._config.max_in_flight_requests_per_connection:
+                continue  # an answer must come first, and will be an event
+            if may_leave_ms <= now_ms:
+                by_node.setdefault(node_id, []).append(tp)
+            ready_ms = max(may_leave_ms, self._ready_at(queue[0], under_way))
+            if ready_ms <= now_ms:
+                due.add(node_id)
+            else:
+                wakes.append(ready_ms)
+        return Poll([self._request(node_id, by_node[node_id]) for node_id in due], min(wakes))
+
+    def _may_leave_at(self, tp: TopicPartition) -> int | None:
+        """From when on the partition's order and back-off let a batch go; None if an answer must come first."""
+        if self._transactions is not None and not self._transactions.admits(tp):
+            return None
+        lineage = self._lineages.get(tp)
+        if lineage is None:
+            return 0
+        first = self._numbering is not None and not lineage.known
+        if lineage.under_way and (lineage.recovering or lineage.begin_again or first):
+            return None
+        return lineage.not_before_ms
+
+    def _ready_at(self, batch: ProduceBatch, under_way: int) -> int:
+        """When ``batch`` is a reason to send; others for the same node then go with it.
+
+        A full one is at once, unless the node is busy: then it grows until it is due, and one request replaces many.
+        """
+        return 0 if batch.full and under_way < BUSY else batch.ready_at_ms
+
+    def _request(self, node_id: int, tps: Iterable[TopicPartition]) -> Unsent:
+        """Take the first batch of each partition, up to ``max.request.size`` together."""
+        room = self._config.max_request_size - REQUEST_OVERHEAD
+        batches: list[ProduceBatch] = []
+        topics: dict[str, TopicProduceData] = {}
+        named_only = False
+        for tp in tps:
+            if batches and self._accumulator.waiting[tp][0].size > room:
+                continue
+            batch = self._accumulator.take(tp)
+            room -= batch.size
+            self._number(tp, batch)
+            batches.append(batch)
+            topic_id = self._metadata.topic_id(tp.topic)
+            named_only = named_only or topic_id is None
+            topic = topics.get(tp.topic)
+            if topic is None:
+                topic = topics[tp.topic] = TopicProduceData(name=tp.topic, topic_id=topic_id or NO_UUID)
+            topic.partition_data.append(PartitionProduceData(index=tp.partition, records=batch.buffers()))
+        request = ProduceRequest(
+            transactional_id=self._config.transactional_id,
+            acks=self._config.acks_on_the_wire,
+            timeout_ms=self._config.request_timeout_ms,
+            topic_data=list(topics.values()),
+        )
+        self._under_way[node_id] = self._under_way.get(node_id, 0) + 1
+        return Unsent(
+            node_id,
+            request,
+            self._config.request_timeout_ms,
+            max_version=self._max_version(named_only=named_only),
+            expect_response=self._config.acks != "0",
+            context=batches,
+        )
+
+    def _max_version(self, *, named_only: bool) -> int | None:
+        most = LAST_VERSION_WITH_NAMES if named_only else None
+        if self._transactions is not None:
+            return self._transactions.produce_max_version or most
+        return most
+
+    def _number(self, tp: TopicPartition, batch: ProduceBatch) -> None:
+        lineage = self._lineages.get(tp)
+        if lineage is None:
+            lineage = self._lineages[tp] = Lineage()
+        batch.attempts += 1
+        batch.transactional = self._transactions is not None
+        if self._numbering is not None:
+            self._continue_sequence(lineage, batch, self._numbering.identity)
+        lineage.under_way.append(batch)
+
+    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdentity) -> None:
+        """A batch that has a number may be on the log: it goes again under that number, whatever came before it."""
+        if batch.base_sequence >= 0:
+            return
+        if lineage.begin_again or (lineage.identity != now and not lineage.under_way):
+            lineage.known = lineage.known and lineage.identity.producer_id == now.producer_id
+            lineage.identity = now
+            lineage.next_sequence, lineage.acked_sequence = 0, -1
+            lineage.begin_again = False
+        batch.number(*lineage.identity, lineage.next_sequence)
+        lineage.next_sequence = (lineage.next_sequence + batch.count) % SEQUENCES
+
+    # Answers
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        assert isinstance(response, ProduceResponse)
+        self._under_way[sent.node_id] -= 1
+        results = self._results(sent, response)
+        nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
+        for batch in sent.context:
+            self._land(batch)
+            result = results.get((batch.topic, batch.partition))
+            if not sent.expect_response:
+                self._succeed(batch, -1, -1, now_ms)
+            elif result is None:
+                self._retry(batch, ConnectionFailed("the broker's answer left the partition out"), now_ms)
+            elif result.error_code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                self._succeed(batch, result.base_offset, result.log_append_time_ms, now_ms)
+            else:
+                self._refused(batch, result, nodes, now_ms)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._under_way[sent.node_id] -= 1
+        self._metadata.request_refresh()
+        for batch in sent.context:
+            self._land(batch)
+            if error.retriable:
+                self._retry(batch, error, now_ms)
+            else:
+                self._give_up(batch, error)
+
+    def _results(self, sent: Unsent, response: ProduceResponse) -> dict[tuple[str, int], PartitionProduceResponse]:
+        assert isinstance(sent.request, ProduceRequest)
+        names = {t.topic_id: t.name for t in sent.request.topic_data}
+        by_id = sent.version > LAST_VERSION_WITH_NAMES
+        return {
+            (names.get(t.topic_id, "") if by_id else t.name, p.index): p
+            for t in response.responses
+            for p in t.partition_responses
+        }
+
+    def _refused(
+        self, batch: ProduceBatch, result: PartitionProduceResponse, nodes: Iterable[Node], now_ms: int
+    ) -> None:
+        code = error_code(result.error_code)
+        tp = TopicPartition(batch.topic, batch.partition)
+        error = ApiError(code, f"{tp}: {result.error_message}" if result.error_message else str(tp))
+        if code in STALE_METADATA:
+            hint = result.current_leader
+            if self._metadata.update_leader(tp, hint.leader_id, hint.leader_epoch, nodes):
+                self._retry(batch, error, now_ms, at_once=True)
+                return
+            self._metadata.request_refresh()
+        if code in TOO_LARGE and batch.count > 1:
+            self._split(tp, batch)
+        elif code in LOST_SEQUENCE and batch.base_sequence >= 0:
+            self._out_of_order(tp, batch, error, now_ms)
+        elif code is ErrorCode.INVALID_PRODUCER_EPOCH or code is ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+            if self._numbering is not None:
+                self._numbering.identity_lost()
+            self._give_up(batch, error)
+        elif code.retriable:
+            self._retry(batch, error, now_ms)
+        elif result.record_errors and batch.count > 1:
+            self._give_up(batch, *_errors_of_records(tp, code, result))
+        else:
+            self._give_up(batch, error)
+
+    def _out_of_order(self, tp: TopicPartition, batch: ProduceBatch, error: ApiError, now_ms: int) -> None:
+        """The broker misses what came before; if nothing before is missing, it has forgotten this producer, or has
+        taken others for its first.
+
+        What comes before may also have been given up (``begin_again``). Then, too, nothing of this batch and of those
+        after it is on the log, and they may have other numbers.
+        """
+        lineage = self._lineages[tp]
+        ahead = (batch.base_sequence - lineage.acked_sequence - 1) % SEQUENCES
+        if ahead == 0 or ahead > SEQUENCES // 2:
+            if self._transactions is not None:
+                self._give_up(batch, error)
+                return
+            self._begin_again(lineage)
+        self._retry(batch, error, now_ms)
+        if lineage.begin_again and not lineage.under_way:
+            for unwritten in self._accumulator.waiting.get(tp, ()):
+                unwritten.forget_number()
+
+    def _land(self, batch: ProduceBatch) -> None:
+        lineage = self._lineages[TopicPartition(batch.topic, batch.partition)]
+        lineage.under_way.remove(batch)
+
+    def _succeed(self, batch: ProduceBatch, base_offset: int, append_time_ms: int, now_ms: int) -> None:
+        tp = TopicPartition(batch.topic, batch.partition)
+        lineage = self._lineages[tp]
+        lineage.recovering = False
+        if self._troubles:
+            self._troubles.mended((WRITING, tp), f"{tp} can be written again", now_ms)
+        lineage.known = lineage.known or batch.producer_id == lineage.identity.producer_id
+        if batch.producer_epoch == lineage.identity.epoch:
+            lineage.acked_sequence = (batch.base_sequence + batch.count - 1) % SEQUENCES
+        if not batch.done:
+            batch.succeed(base_offset, append_time_ms)
+            self._finished(batch)
+
+    def _retry(self, batch: ProduceBatch, error: KohortError, now_ms: int, *, at_once: bool = False) -> None:
+        tp = TopicPartition(batch.topic, batch.partition)
+        lineage = self._lineages[tp]
+        lineage.recovering = True
+        batch.last_error = error
+        if isinstance(error, ApiError):
+            self._troubles.refused((WRITING, tp), error.code, f"writing to {tp}", now_ms)
+        if batch.done:  # its time ran out while it was under way
+            return
+        if batch.attempts > self._config.retries:
+            self._give_up(batch, error)
+            return
+        if not at_once:
+            lineage.not_before_ms = now_ms + self._backoff.delay_ms(batch.attempts)
+        batch.ready_at_ms = 0
+        self._accumulator.put_back(batch)
+
+    def _split(self, tp: TopicPartition, batch: ProduceBatch) -> None:
+        self._lineages[tp].recovering = True
+        self._accumulator.release(batch)
+        left, right = batch.split()
+        for half in (right, left):
+            self._accumulator.buffered_bytes += half.size
+            self._accumulator.put_back(half)
+        self.completed.append(batch)
+
+    def _give_up(
+        self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None
+    ) -> None:
+        """The batch fails; if it has a number, the sequence has a gap from here on."""
+        if batch.base_sequence >= 0:
+            self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
+        if not batch.done:
+            batch.fail(error, refused)
+            self._finished(batch)
+            if self._transactions is not None:
+                self._transactions.record_lost(error)
+
+    def _begin_again(self, lineage: Lineage) -> None:
+        if lineage.begin_again:
+            return
+        lineage.begin_again = True
+        if self._numbering is not None:
+            self._numbering.sequence_lost(lineage.identity)
+
+    def not_numbered(self, error: KohortError) -> None:
+        """The producer has no id yet; if it is not to get one, what waits fails."""
+        if not error.retriable:
+            self._drop_waiting(error)
+        for batch in self._accumulator.batches():
+            batch.last_error = error
+
+    def abort(self, error: KohortError) -> None:
+        """Fail everything that is not delivered yet: the producer ends."""
+        self._drop_waiting(error)
+        for lineage in self._lineages.values():
+            for batch in lineage.under_way:
+                self._give_up(batch, error)
+
+    def _drop_waiting(self, error: KohortError) -> None:
+        for tp, queue in list(self._accumulator.waiting.items()):
+            for batch in list(queue):
+                self._accumulator.drop(tp, batch)
+                self._give_up(batch, error)
+
+    def _finished(self, batch: ProduceBatch) -> None:
+        self._accumulator.release(batch)
+        self.completed.append(batch)
+
+    # Time
+
+    def _expire(self, now_ms: int) -> None:
+        """Fail what has outlived ``delivery.timeout.ms``, whether it waits or is under way."""
+        if now_ms < self._next_expiry_ms:
+            return
+        for tp, queue in list(self._accumulator.waiting.items()):
+            for batch in [b for b in queue if b.deadline_ms <= now_ms]:
+                self._accumulator.drop(tp, batch)
+                self._give_up(batch, self._too_late(batch))
+        for lineage in self._lineages.values():
+            for batch in lineage.under_way:
+                if batch.deadline_ms <= now_ms and not batch.done:
+                    self._give_up(batch, self._too_late(batch))
+        self._next_expiry_ms = min(self._deadlines(), default=now_ms + self._config.delivery_timeout_ms)
+
+    def _deadlines(self) -> list[int]:
+        """Deadlines of the oldest batch of each partition; what follows is younger, or split from it."""
+        waiting = [b.deadline_ms for b in self._accumulator.batches()]
+        return waiting + [b.deadline_ms for x in self._lineages.values() for b in x.under_way if not b.done]
+
+    def _wake_under_way(self) -> int | None:
+        return self._next_expiry_ms if any(self._under_way.values()) else None
+
+    def _too_late(self, batch: ProduceBatch) -> ApiTimeout:
+        tp = TopicPartition(batch.topic, batch.partition)
+        waited = f"{tp}: not delivered within delivery.timeout.ms={self._config.delivery_timeout_ms}"
+        if batch.last_error is not None:
+            return ApiTimeout(f"{waited} in {batch.attempts} attempts; the last failed: {batch.last_error}")
+        if self._metadata.leader(tp) is None:
+            why = self._metadata.last_failure or self._metadata.error(tp.topic) or "the partition has no leader"
+            return ApiTimeout(f"{waited}: {why}")
+        return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
+
+
+def _errors_of_records(
+    tp: TopicPartition, code: ErrorCode, result: PartitionProduceResponse
+) -> tuple[KohortError, dict[int, KohortError]]:
+    """What is wrong with a batch's other records, and with those that the broker names (KIP-467)."""
+    why = result.error_message or "the broker does not say why"
+    others = ApiError(code, f"{tp}: not refused itself, but it was sent in one batch with records that are: {why}")
+    named: dict[int, KohortError] = {
+        record.batch_index: ApiError(code, f"{tp}: {record.batch_index_error_message or why}")
+        for record in result.record_errors
+    }
+    return others, named

@@ -1,0 +1,440 @@
+"""The transactions of one producer (KIP-98): begun by a word, carried by its batches, ended by the coordinator.
+
+By the first protocol a partition is named to the coordinator before its first batch leaves, and a group before its
+offsets are committed; by the second (KIP-890) brokers see to that. One request is under way at a time. What is lost on
+the way (a batch given up, a member fenced out of its group) leaves the transaction to be aborted, and nothing else.
+Whoever loses the transactional id itself can do nothing any more.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorLookup
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import Poll, Unsent
+from kohort.client.requests.troubles import Troubles
+from kohort.client.writing.producer_ids import ProducerIdentity
+from kohort.client.writing.transaction_messages import (
+    FEATURE,
+    MAX_VERSION,
+    MAX_VERSION_OF_SECOND,
+    PRODUCE_MAX_VERSION,
+    SECOND_PROTOCOL,
+    Identity,
+    add_group,
+    add_partitions,
+    commit_offsets,
+    end,
+    first_error,
+    init_request,
+)
+from kohort.clock import Rng
+from kohort.config.client import ProducerConfig
+from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
+from kohort.wire.messages.producer_ids import InitProducerIdResponse
+from kohort.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    EndTxnResponse,
+    TxnOffsetCommitRequest,
+)
+from kohort.wire.schema import Message
+
+MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
+FENCED: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
+FORGOTTEN: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_ID_MAPPING})
+TO_BE_ABORTED: Final = frozenset(
+    {
+        ErrorCode.TRANSACTION_ABORTABLE,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    }
+)
+JOINING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
+TRANSACTION: Final = "transaction"
+CONCURRENT_MS: Final = 20
+"""The coordinator still writes the markers of the transaction before: that takes a moment."""
+
+
+class Phase(Enum):
+    """Where the producer is; the text completes "the producer ..."."""
+
+    NEW = "is not initialized: call init_transactions() first"
+    STARTING = "is being initialized"
+    READY = "has no transaction open: call begin_transaction() first"
+    OPEN = "has a transaction open: commit or abort it first"
+    COMMITTING = "commits its transaction, or has done so: call commit_transaction() again to hear what became of it"
+    ABORTING = "aborts its transaction: call abort_transaction() again to hear of its end"
+    STOPPED = "is stopped"
+
+
+@dataclass(slots=True, eq=False)
+class _Offsets:
+    """Offsets that the transaction is to commit for a group."""
+
+    group: GroupMetadata
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    promise: Promise[None]
+
+
+class Transactions:
+    """The request source beside the sender of a transactional producer.
+
+    ``delivered`` says whether everything handed over has arrived or failed: nothing ends before that.
+    """
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: Metadata,
+        rng: Rng,
+        delivered: Callable[[], bool],
+        troubles: Troubles,
+    ) -> None:
+        assert config.transactional_id is not None
+        self.who = Identity(config.transactional_id)
+        self.phase = Phase.NEW
+        self.newest = True
+        """Whether to speak the second protocol with clusters that do; simulations speak both."""
+        self._config = config
+        self._metadata = metadata
+        self._rng = rng
+        self._delivered = delivered
+        self._troubles = troubles
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._lookup = CoordinatorLookup(
+            config.transactional_id, config, metadata, rng, self._stop, troubles, TRANSACTION_KEY
+        )
+        self._group_lookups: dict[str, CoordinatorLookup] = {}
+        self._promise: Promise[None] = Promise()
+        """Of the initialization, commit or abort under way."""
+        self._lost: TransactionFailed | None = None
+        self._stopped: KohortError | None = None
+        self._wanted: set[TopicPartition] = set()
+        self._partitions: set[TopicPartition] = set()
+        self._groups: set[str] = set()
+        self._offsets: deque[_Offsets] = deque()
+        self._needs_epoch = False
+        """Before the next transaction: a sequence is broken, or the coordinator may hold what it did not confirm."""
+        self._in_doubt = False
+        """The last request was not answered."""
+        self._second = False
+        """Whether this transaction is of the second protocol."""
+        self._in_flight = False
+        self._failures = 0
+        self._retry_at_ms = 0
+
+    # What is asked of it
+
+    def init(self) -> Promise[None]:
+        """Get the id; what an earlier holder of the transactional id left open is aborted, and that producer fenced."""
+        if self.phase is not Phase.STARTING:
+            self._check(Phase.NEW, "init_transactions() was called before")
+            self._enter(Phase.STARTING)
+        return self._promise
+
+    def begin(self) -> None:
+        self._check(Phase.READY)
+        self._second = self.newest and self._metadata.features.get(FEATURE, 0) >= SECOND_PROTOCOL
+        self.phase = Phase.OPEN
+
+    def send_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> Promise[None]:
+        """Commit ``offsets`` for ``group`` when, and only if, the transaction is committed."""
+        self.check_may_send()
+        promise: Promise[None] = Promise()
+        if offsets:
+            self._offsets.append(_Offsets(group, dict(offsets), promise))
+        else:
+            promise.resolve(None)
+        return promise
+
+    def commit(self) -> Promise[None]:
+        """End with everything, once all of it has arrived."""
+        if self.phase is not Phase.COMMITTING:
+            self.check_may_send()
+            self._enter(Phase.COMMITTING)
+        return self._promise
+
+    def abort(self) -> Promise[None]:
+        """End with nothing: what waits is not sent any more, what was written does not count."""
+        if self.phase is not Phase.ABORTING:
+            self._check(Phase.OPEN)
+            self._enter(Phase.ABORTING)
+            self._forget_offsets(self._aborted())
+        return self._promise
+
+    def end_open(self) -> None:
+        """For a producer that is closed: abort what is open."""
+        if self.phase is Phase.OPEN:
+            self.abort()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a commit or an abort is under way."""
+        return self.phase in (Phase.COMMITTING, Phase.ABORTING)
+
+    def check_may_send(self) -> None:
+        """Raises UsageError outside of a transaction, TransactionFailed in a lost one, ProducerFenced and the like."""
+        if self.phase is not Phase.OPEN:
+            self._check(Phase.OPEN)
+        if self._lost is not None:
+            raise self._lost
+
+    def _check(self, phase: Phase, otherwise: str = "") -> None:
+        if self._stopped is not None:
+            raise self._stopped
+        if self.phase is not phase:
+            raise UsageError(otherwise or f"the producer {self.phase.value}")
+
+    def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self._promise = Promise()
+
+    # For the sender
+
+    @property
+    def refusal(self) -> KohortError | None:
+        """Why what waits will never be sent."""
+        if self._stopped is not None or self._lost is not None:
+            return self._stopped or self._lost
+        return self._aborted() if self.phase is Phase.ABORTING else None
+
+    def admits(self, partition: TopicPartition) -> bool:
+        """Whether a batch may go to the partition; if it is not in the transaction yet, that is asked for."""
+        if self._second:
+            self._partitions.add(partition)  # by the batch itself
+        if partition in self._partitions:
+            return True
+        self._wanted.add(partition)
+        return False
+
+    @property
+    def produce_max_version(self) -> int | None:
+        """The highest version of Produce that goes with the protocol; None if any does."""
+        return None if self._second else PRODUCE_MAX_VERSION
+
+    def record_lost(self, error: KohortError) -> None:
+        """A batch was given up."""
+        if isinstance(error, ApiError) and error.code in (
+            ErrorCode.PRODUCER_FENCED,
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ):
+            self._stop(self._fenced(error) if error.code in FENCED else error)
+        elif self.phase in (Phase.OPEN, Phase.COMMITTING):
+            self._lose(error)
+
+    @property
+    def identity(self) -> ProducerIdentity:
+        return ProducerIdentity(self.who.producer_id, self.who.epoch)
+
+    def sequence_lost(self, _of: ProducerIdentity) -> None:
+        """The next transaction needs the next epoch."""
+        self._needs_epoch = True
+
+    def identity_lost(self) -> None:
+        """What is given up for it says so: it is another producer that has the identity now."""
+
+    # The source
+
+    def poll(self, now_ms: int) -> Poll:
+        unsent: list[Unsent] = []
+        wakes: list[int] = []
+        if not self._in_flight:
+            if now_ms < self._retry_at_ms:
+                wakes.append(self._retry_at_ms)
+            elif (request := self._next()) is not None:
+                unsent.append(request)
+        for lookup in (self._lookup, *self._group_lookups.values()):
+            poll = lookup.poll(now_ms)
+            unsent += poll.unsent
+            if poll.wake_at_ms is not None:
+                wakes.append(poll.wake_at_ms)
+        return Poll(unsent, min(wakes, default=None))
+
+    def _next(self) -> Unsent | None:
+        """The request whose turn it is, if any; what needs none is done here."""
+        if self.phase is Phase.STARTING:
+            return self._ask(init_request(self.who, self._config.transaction_timeout_ms))
+        if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._lost is None:
+            if self._wanted:
+                return self._ask(add_partitions(self.who, self._wanted))
+            if self._offsets:
+                return self._ask_group(self._offsets[0])
+        if self.is_ending and self._delivered():
+            if self._in_doubt and self.phase is Phase.ABORTING:
+                self._needs_epoch = True  # which aborts whatever there is
+            if self._partitions or self._groups:
+                return self._ask(end(self.who, commit=self.phase is Phase.COMMITTING))
+            if self._needs_epoch:
+                return self._ask(init_request(self.who, self._config.transaction_timeout_ms))
+            self._ended()
+        return None
+
+    def _ask_group(self, asked: _Offsets) -> Unsent | None:
+        group_id = asked.group.group_id
+        if self._second:
+            self._groups.add(group_id)  # by the commit itself
+        if group_id not in self._groups:
+            return self._ask(add_group(self.who, group_id))
+        lookup = self._group_lookups.get(group_id)
+        if lookup is None:
+            config, metadata = self._config, self._metadata
+            lookup = CoordinatorLookup(group_id, config, metadata, self._rng, self._lose, self._troubles)
+            self._group_lookups[group_id] = lookup
+        return self._ask(commit_offsets(self.who, asked.group, asked.offsets), lookup)
+
+    def _ask(self, request: Message, lookup: CoordinatorLookup | None = None) -> Unsent | None:
+        lookup = lookup or self._lookup
+        node_id = lookup.require()
+        if node_id is None:
+            return None
+        self._in_flight = True
+        return Unsent(
+            node_id,
+            request,
+            self._config.request_timeout_ms,
+            lane=COORDINATOR_LANE,
+            max_version=(MAX_VERSION_OF_SECOND if self._second else MAX_VERSION)[request.API_KEY],
+            context=lookup,
+        )
+
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
+        if isinstance(response, FindCoordinatorResponse):
+            sent.context.on_response(sent, response, now_ms)
+            return
+        self._in_flight = False
+        code, where = first_error(response)
+        if code is ErrorCode.NONE:
+            self._failures = self._retry_at_ms = 0
+            self._troubles.mended(TRANSACTION, f"{self._name} is served", now_ms)
+            self._done(sent.request, response)
+        else:
+            self._refused(sent, ApiError(code, where or self._name), now_ms)
+
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        if sent.request.API_KEY not in MAX_VERSION:
+            sent.context.on_failure(sent, error, now_ms)
+            return
+        self._in_flight = False
+        if not error.retriable:
+            self._stop(error)
+            return
+        sent.context.mark_unknown()
+        self._in_doubt = True
+        self._try_later(now_ms)
+
+    # What became of it
+
+    def _done(self, request: Message, response: Message) -> None:
+        self._in_doubt = False
+        if isinstance(response, InitProducerIdResponse):
+            self.who.producer_id, self.who.epoch = response.producer_id, response.producer_epoch
+            self._needs_epoch = False
+            self._ended()
+        elif isinstance(request, AddPartitionsToTxnRequest):
+            added = {TopicPartition(t.name, p) for t in request.v3_and_below_topics for p in t.partitions}
+            self._partitions |= added
+            self._wanted -= added
+        elif isinstance(request, AddOffsetsToTxnRequest):
+            self._groups.add(request.group_id)
+        elif isinstance(request, EndTxnRequest):
+            assert isinstance(response, EndTxnResponse)
+            self._partitions.clear()
+            self._groups.clear()
+            if response.producer_id >= 0:
+                self.who.producer_id, self.who.epoch = response.producer_id, response.producer_epoch
+                self._needs_epoch = False
+            if not self._needs_epoch:
+                self._ended()
+        elif self._offsets:  # they may have been forgotten by an abort meanwhile
+            self._offsets.popleft().promise.resolve(None)
+
+    def _refused(self, sent: Unsent, error: ApiError, now_ms: int) -> None:
+        code = error.code
+        if code in MOVED or code.retriable:
+            self._troubles.refused(TRANSACTION, code, self._name, now_ms)
+        if code in MOVED:
+            sent.context.mark_unknown()
+            self._try_later(now_ms)
+        elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            self._retry_at_ms = now_ms + CONCURRENT_MS
+        elif code.retriable:
+            self._try_later(now_ms)
+        elif code in FENCED:
+            self._stop(self._fenced(error))
+        elif code in FORGOTTEN and self.phase is Phase.ABORTING:
+            # The coordinator holds nothing of this producer: there is nothing to abort, and a new id to be had.
+            self.who.producer_id = self.who.epoch = -1
+            self._partitions.clear()
+            self._groups.clear()
+            self._needs_epoch = True
+        elif (code in FORGOTTEN or code in TO_BE_ABORTED) and self.phase in (Phase.OPEN, Phase.COMMITTING):
+            self._lose(error)
+        elif self.phase is Phase.ABORTING and isinstance(sent.request, JOINING):
+            pass  # asked for before the abort, to which it does not matter
+        else:
+            self._stop(error)
+
+    @property
+    def _name(self) -> str:
+        return f"transactional.id {self.who.transactional_id!r}"
+
+    def _try_later(self, now_ms: int) -> None:
+        self._failures += 1
+        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+
+    def _ended(self) -> None:
+        self.phase = Phase.READY
+        self._lost = None
+        self._wanted.clear()
+        self._promise.resolve(None)
+
+    def _lose(self, error: KohortError) -> None:
+        """The transaction can only be aborted now."""
+        if self._lost is not None:
+            return
+        self._lost = TransactionFailed(f"abort_transaction(), then begin again: {error}")
+        self._lost.__cause__ = error
+        self._forget_offsets(self._lost)
+        if self.phase is Phase.COMMITTING:
+            self.phase = Phase.OPEN
+            self._promise.fail(self._lost)
+
+    def _stop(self, error: KohortError) -> None:
+        """This producer is done."""
+        if self._stopped is None:
+            self._stopped = error
+        self.phase = Phase.STOPPED
+        self._forget_offsets(error)
+        self._promise.fail(error)
+
+    def _forget_offsets(self, error: KohortError) -> None:
+        while self._offsets:
+            self._offsets.popleft().promise.fail(error)
+
+    def _aborted(self) -> TransactionFailed:
+        return TransactionFailed("the transaction was aborted")
+
+    def _fenced(self, error: KohortError) -> ProducerFenced:
+        fenced = ProducerFenced(
+            f"another producer has taken over transactional.id {self.who.transactional_id!r}, or the transaction "
+            f"outlived transaction.timeout.ms={self._config.transaction_timeout_ms}: {error}"
+        )
+        fenced.__cause__ = error
+        return fenced

@@ -1,0 +1,1 @@
+"""JSON values to columns, without an object for each."""

@@ -1,0 +1,1 @@
+"""Compile kernels to machine code, and keep it on disk."""

@@ -1,0 +1,1 @@
+"""Who acts in a simulated world: brokers, clients, strangers, faults."""

@@ -1,0 +1,278 @@
+"""A consumer as an actor: the real machine, and a user that polls, handles, commits, and is sometimes slow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.group.commits import Offsets
+from kohort.client.group.membership_classic import MemberState
+from kohort.client.requests.io import Tick
+from kohort.client.requests.promise import Promise
+from kohort.config.client import ConsumerConfig
+from kohort.errors import KohortError
+from kohort.model import Record, TopicPartition
+from kohort.sim.actors.clients import EngineActor
+from kohort.sim.checks.watcher import Watcher
+from kohort.sim.history import History
+from kohort.sim.network import Network
+from kohort.sim.world import World
+
+POLL_MS = 1000
+RESTART_MS = (20, 3000)
+
+
+@dataclass(slots=True)
+class Pace:
+    """How the user works: milliseconds between polls, and now and then a handler that takes long."""
+
+    think_ms: tuple[int, int] = (5, 200)
+    slow: float = 0.0
+    slow_ms: tuple[int, int] = (1000, 4000)
+    commit_each_poll: float = 0.2
+    most_records: int = 500
+    commits: list[Promise[Offsets]] = field(default_factory=list)
+
+
+class ConsumerActor(EngineActor):
+    """One member of the group, from its start to its death, and again."""
+
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        network: Network,
+        history: History,
+        config: ConsumerConfig,
+        topics: list[str],
+        watcher: Watcher,
+    ) -> None:
+        super().__init__(name, world, network, history)
+        self.machine: ConsumerMachine | None = None
+        self.pace = Pace()
+        self.stopped = False
+        """Whether it has left for good."""
+        self.busy_until_ms = 0
+        """Until when the user handles what the last poll gave."""
+        self.left_poll_ms = 0
+        self._config = config
+        self._topics = topics
+        self._watcher = watcher
+        self._polling = False
+        self._poll_ends_ms = 0
+        self._kicked = False
+        self._leaving: Promise[None] | None = None
+        self._life = 0
+        self._kills = 0
+
+    # ------------------------------------------------------------ life and death
+
+    def start(self) -> None:
+        if self.alive:
+            return
+        self._life += 1
+        self.machine = ConsumerMachine(self._config, self.rng)
+        self.machine.subscribe(self._topics)
+        self._polling, self._leaving, self.stopped = False, None, False
+        self.left_poll_ms = self.world.now_ms
+        self.run_engine(self.machine.engine)
+        self._after_thinking(0)
+
+    def kill(self, why: str) -> None:
+        """End the process, and a restart that is to come."""
+        self._kills += 1
+        if self.alive:
+            self._watcher.gave_up(self, "killed", frozenset(self.assigned))
+        super().kill(why)
+        self.machine = None
+        self._polling = False
+
+    def restart_later(self) -> None:
+        """As whoever watches over a process does it: unless it is killed meanwhile."""
+        kills = self._kills
+        self.world.after(self.rng.randint(*RESTART_MS), lambda: self.start() if kills == self._kills else None)
+
+    def leave(self) -> None:
+        """Close as an application does: callbacks, LeaveGroup, the end."""
+        machine = self.machine
+        if machine is None or self._leaving is not None or self.frozen:
+            return
+        self.history.add(self.name, "leaves")
+        needed = machine.prepare_leave()
+        if needed is not None:
+            self._watcher.gave_up(self, needed.kind, frozenset(needed.partitions))
+        self._leaving = machine.leave("the simulator scales down")
+        machine.stop_fetching()
+        self.stopped = True
+        self.step(Tick())
+        life = self._life
+        self.world.after(5000, lambda: self._end(life))
+
+    def _end(self, life: int) -> None:
+        if self._life == life and self._leaving is not None:
+            self._leaving = None
+            self.kill("closed")
+
+    @property
+    def is_held_up(self) -> bool:
+        """Frozen, or in a handler that takes long."""
+        return self.frozen or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """A join, a callback or a rejoin is due."""
+        group = self.machine.group if self.machine is not None else None
+        return group is None or group.rebalance.is_due or group.membership.state is not MemberState.STABLE
+
+    @property
+    def identity(self) -> str:
+        """Who it is to the group: a static member is the same one under every member id."""
+        return self._config.group_instance_id or self.member_id
+
+    @property
+    def instance_id(self) -> str | None:
+        return self._config.group_instance_id
+
+    @property
+    def assigned(self) -> set[TopicPartition]:
+        return set(self.machine.subscription.assigned) if self.machine is not None else set()
+
+    @property
+    def generation_id(self) -> int:
+        return self.machine.group.membership.generation.generation_id if self.machine is not None else -1
+
+    @property
+    def member_id(self) -> str:
+        return self.machine.group.membership.generation.member_id if self.machine is not None else ""
+
+    # ------------------------------------------------------------ the user
+
+    @property
+    def polls(self) -> bool:
+        """Whether the user is in poll()."""
+        return self._polling
+
+    @property
+    def max_poll_interval_ms(self) -> int:
+        return self._config.max_poll_interval_ms
+
+    def _after_thinking(self, delay_ms: int) -> None:
+        life = self._life
+        self.world.after(delay_ms, lambda: self._poll(life))
+
+    def _poll(self, life: int) -> None:
+        if self._life != life or self.machine is None or self._leaving is not None:
+            return
+        if self.frozen:
+            self._after_thinking(self.frozen_until_ms - self.world.now_ms)
+            return
+        self._polling = True
+        self._kicked = False
+        self._poll_ends_ms = self.world.now_ms + POLL_MS
+        self.machine.enter_poll(self.world.now_ms)
+        self._pump(entering=True)
+        self.world.after(POLL_MS, lambda: self._poll_times_out(life))
+
+    def _poll_times_out(self, life: int) -> None:
+        if self._life != life or not self._polling or self.world.now_ms < self._poll_ends_ms:
+            return
+        if self.frozen:
+            self.world.after(self.frozen_until_ms - self.world.now_ms, lambda: self._poll_times_out(life))
+        else:
+            self._leave_poll()
+
+    def after_step(self) -> None:
+        if self._leaving is not None and self._leaving.done:
+            self._leaving = None
+            self.kill("closed")
+        elif self._polling:
+            self._pump()
+        self._settle_commits()
+
+    def _pump(self, *, entering: bool = False) -> None:
+        """Go on with the poll as the blocking face does: callbacks where a rebalance goes on, then records if there
+        are any. The engine is kicked only where it has something to hear."""
+        machine = self.machine
+        assert machine is not None
+        now_ms = self.world.now_ms
+        try:
+            is_due = machine.needs_user
+            if is_due:
+                self._kicked = False
+            if entering or is_due or not machine.is_settled:
+                while (needed := machine.advance(now_ms)) is not None:
+                    self._tell(machine, needed.kind, frozenset(needed.partitions))
+            fetched, is_new = machine.open_fetched()
+            if is_new and machine.may_fetch:
+                self.step_soon()
+            records = []
+            if fetched is not None:
+                fetched.decode_records(check_crcs=True)
+                records = machine.hand_out(fetched, self.pace.most_records)
+        except KohortError as error:
+            self.history.add(self.name, "gives up", str(error))
+            self.kill(f"its application ends: {error}")
+            self.restart_later()
+            return
+        if records:
+            self._watcher.read(self, records)
+            self.take(records)
+        elif not (self._kicked or machine.is_quiet):
+            self._kicked = True
+            self.step_soon()
+
+    def take(self, records: list[Record]) -> None:
+        """Be the user who was given records."""
+        del records  # the watcher has them
+        assert self.machine is not None
+        if self.rng.random() < self.pace.commit_each_poll:
+            self.pace.commits.append(self.machine.commit(None, None))
+            self.step_soon()
+        self._leave_poll()
+
+    def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
+        """Be the listener."""
+        if kind == "assigned":
+            machine.acknowledge(self.world.now_ms)
+            owned = frozenset(self.assigned)
+            self.history.add(self.name, "owns", f"generation {self.generation_id}: {_names(owned)}")
+            self._watcher.took(self, self.generation_id, owned)
+        else:
+            self.history.add(self.name, kind, _names(partitions))
+            self._watcher.gave_up(self, kind, partitions)
+            machine.acknowledge(self.world.now_ms)
+
+    def _leave_poll(self) -> None:
+        self.end_poll()
+        self.think(self.takes_ms())
+
+    def end_poll(self) -> None:
+        """The user is out of poll()."""
+        assert self.machine is not None
+        self._polling = False
+        self.left_poll_ms = self.world.now_ms
+        self.machine.leave_poll(self.world.now_ms)
+
+    def think(self, for_ms: int) -> None:
+        """Poll again once the user has thought, or handled what it was given."""
+        self._after_thinking(for_ms)
+
+    def takes_ms(self) -> int:
+        """How long the user is busy now, by chance."""
+        low, high = self.pace.slow_ms if self.rng.random() < self.pace.slow else self.pace.think_ms
+        busy_ms = self.rng.randint(low, high)
+        self.busy_until_ms = self.world.now_ms + busy_ms
+        return busy_ms
+
+    def _settle_commits(self) -> None:
+        waiting = []
+        for promise in self.pace.commits:
+            if not promise.done:
+                waiting.append(promise)
+            elif promise.error is None:
+                self._watcher.committed(self, promise.result())
+        self.pace.commits = waiting
+
+
+def _names(partitions: frozenset[TopicPartition]) -> str:
+    return ", ".join(str(p) for p in sorted(partitions)) or "nothing"

@@ -1,0 +1,179 @@
+"""What goes wrong, and when: each fault of the plan strikes at random moments, and ends before the calm."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
+
+from kohort.sim.actors.consumers import ConsumerActor
+from kohort.sim.disk import DiskWeather, FaultyDisk
+from kohort.sim.network import Network
+from kohort.sim.swarm import Plan
+from kohort.sim.world import World
+
+LEAVE_ENDS_MS = 6_000
+
+
+class BrokerProcess(Protocol):
+    """What can happen to the process of a broker, or of several."""
+
+    disk: FaultyDisk
+
+    def kill(self, why: str) -> None: ...
+    def freeze(self, for_ms: int) -> None: ...
+    def jump(self, ahead_ms: int) -> None: ...
+
+
+class Faults:
+    """Strikes while it is on; ``calm`` ends everything that it began."""
+
+    def __init__(
+        self,
+        world: World,
+        plan: Plan,
+        network: Network,
+        broker: BrokerProcess,
+        consumers: list[ConsumerActor],
+        double: ConsumerActor,
+        strangers: dict[str, Callable[[ConsumerActor], None]],
+        admin_acts: Callable[[], None],
+        more: Mapping[str, Callable[[random.Random], None]] | None = None,
+    ) -> None:
+        self.on = True
+        self._world = world
+        self._rng = world.fork_rng()
+        self._plan = plan
+        self._network = network
+        self._broker = broker
+        self._consumers = consumers
+        self._double = double
+        self._strikes: dict[str, Callable[[], None]] = {
+            "cut": self._cut,
+            "crash broker": lambda: broker.kill("kill -9"),
+            "kill member": self._kill_member,
+            "freeze member": self._freeze_member,
+            "freeze broker": lambda: broker.freeze(self._rng.randint(100, 12_000)),
+            "refuse writes": self._refuse_writes,
+            "torn write": self._torn_write,
+            "clog": self._clog,
+            "scale": self._scale,
+            "slow handler": self._slow_handler,
+            "leave": self._leave,
+            "one-way cut": lambda: network.deafen_some(self._rng.choice([0.2, 0.5, 1.0])),
+            "deploy": self._deploy,
+            "double": self._start_double,
+            "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
+            "admin": admin_acts,
+            "impostor": lambda: self._meddle(strangers["impostor"]),
+            "kick": lambda: self._meddle(strangers["kick"]),
+        }
+        for what, strike in (more or {}).items():
+            self._strikes[what] = partial(strike, self._rng)
+        self._enabled = sorted({*plan.faults, *(more or ())})
+        self._next()
+
+    def calm(self) -> None:
+        """No more faults; network and disk are well, users are quick, and everybody is back."""
+        self.on = False
+        self._network.heal()
+        self._double.kill("it should never have been there")
+        self._broker.disk.weather = DiskWeather()
+        for consumer in self._consumers:
+            consumer.pace.slow = 0.0
+            if not consumer.alive:
+                consumer.restart_later()
+            self._world.after(LEAVE_ENDS_MS, consumer.start)  # whoever is leaving now comes back afterwards
+
+    def _next(self) -> None:
+        if self._enabled:
+            self._world.after(self._rng.randint(1, 2 * self._plan.fault_every_ms), self._strike)
+
+    def _strike(self) -> None:
+        if self.on:
+            self._strikes[self._rng.choice(self._enabled)]()
+            self._next()
+
+    def _victim(self) -> ConsumerActor:
+        return self._rng.choice(self._consumers)
+
+    def _for_a_while(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        begin()
+        self._world.after(self._rng.randint(200, 5_000), end)
+
+    def _cut(self) -> None:
+        if self._rng.random() < 0.5:
+            self._network.cut_some(self._rng.choice([0.2, 0.5, 1.0]))
+            return
+        weather = self._network.weather
+        self._for_a_while(
+            lambda: setattr(weather, "cut", self._rng.choice([0.03, 0.2])), lambda: setattr(weather, "cut", 0.0)
+        )
+
+    def _clog(self) -> None:
+        weather = self._network.weather
+        self._for_a_while(lambda: setattr(weather, "clog", 0.1), lambda: setattr(weather, "clog", 0.0))
+
+    def _refuse_writes(self) -> None:
+        weather = self._broker.disk.weather
+        self._for_a_while(
+            lambda: setattr(weather, "refuse", self._rng.choice([0.3, 1.0])), lambda: setattr(weather, "refuse", 0.0)
+        )
+
+    def _torn_write(self) -> None:
+        weather = self._broker.disk.weather
+        self._for_a_while(lambda: setattr(weather, "die", 0.1), lambda: setattr(weather, "die", 0.0))
+
+    def _kill_member(self) -> None:
+        victim = self._victim()
+        victim.kill("kill -9")
+        victim.restart_later()
+
+    def _freeze_member(self) -> None:
+        longest = self._plan.session_timeout_ms + 5_000
+        self._victim().freeze(self._rng.randint(100, longest))
+
+    def _deploy(self) -> None:
+        """Every member stops and starts again, one after the other."""
+        for number, consumer in enumerate(self._consumers):
+            self._world.after(number * self._rng.randint(200, 4_000), lambda c=consumer: self._restart(c))  # type: ignore[misc]  # bound at once
+
+    def _restart(self, consumer: ConsumerActor) -> None:
+        if not self.on or not consumer.alive:
+            return
+        if self._rng.random() < 0.5:
+            consumer.leave()
+            self._world.after(LEAVE_ENDS_MS, consumer.start)
+        else:
+            consumer.kill("deployed anew")
+            consumer.restart_later()
+
+    def _start_double(self) -> None:
+        """A second process with the first one's configuration, instance id included, for a while."""
+        if not self._double.alive:
+            self._for_a_while(self._double.start, lambda: self._double.kill("noticed and stopped"))
+
+    def _scale(self) -> None:
+        victim = self._victim()
+        if victim.alive:
+            victim.kill("scaled down by force")
+        else:
+            victim.start()
+
+    def _leave(self) -> None:
+        victim = self._victim()
+        if victim.alive:
+            victim.leave()
+        else:
+            victim.start()
+
+    def _meddle(self, act: Callable[[ConsumerActor], None]) -> None:
+        victim = self._victim()
+        if victim.member_id:
+            act(victim)
+
+    def _slow_handler(self) -> None:
+        pace = self._victim().pace
+        pace.slow_ms = (500, self._plan.max_poll_interval_ms + 3_000)
+        self._for_a_while(lambda: setattr(pace, "slow", 0.5), lambda: setattr(pace, "slow", 0.0))

@@ -1,0 +1,317 @@
+"""One seed, from its plan to its verdict: faults, then calm, then a quiet failover, with checks after every event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kohort.broker.broker import Broker
+from kohort.client.requests.io import Tick
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.coordinator.outcome import TimerKey
+from kohort.log.topics import Topics
+from kohort.model import TopicPartition
+from kohort.sim.actors.admins import AdminActor, Make
+from kohort.sim.actors.brokers import BrokerActor
+from kohort.sim.actors.clearing_up import clear_up
+from kohort.sim.actors.clients import ProducerActor
+from kohort.sim.actors.consumers import ConsumerActor
+from kohort.sim.actors.faults import Faults
+from kohort.sim.checks.balance import check_balance
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
+from kohort.sim.checks.durability import Durability
+from kohort.sim.checks.fencing import Fencing
+from kohort.sim.checks.handed_out import HandedOut
+from kohort.sim.checks.joiners import Joiners
+from kohort.sim.checks.leaving import Leaving
+from kohort.sim.checks.life import GroupLife
+from kohort.sim.checks.memory import check_nothing_left
+from kohort.sim.checks.obedience import Obedience
+from kohort.sim.checks.ownership import Ownership
+from kohort.sim.checks.parked import check_parked
+from kohort.sim.checks.polls import Polls
+from kohort.sim.checks.silence import Silence
+from kohort.sim.checks.strangers import Strangers
+from kohort.sim.checks.unanswered import check_answered
+from kohort.sim.checks.watcher import Watcher
+from kohort.sim.history import History
+from kohort.sim.network import Network
+from kohort.sim.swarm import Plan, plan_of
+from kohort.sim.tap import Tap
+from kohort.sim.verdict import Verdict, verdict_of
+from kohort.sim.world import START_MS, World
+from kohort.sim.worlds.all_checks import Panel
+from kohort.sim.worlds.settling import SETTLED_MS, Settling
+
+GROUP = "g"
+BROKER = ("10.1.0.1", 9092)
+QUIET_MS = 20_000
+MORE_RECORDS = 5
+CHECK_EVERY = 64
+PARKED_EVERY = 16
+CLEARING_UP_MS = 30_000
+FAREWELL_MS = 10_000
+
+
+class Run:
+    """The actors of one seed, and the checks that watch them.
+
+    Whoever watches ``also`` is told of every API, decoded; checks look at a few of them only. ``script`` is called when
+    everything has been started, and may have things happen at times of its own: a scenario by hand.
+    """
+
+    def __init__(self, plan: Plan, also: Sequence[Watcher] = (), script: Callable[[Run], None] | None = None) -> None:
+        self.plan = plan
+        self.world = World(plan.seed)
+        self.history = History(self.world)
+        self.panel = Panel()
+        self.tap = Tap(self.world, self.panel, everything=bool(also))
+        self.network = Network(self.world, self.tap, plan.delay_ms)
+        self.broker = BrokerActor(self.world, self.network, self.history, self._broker_config(), self.panel)
+        self.producer = ProducerActor("producer", self.world, self.network, self.history, self._producer_config())
+        self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
+        self.double = self._consumer("double", "i0")
+        admin_config = AdminConfig(bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"])
+        # As in Kafka, a static leader that was away does not learn of partitions that came meanwhile (KIP-814).
+        widens = not plan.static
+        self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP, widens=widens)
+        self.durability = Durability()
+        life = GroupLife(GROUP, self._topics_up)
+        self.handed_out = HandedOut(GROUP, self._topic_name, life, once=not plan.faults and script is None)
+        self.silence = Silence()
+        for check in (
+            life,
+            Ownership(life),
+            Fencing(lambda: self.broker.disk.refusals, life),
+            Leaving(self._timers_of),
+            self.handed_out,
+            self.durability,
+            self.silence,
+            Obedience(self.admin.name),
+            Joiners(life),
+            Strangers(self._timers_of),
+            Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
+            *also,
+        ):
+            self.panel.add(check)
+        self._script = script
+
+    # ------------------------------------------------------------ configuration
+
+    def _broker_config(self) -> BrokerConfig:
+        plan = self.plan
+        return BrokerConfig(
+            listen_host=BROKER[0],
+            listen_port=BROKER[1],
+            group_initial_rebalance_delay_ms=plan.initial_delay_ms,
+            offsets_topic_num_partitions=plan.offsets_partitions,
+            offsets_topic_segment_bytes=plan.segment_bytes,
+            log_segment_bytes=plan.segment_bytes,
+            log_index_interval_bytes=plan.index_interval_bytes,
+            offsets_retention_minutes=1 if plan.forgets else 10_080,
+            offsets_retention_check_interval_ms=plan.sweep_ms,
+            auto_create_topics_enable=False,
+        )
+
+    def _producer_config(self) -> ProducerConfig:
+        return ProducerConfig(
+            bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"], request_timeout_ms=self.plan.request_timeout_ms
+        )
+
+    def _consumer(self, name: str, instance_id: str) -> ConsumerActor:
+        plan = self.plan
+        config = ConsumerConfig(
+            bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"],
+            client_id=name,
+            group_id=GROUP,
+            group_instance_id=instance_id if plan.static else None,
+            fetch_max_wait_ms=plan.fetch_wait_ms,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=plan.assignors,
+            session_timeout_ms=plan.session_timeout_ms,
+            heartbeat_interval_ms=plan.heartbeat_interval_ms,
+            max_poll_interval_ms=plan.max_poll_interval_ms,
+            request_timeout_ms=plan.request_timeout_ms,
+            auto_commit_interval_ms=plan.auto_commit_interval_ms,
+            metadata_max_age_ms=10_000,
+        )
+        consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
+        consumer.pace.most_records = plan.poll_records
+        return consumer
+
+    def _topics_up(self) -> Topics | None:
+        broker = self.broker.broker
+        return broker.state.topics if broker is not None else None
+
+    def _timers_of(self, group_id: str) -> list[TimerKey]:
+        broker = self.broker.broker
+        return broker.state.coordinator.timers_of(group_id) if broker is not None else []
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        broker = self.broker.broker
+        topic = broker.state.topics.by_id(topic_id) if broker is not None else None
+        return topic.name if topic is not None else None
+
+    # ------------------------------------------------------------ the run
+
+    def go(self) -> None:
+        """Raises CheckFailed or InvariantBroken; returns if all is well."""
+        plan, world = self.plan, self.world
+        self.broker.start()
+        self._make_topics()
+        self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
+        for consumer in self.consumers:
+            world.after(world.rng.randrange(0, 2_000), consumer.start)
+        if self._script is not None:
+            self._script(self)
+        faults = Faults(
+            world,
+            plan,
+            self.network,
+            self.broker,
+            self.consumers,
+            self.double,
+            {"impostor": lambda c: self.admin.pretend(c, min(plan.topics)), "kick": self.admin.kick},
+            lambda: self.admin.act(self._topics),
+        )
+        world.run(START_MS + plan.faults_ms, after_each=self._check)
+        faults.calm()
+        self.history.add("world", "calm")
+        bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
+        self._settle(bound_ms)
+        if plan.may_orphan and self._orphans():
+            self._rebalance_by_hand()
+            self._settle(bound_ms)
+        check_settled(self._why_not_settled(), bound_ms)
+        self._check_end()
+        self._check_balance()
+        self._quiet_failover()
+        self._farewell()
+        clear_up(self._administer, GROUP, min(plan.topics), self._restart)
+        self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
+
+    def _settle(self, bound_ms: int) -> None:
+        settling = Settling(self.world, self._why_not_settled)
+        self.world.run(self.world.now_ms + bound_ms, after_each=self._check, stop=settling)
+
+    def _orphans(self) -> set[TopicPartition]:
+        """The partitions that nobody owns."""
+        return self._partitions - {p for consumer in self.consumers for p in consumer.assigned}
+
+    def _rebalance_by_hand(self) -> None:
+        """As whoever operates the group has to do, with Kafka's clients as with these."""
+        self.history.add("world", "rebalanced by hand", ", ".join(map(str, sorted(self._orphans()))))
+        for consumer in self.consumers:
+            if consumer.machine is not None:
+                consumer.machine.enforce_rebalance("a partition is nobody's")
+                consumer.step(Tick())
+
+    def _make_topics(self) -> None:
+        assert self.broker.broker is not None
+        for name, partitions in self.plan.topics.items():
+            self.broker.broker.state.topics.create(name, partitions, {}, self.world.now_ms)
+
+    def _check(self) -> None:
+        """Now and then all of the coordinator's invariants; those of the group at hand hold after every event."""
+        broker = self.broker.broker
+        if broker is not None and not self.world.events % PARKED_EVERY and not self.broker.is_frozen:
+            check_parked(broker)
+        if self.world.events % CHECK_EVERY or broker is None:
+            return
+        now_ms = self.broker.now_ms
+        wake_at_ms = broker.state.coordinator.wake_at_ms
+        if wake_at_ms is None or wake_at_ms >= now_ms:
+            broker.state.coordinator.check_invariants(now_ms)
+
+    @property
+    def _partitions(self) -> set[TopicPartition]:
+        return {TopicPartition(t, p) for t, n in self._topics.items() for p in range(n)}
+
+    @property
+    def _topics(self) -> dict[str, int]:
+        """The partitions of each topic: those of the plan, and what the administrator added."""
+        topics = self.broker.broker.state.topics if self.broker.broker is not None else None
+        found = {name: topics.get(name) if topics is not None else None for name in self.plan.topics}
+        return {name: len(t.partitions) if t is not None else self.plan.topics[name] for name, t in found.items()}
+
+    def _why_not_settled(self) -> str | None:
+        broker = self.broker.broker
+        if broker is None:
+            return "the broker is down"
+        if self.broker.is_frozen:
+            return "the broker is frozen"
+        if not self.producer.done:
+            return "records are on their way"
+        if not self.admin.done:
+            return "the administrator waits"
+        counted = {(key.kind, key.member_id) for key in self._timers_of(GROUP)}
+        if counted != {("session", consumer.member_id) for consumer in self.consumers}:
+            return f"the group waits for {sorted(counted)}"
+        logs = {p: broker.state.topics.log(*p) for p in self._partitions}
+        ends = {p: log.log_end_offset for p, log in logs.items() if log is not None}
+        return why_not_settled(self.consumers, self._partitions, ends, self.broker.committed(GROUP))
+
+    def _standing_broker(self) -> Broker:
+        assert self.broker.broker is not None, "nothing strikes it any more"
+        return self.broker.broker
+
+    def _check_end(self) -> None:
+        self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
+        check_delivered(self.producer.acknowledged, self.handed_out.values)
+        names = [consumer.name for consumer in self.consumers]
+        self.silence.check_heard(names, self.plan.heartbeat_interval_ms + 2 * self.plan.delay_ms[1], self.world.now_ms)
+        check_answered(self.tap.unanswered(), self.world.now_ms, self._slack_ms())
+
+    def _slack_ms(self) -> int:
+        """A fetch waits for data, and both ways of it take their time."""
+        return self.plan.fetch_wait_ms + 2 * self.plan.delay_ms[1]
+
+    def _check_balance(self) -> None:
+        machine = self.consumers[0].machine
+        assert machine is not None
+        assignor = machine.group.membership.generation.protocol_name or ""
+        check_balance({c.name: sorted(c.assigned) for c in self.consumers}, assignor, len(self.plan.topics))
+
+    def _quiet_failover(self) -> None:
+        """Restart the broker while nothing happens: no member may notice more than a reconnect, and all go on."""
+        before = standing(self.consumers)
+        self.broker.kill("a quiet failover", restart_in_ms=200)
+        self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
+        self.world.run(self.world.now_ms + QUIET_MS, after_each=self._check)
+        check_nothing_moved(before, standing(self.consumers))
+        self._check_end()
+
+    def _farewell(self) -> None:
+        """Everybody leaves, one after the other, and the broker is as it was before they came."""
+        for consumer in self.consumers:
+            self.world.after(self.world.rng.randrange(0, 1_000), consumer.leave)
+        self.producer.kill("done")
+        self.admin.kill("done")
+        forgotten_ms = FAREWELL_MS + self.plan.session_timeout_ms  # static members and the dead do not say goodbye
+        self.world.run(self.world.now_ms + forgotten_ms, after_each=self._check)
+        broker = self._standing_broker()
+        check_nothing_left(broker, GROUP, len(self.consumers))
+
+    def _administer(self, what: str, make: Make) -> Any:
+        """Have the administrator do one thing in fair weather, and wait for what comes of it."""
+        promise = self.admin.do(what, make)
+        self.world.run(self.world.now_ms + CLEARING_UP_MS, after_each=self._check, stop=lambda: promise.done)
+        if not promise.done or promise.error is not None:
+            raise CheckFailed(f"the administrator {what}: {promise.error or 'no answer'}")
+        return promise.result()
+
+    def _restart(self) -> None:
+        self.broker.kill("when all is done", restart_in_ms=200)
+        self.world.run(self.world.now_ms + 500, after_each=self._check)
+
+
+def run_seed(seed: int) -> Verdict:
+    """Run one seed to its verdict."""
+    return run_plan(plan_of(seed))
+
+
+def run_plan(plan: Plan) -> Verdict:
+    """Run one plan, drawn from its seed or made smaller than that, to its verdict."""
+    return verdict_of(Run(plan))

@@ -1,0 +1,261 @@
+"""Three nodes whose leaders move: a group reads on while coordinators and leaders change places, nodes stop and start.
+
+A world beside that of ``run.py``, with the same members, users and faults. Each run ends with quiet moves: everything
+is led by another node, then a node stops and starts again, and a stable group notices nothing of it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Final
+
+from kohort.broker.broker import Broker
+from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
+from kohort.config.broker import BrokerConfig
+from kohort.config.client import ConsumerConfig, ProducerConfig
+from kohort.coordinator.placement import partition_of
+from kohort.log.topics import Topics
+from kohort.model import TopicPartition
+from kohort.sim.actors.clients import ProducerActor
+from kohort.sim.actors.consumers import ConsumerActor
+from kohort.sim.actors.faults import Faults
+from kohort.sim.actors.nodes import ClusterActor
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
+from kohort.sim.checks.durability import Durability
+from kohort.sim.checks.fencing import Fencing
+from kohort.sim.checks.handed_out import HandedOut
+from kohort.sim.checks.joiners import Joiners
+from kohort.sim.checks.life import GroupLife
+from kohort.sim.checks.obedience import Obedience
+from kohort.sim.checks.ownership import Ownership
+from kohort.sim.checks.parked import check_parked
+from kohort.sim.checks.polls import Polls
+from kohort.sim.history import History
+from kohort.sim.network import Network
+from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
+from kohort.sim.tap import Tap
+from kohort.sim.world import START_MS, World
+from kohort.sim.worlds.all_checks import Panel
+from kohort.sim.worlds.settling import SETTLED_MS, Settling
+
+GROUP: Final = "g"
+NODES: Final = 3
+PORT: Final = 9092
+QUIET_MS: Final = 20_000
+MORE_RECORDS: Final = 5
+CHECK_EVERY: Final = 32
+MORE_TO_DELIVER_MS: Final = (115_000, 100)
+"""How much longer than a request a delivery may take, by seed: for several attempts, or hardly more than one."""
+LEFT_OUT: Final = frozenset({"admin", *FAULTS_OF_STRANGERS})
+"""Faults that have actors of their own in the other world."""
+
+
+def plan_of_moves(seed: int) -> Plan:
+    plan = plan_of(seed)
+    # As in Kafka, one that dies before it gives up what was taken from it returns as if it had: nobody gets that.
+    static = plan.static and "cooperative-sticky" not in plan.assignors
+    return replace(plan, faults=plan.faults - LEFT_OUT, static=static, forgets=False)
+
+
+class Moves:
+    """One seed."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.world = World(plan.seed)
+        self.history = History(self.world)
+        self.panel = Panel()
+        self.tap = Tap(self.world, self.panel)
+        self.network = Network(self.world, self.tap, plan.delay_ms)
+        self.cluster = ClusterActor(self.world, self.network, self.history, self._node_configs(), self.panel)
+        self._servers = [f"10.1.0.{number}:{PORT}" for number in range(NODES)]
+        producing = ProducerConfig(
+            bootstrap_servers=self._servers,
+            request_timeout_ms=plan.request_timeout_ms,
+            delivery_timeout_ms=plan.request_timeout_ms + MORE_TO_DELIVER_MS[plan.seed % 2],
+        )
+        self.producer = ProducerActor("producer", self.world, self.network, self.history, producing)
+        self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
+        self.double = self._consumer("double", "i0")
+        self.durability = Durability()
+        life = GroupLife(GROUP, self._topics_up)
+        self.handed_out = HandedOut(GROUP, self._topic_name, life, once=False)
+        for check in (
+            life,
+            Ownership(life),
+            Fencing(lambda: self.cluster.disk.refusals, life),
+            self.handed_out,
+            self.durability,
+            Obedience(),
+            Joiners(life, moves=True),
+            Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
+        ):
+            self.panel.add(check)
+
+    def _node_configs(self) -> list[BrokerConfig]:
+        plan = self.plan
+        shared = BrokerConfig(
+            group_initial_rebalance_delay_ms=plan.initial_delay_ms,
+            offsets_topic_num_partitions=plan.offsets_partitions,
+            offsets_topic_segment_bytes=plan.segment_bytes,
+            log_segment_bytes=plan.segment_bytes,
+            log_index_interval_bytes=plan.index_interval_bytes,
+            # One replica: what a stopped node led is led by nobody until it is back.
+            default_replication_factor=1 if plan.seed % NODES == 0 else NODES,
+            offsets_retention_check_interval_ms=plan.sweep_ms,
+            auto_create_topics_enable=False,
+        )
+        return [
+            replace(shared, node_id=number, listen_host=f"10.1.0.{number}", listen_port=PORT) for number in range(NODES)
+        ]
+
+    def _consumer(self, name: str, instance_id: str) -> ConsumerActor:
+        plan = self.plan
+        config = ConsumerConfig(
+            bootstrap_servers=self._servers,
+            client_id=name,
+            group_id=GROUP,
+            group_instance_id=instance_id if plan.static else None,
+            fetch_max_wait_ms=plan.fetch_wait_ms,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=plan.assignors,
+            session_timeout_ms=plan.session_timeout_ms,
+            heartbeat_interval_ms=plan.heartbeat_interval_ms,
+            max_poll_interval_ms=plan.max_poll_interval_ms,
+            request_timeout_ms=plan.request_timeout_ms,
+            auto_commit_interval_ms=plan.auto_commit_interval_ms,
+            metadata_max_age_ms=10_000,
+        )
+        consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
+        consumer.pace.most_records = plan.poll_records
+        return consumer
+
+    def _topics_up(self) -> Topics | None:
+        return self.cluster.cluster.topics if self.cluster.cluster is not None else None
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.cluster.cluster.topics.by_id(topic_id) if self.cluster.cluster is not None else None
+        return topic.name if topic is not None else None
+
+    # ------------------------------------------------------------ the run
+
+    def go(self) -> None:
+        """Raises CheckFailed or InvariantBroken; returns if all is well."""
+        plan, world = self.plan, self.world
+        self.cluster.start()
+        assert self.cluster.cluster is not None
+        for name, partitions in plan.topics.items():
+            self.cluster.cluster.topics.create(name, partitions, {}, world.now_ms)
+        self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
+        for consumer in self.consumers:
+            world.after(world.rng.randrange(0, 2_000), consumer.start)
+        moves = {"move": self._move, "stop node": self._stop_node, "start node": self._start_node}
+        faults = Faults(world, plan, self.network, self.cluster, self.consumers, self.double, {}, lambda: None, moves)
+        world.run(START_MS + plan.faults_ms, after_each=self._check)
+        faults.calm()
+        self.history.add("world", "calm")
+        self._start_all()
+        bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
+        self._settle(bound_ms)
+        self._check_end()
+        self._quiet_moves()
+
+    def _settle(self, bound_ms: int) -> None:
+        settling = Settling(self.world, self._why_not_settled)
+        self.world.run(self.world.now_ms + bound_ms, after_each=self._check, stop=settling)
+        check_settled(self._why_not_settled(), bound_ms)
+
+    def _start_all(self) -> None:
+        """Every node shall be up; a process that is down starts them all by itself."""
+        for number in range(NODES):
+            self.cluster.start_node(number)
+
+    def _quiet_moves(self) -> None:
+        """Everything is led elsewhere, then a node stops and starts: no member may notice more than a reconnect."""
+        before = standing(self.consumers)
+        self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
+        leaders = {partition: self.cluster.leader_of(partition) for partition in self.cluster.partitions}
+        for partition, leader in leaders.items():
+            if leader is None:
+                raise CheckFailed(f"nobody leads {partition} in a settled world")
+            self.cluster.lead(partition, (leader.node.node_id + 1) % NODES)
+        self._watch_quietly()
+        self.cluster.stop_node(self.world.rng.randrange(0, NODES))
+        self._watch_quietly()
+        self._start_all()
+        self._watch_quietly()
+        check_nothing_moved(before, standing(self.consumers))
+        self._settle(QUIET_MS)
+        self._check_end()
+
+    def _watch_quietly(self) -> None:
+        self.world.run(self.world.now_ms + QUIET_MS, after_each=self._check)
+
+    # ------------------------------------------------------------ what strikes
+
+    def _move(self, rng: random.Random) -> None:
+        """One partition, or all of them, or those of the groups."""
+        partitions = self.cluster.partitions
+        own = [p for p in partitions if p.topic == OFFSETS_TOPIC]
+        some = rng.choice([partitions, own, [rng.choice(partitions)] if partitions else []])
+        for partition in some:
+            self.cluster.lead(partition, rng.randrange(0, NODES))
+
+    def _stop_node(self, rng: random.Random) -> None:
+        self.cluster.stop_node(rng.randrange(0, NODES))
+
+    def _start_node(self, rng: random.Random) -> None:
+        self.cluster.start_node(rng.randrange(0, NODES))
+
+    # ------------------------------------------------------------ what must hold
+
+    def _check(self) -> None:
+        """Of nodes that have heard of everything: nobody waits in vain, and the coordinator's invariants hold."""
+        cluster = self.cluster
+        if self.world.events % CHECK_EVERY or cluster.cluster is None or cluster.is_frozen:
+            return
+        for broker in cluster.brokers:
+            if cluster.cluster.inbox(broker.node.node_id):
+                continue
+            check_parked(broker)
+            wake_at_ms = broker.state.coordinator.wake_at_ms
+            if wake_at_ms is None or wake_at_ms >= cluster.now_ms:
+                broker.state.coordinator.check_invariants(cluster.now_ms)
+
+    def _check_end(self) -> None:
+        for broker in self.cluster.brokers:
+            self.durability.check_end(broker, self.producer.acknowledged)
+        check_delivered(self.producer.acknowledged, self.handed_out.values)
+
+    @property
+    def _groups_home(self) -> int:
+        return partition_of(GROUP, self.plan.offsets_partitions)
+
+    def _why_not_settled(self) -> str | None:
+        if not self.cluster.is_whole:
+            return "not every node is up"
+        if not self.producer.done:
+            return "records are on their way"
+        coordinator = self.cluster.leader_of(TopicPartition(OFFSETS_TOPIC, self._groups_home))
+        if coordinator is None:
+            return "nobody coordinates the group"
+        waits = {(key.kind, key.member_id) for key in coordinator.state.coordinator.timers_of(GROUP)}
+        if waits != {("session", consumer.member_id) for consumer in self.consumers}:
+            return f"the group waits for {sorted(waits)}"
+        ends = self._ends(coordinator)
+        committed = self.cluster.committed(GROUP, self._groups_home)
+        return why_not_settled(self.consumers, set(ends), ends, committed)
+
+    def _ends(self, broker: Broker) -> dict[TopicPartition, int]:
+        wanted = [TopicPartition(name, n) for name, count in self.plan.topics.items() for n in range(count)]
+        logs = {partition: broker.state.topics.log(*partition) for partition in wanted}
+        return {partition: log.log_end_offset for partition, log in logs.items() if log is not None}
+
+
+def move_under(seed: int) -> Moves:
+    """Run one seed. Raises CheckFailed, or whatever a machine raises."""
+    run = Moves(plan_of_moves(seed))
+    run.go()
+    return run

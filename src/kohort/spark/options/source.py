@@ -1,0 +1,210 @@
+"""What a query asked for, read from the text of its options and checked.
+
+Spark hands options over as text with case-insensitive names, so the table is looked up in lower case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kohort.config.client import ConsumerConfig, client_config
+from kohort.config.options import options_of, unknown_option
+from kohort.errors import ConfigError
+from kohort.spark.options.offsets import Offsets
+from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, TABLE
+from kohort.spark.options.text import Start
+
+
+class ByTime(NamedTuple):
+    """Start (or end) at a time: one for all partitions, or one for each. ``strict``: a partition that has no record of
+    that time is an error, else its end is meant."""
+
+    times: int | Offsets
+    strict: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a query asked for, checked."""
+
+    bootstrap_servers: str
+    client: dict[str, str] = field(default_factory=dict)
+    subscribe: tuple[str, ...] = ()
+    subscribe_pattern: str = ""
+    assign: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    group_id: str = ""
+    group_mode: str = "standalone"
+    starting_offsets: Start | None = None
+    starting_timestamp: int | None = None
+    starting_times: Offsets | None = None
+    timestamp_strategy: str = "error"
+    ending_offsets: Start = "latest"
+    ending_timestamp: int | None = None
+    ending_times: Offsets | None = None
+    group_fallback: str = "latest"
+    commit_offsets: bool = True
+    max_offsets_per_trigger: int | None = None
+    max_bytes_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = 900_000
+    min_partitions: int = 1
+    max_records_per_partition: int | None = None
+    records_per_task: int = 100_000
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    isolation_level: str = "read_uncommitted"
+    value_format: str = "raw"
+    value_separator: str = ","
+    avro_schema: str = ""
+    avro_framing: str = "none"
+    bad_records: str = "fail"
+    dead_letter_topic: str = ""
+    idle_wait_ms: int = 250
+    poll_timeout_ms: int = 60_000
+    offset_retries: int = 3
+    offset_retry_ms: int = 10
+
+    @property
+    def commits(self) -> bool:
+        """Whether progress is committed to a group."""
+        return bool(self.group_id) and self.commit_offsets
+
+    @property
+    def stream_start(self) -> Start | ByTime:
+        """Where a stream begins that has no checkpoint."""
+        return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
+
+    @property
+    def batch_start(self) -> Start | ByTime:
+        """Where a batch read begins."""
+        return self._start_by_time or self.starting_offsets or "earliest"
+
+    @property
+    def batch_end(self) -> Start | ByTime:
+        """Where a batch read stops."""
+        if self.ending_timestamp is not None:
+            return ByTime(self.ending_timestamp, strict=False)
+        return self.ending_offsets if self.ending_times is None else ByTime(self.ending_times, strict=False)
+
+    @property
+    def task_rows(self) -> int:
+        """About how many records a task is given."""
+        return min(self.records_per_task, self.max_records_per_partition or self.records_per_task)
+
+    @property
+    def _start_by_time(self) -> ByTime | None:
+        strict = self.timestamp_strategy == "error"
+        if self.starting_timestamp is not None:
+            return ByTime(self.starting_timestamp, strict)
+        return None if self.starting_times is None else ByTime(self.starting_times, strict)
+
+    @property
+    def pin(self) -> str:
+        """What marks the group's offsets as the start that these options resolved to (see group_commits.py)."""
+        what = [self.stream_start, self.subscribe, self.subscribe_pattern, self.assign, self.group_fallback]
+        digest = hashlib.sha256(json.dumps(what, sort_keys=True, default=str).encode()).hexdigest()
+        return f"kohort-init:{digest[:16]}"
+
+
+def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Check what ``.option(...)`` gave. Raises ConfigError naming the option and what is allowed."""
+    values: dict[str, Any] = {}
+    client: dict[str, str] = {}
+    for name, content in given.items():
+        lower = name.lower()
+        if lower in REFUSED:
+            raise ConfigError(f"option {lower!r} is refused: {REFUSED[lower]}")
+        known = BY_LOWER_NAME.get(lower)
+        if known is not None:
+            value = known.parse(known.name, str(content))
+            if known.attribute:
+                values[known.attribute] = value
+        elif lower.startswith("kafka."):
+            client[lower.removeprefix("kafka.")] = str(content)
+        elif lower != "path":
+            raise unknown_option(name, [o.name for o in TABLE] + ["kafka.bootstrap.servers"])
+    bootstrap = client.pop("bootstrap.servers", "")
+    if not bootstrap:
+        raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")
+    _check_client(client, bootstrap)
+    if values.get("group_mode") == "member":
+        values.setdefault("group_fallback", "earliest")
+    if "isolation_level" in values:
+        client["isolation.level"] = values["isolation_level"]
+    options = SourceOptions(bootstrap, client, **values)
+    _check_together(options, streaming=streaming, given={n.lower() for n in given})
+    if options.group_mode == "member":
+        _check_member(options, streaming=streaming)
+    if not streaming:
+        _check_batch(options)
+    return options
+
+
+def _check_client(client: Mapping[str, str], bootstrap: str) -> None:
+    """Kafka's own options must be ones that the client has, before a task finds out."""
+    known = [o.name for o in options_of(ConsumerConfig)]
+    for name in client:
+        if name not in known:
+            raise unknown_option(f"kafka.{name}", [f"kafka.{n}" for n in known])
+    client_config(ConsumerConfig, {**client, "bootstrap.servers": bootstrap}, {})
+
+
+def _check_together(options: SourceOptions, *, streaming: bool, given: set[str]) -> None:
+    chosen = [n for n in ("subscribe", "subscribePattern", "assign") if n.lower() in given]
+    if len(chosen) != 1:
+        what = "none is given" if not chosen else f"{' and '.join(chosen)} are given"
+        raise ConfigError(f"give exactly one of subscribe, subscribePattern and assign: {what}")
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        if streaming and name.lower() in given:
+            raise ConfigError(f"option {name!r} is for batch reads; a stream ends with trigger(availableNow=True)")
+    for name, start in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
+        if start == "group" and not options.group_id:
+            raise ConfigError(f"{name}=group needs the option 'group.id'")
+    most = options.max_offsets_per_trigger
+    if most is not None and (options.min_offsets_per_trigger or 0) > most:
+        raise ConfigError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+    if options.bad_records == "dlq" and not options.dead_letter_topic:
+        raise ConfigError("badRecords=dlq needs the option 'deadLetterTopic'")
+    if options.value_format == "raw" and "badrecords" in given:
+        raise ConfigError("badRecords is for values that are decoded: give value.format=json, csv or avro")
+    if (options.value_format == "avro") != bool(options.avro_schema):
+        raise ConfigError("value.format=avro and the option 'value.avro.schema' need each other")
+    if len(options.value_separator) != 1:
+        raise ConfigError(f"value.separator={options.value_separator!r}: expected one character")
+
+
+def _check_member(options: SourceOptions, *, streaming: bool) -> None:
+    """A member takes what its group gives it, from where the group stands."""
+    if not streaming:
+        raise ConfigError("group.mode=member is for streams: a batch read commits nothing")
+    if not options.group_id:
+        raise ConfigError("group.mode=member needs the option 'group.id'")
+    if options.assign:
+        raise ConfigError("group.mode=member: the group assigns the partitions; give subscribe or subscribePattern")
+    if options.stream_start != "group":
+        raise ConfigError(
+            "group.mode=member begins where the group stands: leave the starting offsets out; groupFallback says where "
+            "a partition begins for which the group holds nothing"
+        )
+    if not options.commit_offsets:
+        raise ConfigError(
+            "group.mode=member commits: commitOffsets=false would read everything again at each rebalance"
+        )
+
+
+def _check_batch(options: SourceOptions) -> None:
+    """Bounds that would read nothing."""
+    if options.starting_offsets == "latest":
+        raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
+    if isinstance(options.starting_offsets, dict):
+        for topic, partitions in options.starting_offsets.items():
+            if LATEST in partitions.values():
+                raise ConfigError(f"startingOffsets: latest (-1) for {topic} reads nothing in a batch")
+    if isinstance(options.ending_offsets, dict):
+        for topic, partitions in options.ending_offsets.items():
+            if EARLIEST in partitions.values():
+                raise ConfigError(f"endingOffsets: earliest (-2) for {topic} is no end")

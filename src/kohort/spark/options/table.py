@@ -1,0 +1,195 @@
+"""Every option of ``format("kohort")`` as a source: the Kafka connector's names, what each accepts, what is refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.spark.options.text import (
+    SparkOption,
+    assignment,
+    bound,
+    choice,
+    duration_ms,
+    flag,
+    pattern,
+    size_bytes,
+    text,
+    times,
+    topics,
+    whole,
+)
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+TABLE: Final = (
+    SparkOption("subscribe", "subscribe", "", "the topics to read, separated by commas", topics),
+    SparkOption(
+        "subscribePattern",
+        "subscribe_pattern",
+        "",
+        "read every topic whose whole name matches this expression",
+        pattern,
+    ),
+    SparkOption("assign", "assign", "", 'the partitions to read: `{"orders": [0, 1]}`', assignment),
+    SparkOption("group.id", "group_id", "", "the consumer group that shows this query's progress", text),
+    SparkOption(
+        "group.mode",
+        "group_mode",
+        "standalone",
+        "standalone: the query reads every partition, and commits without membership. member: its driver joins the "
+        "group, whose queries share the partitions and take over from each other",
+        choice("standalone", "member"),
+    ),
+    SparkOption(
+        "startingOffsets",
+        "starting_offsets",
+        "see text",
+        "earliest, latest, group, or JSON (-2 earliest, -1 latest); a checkpoint wins over it. Default: group for a "
+        "stream that has one, else latest for a stream and earliest for a batch",
+        bound("earliest", "latest", "group"),
+    ),
+    SparkOption(
+        "startingTimestamp",
+        "starting_timestamp",
+        "",
+        "start each partition at its first record of this time (milliseconds); wins over the two below",
+        whole(0),
+    ),
+    SparkOption(
+        "startingOffsetsByTimestamp",
+        "starting_times",
+        "",
+        'the same with a time for each partition: `{"orders": {"0": 1735689600000}}`; wins over startingOffsets',
+        times,
+    ),
+    SparkOption(
+        "startingOffsetsByTimestampStrategy",
+        "timestamp_strategy",
+        "error",
+        "what a partition without a record of that time means: error, or latest",
+        choice("error", "latest"),
+    ),
+    SparkOption(
+        "endingOffsets",
+        "ending_offsets",
+        "latest",
+        "batch only: where to stop, latest, group or JSON",
+        bound("latest", "group"),
+    ),
+    SparkOption(
+        "endingTimestamp", "ending_timestamp", "", "batch only: stop before this time (milliseconds)", whole(0)
+    ),
+    SparkOption(
+        "endingOffsetsByTimestamp", "ending_times", "", "batch only: the same with a time for each partition", times
+    ),
+    SparkOption(
+        "groupFallback",
+        "group_fallback",
+        "latest",
+        "where startingOffsets=group begins a partition for which the group holds nothing: earliest or latest (in "
+        "member mode earliest unless given)",
+        choice("earliest", "latest"),
+    ),
+    SparkOption(
+        "commitOffsets", "commit_offsets", "true", "commit the end of each completed micro-batch to group.id", flag
+    ),
+    SparkOption("maxOffsetsPerTrigger", "max_offsets_per_trigger", "", "the most records of one micro-batch", whole(1)),
+    SparkOption(
+        "maxBytesPerTrigger",
+        "max_bytes_per_trigger",
+        "",
+        "about the most bytes of one micro-batch (64m, 1g): keys and values, judged by records read ahead",
+        size_bytes,
+    ),
+    SparkOption(
+        "minOffsetsPerTrigger",
+        "min_offsets_per_trigger",
+        "",
+        "wait for this many records, but no longer than maxTriggerDelay; AvailableNow does not wait",
+        whole(1),
+    ),
+    SparkOption("maxTriggerDelay", "max_trigger_delay_ms", "15m", "the longest such wait (15m, 30s)", duration_ms),
+    SparkOption(
+        "minPartitions", "min_partitions", "1", "the fewest Spark tasks to divide a micro-batch into", whole(1)
+    ),
+    SparkOption("maxRecordsPerPartition", "max_records_per_partition", "", "the most records of one task", whole(1)),
+    SparkOption(
+        "recordsPerTask",
+        "records_per_task",
+        "100000",
+        "merge small partitions and split large ones to about this",
+        whole(1),
+    ),
+    SparkOption(
+        "failOnDataLoss", "fail_on_data_loss", "true", "fail where records were lost before they were read", flag
+    ),
+    SparkOption("includeHeaders", "include_headers", "false", "add the column headers", flag),
+    SparkOption(
+        "isolation.level",
+        "isolation_level",
+        "read_uncommitted",
+        "read_committed leaves out what transactions aborted",
+        choice("read_uncommitted", "read_committed"),
+    ),
+    SparkOption(
+        "value.format",
+        "value_format",
+        "raw",
+        "decode the value into the columns of `.schema(...)` in the worker: raw, json, csv, avro",
+        choice("raw", "json", "csv", "avro"),
+    ),
+    SparkOption(
+        "value.avro.schema", "avro_schema", "", "avro: the schema that values were written with, as JSON", text
+    ),
+    SparkOption(
+        "value.avro.framing",
+        "avro_framing",
+        "none",
+        "avro: confluent, if a zero byte and a schema id stand before each value (the id is not looked up)",
+        choice("none", "confluent"),
+    ),
+    SparkOption("value.separator", "value_separator", ",", "csv: what stands between the fields of a line", text),
+    SparkOption(
+        "badRecords",
+        "bad_records",
+        "fail",
+        "what becomes of a value that cannot be decoded: fail, drop, null, or dlq (send it to deadLetterTopic)",
+        choice("fail", "drop", "null", "dlq"),
+    ),
+    SparkOption("deadLetterTopic", "dead_letter_topic", "", "the topic of badRecords=dlq", text),
+    SparkOption(
+        "idleWaitMs",
+        "idle_wait_ms",
+        "250",
+        "how long an idle stream waits at the broker before it asks again",
+        whole(0),
+    ),
+    SparkOption(
+        "kafkaConsumer.pollTimeoutMs",
+        "poll_timeout_ms",
+        "60000",
+        "how long a task waits for a record that must come",
+        whole(1),
+    ),
+    SparkOption("fetchOffset.numRetries", "offset_retries", "3", "attempts more to ask for offsets", whole(0)),
+    SparkOption("fetchOffset.retryIntervalMs", "offset_retry_ms", "10", "the wait between them", whole(0)),
+    SparkOption(
+        "groupIdPrefix", "", "", "accepted and not needed: reading does not make a group of its own here", text
+    ),
+)
+
+BY_LOWER_NAME: Final = {o.name.lower(): o for o in TABLE} | {
+    alias: next(o for o in TABLE if o.name == alias.removeprefix("kafka."))
+    for alias in ("kafka.group.id", "kafka.isolation.level")
+}
+
+REFUSED: Final = {
+    "kafka.auto.offset.reset": "use startingOffsets",
+    "kafka.enable.auto.commit": "offsets are committed as micro-batches complete; see commitOffsets",
+    "kafka.key.deserializer": "keys arrive as bytes; decode them with DataFrame operations",
+    "kafka.value.deserializer": "values arrive as bytes; see value.format, or decode them with DataFrame operations",
+    "kafka.key.serializer": "keys arrive as bytes; decode them with DataFrame operations",
+    "kafka.value.serializer": "values arrive as bytes; decode them with DataFrame operations",
+    "kafka.interceptor.classes": "interceptors could change records that the source counts on",
+}

@@ -1,0 +1,1 @@
+"""Read a pipeline file, and say what is wrong with it and where."""

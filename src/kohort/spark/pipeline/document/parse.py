@@ -1,0 +1,287 @@
+"""Reads a pipeline file into its definition; touches neither a broker nor Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from kohort.config.client import parse_address
+from kohort.config.listeners import parse_listener
+from kohort.errors import ConfigError
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.options.text import size_bytes
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Sink, Source, Summary
+from kohort.spark.pipeline.document.check_whole import check_whole
+from kohort.spark.pipeline.document.parse_decode import parse_decode
+from kohort.spark.pipeline.document.parse_steps import TIME, parse_rule, parse_step
+from kohort.spark.pipeline.document.parse_tests import parse_test
+from kohort.spark.pipeline.document.sections import PipelineError, Section, parse_document
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+SINKS: Final = ("parquet", "topic", "console", "noop")
+SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
+"""Settings of the client that a source has keys of its own for."""
+
+
+def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
+    """The pipeline of a file. Raises ConfigError naming the file, the line and what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    return parse_pipeline(text, path, environ)
+
+
+def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
+    """The pipeline of a text; relative paths in it start at the folder of ``path``."""
+    return pipeline_of(parse_document(text, str(path), environ), path)
+
+
+def pipeline_of(top: Section, path: Path) -> Pipeline:
+    """The pipeline of a document."""
+    version = top.take("version", int, 1)
+    if version != 1:
+        raise PipelineError(str(path), top.line, f"version {version}: this kohort reads version 1")
+    name_line = top.line_of("name")
+    name = top.take("name", str)
+    if not _NAME.fullmatch(name):
+        raise PipelineError(str(path), name_line, f"name: {name!r}: letters, digits, - and _")
+    root = path.parent
+    brokers = top.take("brokers", str, "")
+    sources = _sources(top, brokers, root)
+    default_brokers = brokers or sources[0].brokers
+    sinks = tuple(_sink(s, root, default_brokers) for s in top.sections("sinks"))
+    pipeline = Pipeline(
+        name=name,
+        file=path,
+        sources=sources,
+        steps=tuple(parse_step(s, root) for s in top.sections("steps")),
+        rules=tuple(parse_rule(s, i) for i, s in enumerate(top.sections("expect"))),
+        sinks=sinks,
+        summaries=tuple(_summary(s, root) for s in top.sections("summaries")),
+        dead_letters=_dead_letters(top.section("dlq"), default_brokers),
+        every=_trigger(top),
+        checkpoint=root / top.take("checkpoint", str, "state"),
+        metrics=_metrics(top.section("metrics")),
+        mode=top.choice("mode", ("append", "update"), "append"),
+        tests=tuple(parse_test(s, i, [x.name for x in sources]) for i, s in enumerate(top.sections("tests"))),
+    )
+    top.close()
+    check_whole(pipeline, top)
+    return pipeline
+
+
+def _sources(top: Section, brokers: str, root: Path) -> tuple[Source, ...]:
+    if top.one_of("source", "sources") == "source":
+        one = top.section("source")
+        if one is None:
+            raise top.error("source is empty")
+        return (_source("input", one, brokers, top.section("decode"), root),)
+    several = top.section("sources")
+    if several is None or not several.names():
+        raise top.error("sources is empty")
+    found = []
+    for name in several.names():
+        if not _VIEW.fullmatch(name) or name == "input":
+            raise PipelineError(top.file, several.line_of(name), f"source {name!r}: a name that SQL takes, not input")
+        section = several.section(name)
+        if section is not None:
+            found.append(_source(name, section, brokers, section.section("decode"), root))
+    return tuple(found)
+
+
+def _source(name: str, section: Section, brokers: str, decode: Section | None, root: Path) -> Source:
+    limit, kafka = section.section("limit"), section.section("kafka")
+    start_line, member_line = section.line_of("start"), section.line_of("group_mode")
+    source = Source(
+        name=name,
+        brokers=_brokers(section, brokers),
+        topics=tuple(section.texts("topics")),
+        group=section.take("group", str, ""),
+        start=section.take("start", str, "earliest"),
+        table=section.choice("read", ("stream", "table"), "stream") == "table",
+        decode=parse_decode(decode, root),
+        max_rows=limit.take("rows", int, None) if limit else None,
+        max_bytes=str(limit.take("bytes", object, "")) if limit else "",
+        fail_on_data_loss=section.take("fail_on_data_loss", bool, True),
+        watermark=_watermark(section.section("watermark")),
+        member=section.choice("group_mode", ("standalone", "member"), "standalone") == "member",
+        member_line=member_line,
+        line=section.line,
+        kafka=_client_settings(kafka) if kafka else (),
+    )
+    section.close()
+    if limit:
+        limit.close()
+        _check_limit(limit, source)
+    if not source.topics:
+        raise section.error(f"{section.name}: topics is empty")
+    if source.start not in ("earliest", "latest", "group"):
+        raise PipelineError(section.file, start_line, f"start: {source.start!r}: expected earliest, latest or group")
+    if source.start == "group" and not source.group:
+        raise PipelineError(section.file, start_line, "start: group needs a group")
+    if source.table and source.watermark:
+        raise section.error(f"{section.name}: a table is read whole: it has no watermark")
+    if source.table and limit:
+        raise PipelineError(section.file, limit.line, "a table is read whole: leave the limit out")
+    if source.table and source.start != "earliest":
+        raise PipelineError(section.file, start_line, "a table is read whole: start must be earliest")
+    _check_member(section, source)
+    return source
+
+
+def _check_member(section: Section, source: Source) -> None:
+    if source.member and source.table:
+        raise PipelineError(section.file, source.member_line, "a table is read whole: group_mode must be standalone")
+    if source.member and not source.group:
+        raise PipelineError(section.file, source.member_line, "group_mode: member needs a group")
+
+
+def _client_settings(section: Section) -> tuple[tuple[str, str], ...]:
+    """Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
+    found: dict[str, str] = {}
+    lines: dict[str, int] = {}
+    for name in section.names():
+        line, value = section.line_of(name), section.take(name, object)
+        if name in SAID_ELSEWHERE:
+            raise PipelineError(section.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
+        if isinstance(value, Section | list) or value is None:
+            raise PipelineError(section.file, line, f"{name}: expected text, a number, or true or false")
+        found[name], lines[name] = str(value).lower() if isinstance(value, bool) else str(value), line
+    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "any"}
+    try:
+        parse_source_options(given | {f"kafka.{name}": value for name, value in found.items()}, streaming=True)
+    except ConfigError as error:
+        problem = str(error)
+        first = min((name for name in lines if name in problem), key=problem.index, default="")
+        raise PipelineError(section.file, lines.get(first, section.line), problem) from None
+    return tuple(found.items())
+
+
+def _watermark(section: Section | None) -> tuple[str, str] | None:
+    if section is None:
+        return None
+    found = section.take("column", str), section.take("delay", str)
+    section.close()
+    if not TIME.fullmatch(found[1]):
+        raise section.error(f"delay: {found[1]!r}: expected a time such as 10 minutes")
+    return found
+
+
+def _check_limit(limit: Section, source: Source) -> None:
+    if source.max_rows is None and not source.max_bytes:
+        raise limit.error("limit needs rows, bytes or both")
+    if source.max_bytes:
+        try:
+            size_bytes("bytes", source.max_bytes)
+        except ConfigError as error:
+            raise limit.error(str(error)) from None
+
+
+def _brokers(section: Section, default: str) -> str:
+    line = section.line_of("brokers")
+    text = section.take("brokers", str, default)
+    if not text:
+        raise section.error(f"{section.name} needs 'brokers', here or at the top of the file")
+    try:
+        for address in text.split(","):
+            parse_address(address)
+    except ConfigError:
+        raise PipelineError(
+            section.file, line, f"brokers: {text!r}: expected HOST:PORT, or several with commas"
+        ) from None
+    return text
+
+
+def _sink(section: Section, root: Path, brokers: str) -> Sink:
+    return replace(_sink_of(section, root, brokers), line=section.line)
+
+
+def _sink_of(section: Section, root: Path, brokers: str) -> Sink:
+    kind = section.one_of(*SINKS)
+    line = section.line_of(kind)
+    name, counts = section.take("name", str, kind), section.take("counts", str, "")
+    if kind == "noop":
+        section.take("noop", object, None)
+        section.close()
+        return Sink(kind, name, counts=counts)
+    body = section.section(kind)
+    section.close()
+    if body is None:
+        raise PipelineError(section.file, line, f"{kind}: expected keys and values")
+    body.beside("name", "counts")
+    if kind == "parquet":
+        sink = _parquet(body, root, name, counts)
+    elif kind == "topic":
+        address, topic, key = _brokers(body, brokers), body.take("topic", str), body.take("key", str, "")
+        sink = Sink(kind, name, brokers=address, topic=topic, key=key, counts=counts)
+    else:
+        sink = Sink(kind, name, rows=body.take("rows", int, 20), counts=counts)
+    body.close()
+    return sink
+
+
+def _parquet(body: Section, root: Path, name: str, counts: str) -> Sink:
+    line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
+    columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
+    if counts and counts in columns:
+        raise PipelineError(body.file, line, f"counts: {counts} is a column of partition_by: it would be no number")
+    if every < 0 or every == 1:
+        raise PipelineError(
+            body.file, every_line, f"compact_every: {every}: expected a number of micro-batches, from 2"
+        )
+    path = root / body.take("path", str)
+    return Sink("parquet", name, path=path, partition_by=columns, counts=counts, compact_every=every)
+
+
+def _summary(section: Section, root: Path) -> Summary:
+    summary = Summary(
+        name=section.take("name", str),
+        sql=section.take("sql", str),
+        path=root / section.take("path", str),
+        counts=section.take("counts", str, ""),
+        of=section.take("of", str, ""),
+        line=section.line,
+    )
+    section.close()
+    return summary
+
+
+def _dead_letters(section: Section | None, brokers: str) -> DeadLetters | None:
+    if section is None:
+        return None
+    letters = DeadLetters(_brokers(section, brokers), section.take("topic", str), section.take("partitions", int, 1))
+    section.close()
+    return letters
+
+
+def _metrics(section: Section | None) -> str:
+    if section is None:
+        return ""
+    line, address = section.line_of("http"), section.take("http", str)
+    section.close()
+    try:
+        parse_listener(address, "http")
+    except ConfigError as error:
+        raise PipelineError(section.file, line, str(error)) from None
+    return address
+
+
+def _trigger(top: Section) -> str:
+    """``available-now``, or ``{every: 2 seconds}``."""
+    line = top.line_of("trigger")
+    if not top.holds_section("trigger"):
+        if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
+            raise PipelineError(top.file, line, f"trigger: expected {AVAILABLE_NOW}, or {{every: 2 seconds}}")
+        return AVAILABLE_NOW
+    body = top.take("trigger", Section)
+    every = body.take("every", str)
+    body.close()
+    if not TIME.fullmatch(every):
+        raise PipelineError(top.file, line, f"trigger: every: {every!r}: expected a time such as 2 seconds")
+    return every

@@ -1,0 +1,114 @@
+"""Reads the steps and the rules of a pipeline file."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.spark.pipeline.definition import Rule, Step, Window
+from kohort.spark.pipeline.document.sections import PipelineError, Section
+
+TIME: Final = re.compile(r"(\d+) *(milliseconds?|seconds?|minutes?|hours?|days?)")
+_UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+
+
+def time_ms(text: str) -> int:
+    """A time such as ``10 minutes``, which has been checked, in milliseconds."""
+    found = TIME.fullmatch(text)
+    return int(found[1]) * _UNIT_MS[found[2].removesuffix("s")] if found else 0
+
+
+def parse_step(section: Section, root: Path) -> Step:
+    """One entry of ``steps``."""
+    kind = section.one_of("sql", "python", "window", "function")
+    line = section.line_of(kind)
+    if kind == "window":
+        step = Step(kind, "", line=line, window=_window(section.section(kind)))
+    elif kind == "function":
+        made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
+        if not callable(made):
+            raise PipelineError(section.file, line, "function: is for pipelines built in Python; in a file say python:")
+        step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
+    else:
+        text = section.take(kind, str)
+        step = Step(kind, text, section.take("filters", bool, False), line)
+        if kind == "python":
+            _check_function(section, text, root, line)
+        elif not text.strip():
+            raise PipelineError(section.file, line, "sql is empty")
+    section.close()
+    return step
+
+
+def _window(section: Section | None) -> Window | None:
+    if section is None:
+        return None
+    agg = section.section("agg")
+    found = Window(
+        time=section.take("time", str),
+        size=section.take("size", str),
+        late=section.take("watermark", str, ""),
+        slide=section.take("slide", str, ""),
+        by=tuple(section.texts("by", [])),
+        agg=tuple((name, agg.take(name, str)) for name in agg.names()) if agg else (),
+    )
+    section.close()
+    if not found.agg:
+        raise section.error(f"{section.name} needs agg, such as agg: {{n: count(*)}}")
+    for key, text in (
+        ("size", found.size),
+        ("watermark", found.late or found.size),
+        ("slide", found.slide or found.size),
+    ):
+        if not TIME.fullmatch(text):
+            raise section.error(f"{key}: {text!r}: expected a time such as 10 minutes")
+    return found
+
+
+def _check_function(section: Section, text: str, root: Path, line: int) -> None:
+    """``file.py:name``, or ``package.module:name``, must name a function at the top of what parses; it is not run."""
+    file, _, name = text.rpartition(":")
+    if not file or not name.isidentifier():
+        raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
+    path = root / file if file.endswith(".py") else module_file(file)
+    if path is None:
+        raise PipelineError(section.file, line, f"python: no module {file!r}; a file is named with its .py")
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PipelineError(section.file, line, f"python: {path}: {error.strerror}") from None
+    except SyntaxError as error:
+        raise PipelineError(section.file, line, f"python: {path}, line {error.lineno}: {error.msg}") from None
+    functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
+    if name not in functions:
+        have = ", ".join(functions) or "none"
+        raise PipelineError(section.file, line, f"python: {file} has no function {name!r}; it has {have}")
+
+
+def module_file(name: str) -> Path | None:
+    """The source of an installed module; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def parse_rule(section: Section, index: int) -> Rule:
+    kind = section.one_of("not_null", "check")
+    line = section.line_of(kind)
+    text = section.take(kind, str)
+    condition = f"`{text}` is not null" if kind == "not_null" else text
+    rule = Rule(
+        name=section.take("name", str, f"{kind}: {text}" if kind == "not_null" else f"expect[{index}]"),
+        condition=condition,
+        otherwise=section.choice("else", ("quarantine", "drop", "fail"), "quarantine"),
+        reason=section.take("reason", str, f"{text} is null" if kind == "not_null" else f"not {text}"),
+        line=line,
+    )
+    section.close()
+    return rule

@@ -1,0 +1,44 @@
+"""Writes rows to a topic from Spark's workers with kohort's producer, and counts what brokers acknowledged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from kohort.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+_CLIENT_ID: Final = "kohort-pipeline"
+
+
+def deliver(frame: DataFrame, brokers: str) -> int:
+    """Send rows of (topic, key, value, headers); return how many were acknowledged, all or an error.
+
+    At least once: a task that Spark repeats sends its rows again.
+    """
+    settings = {"bootstrap.servers": brokers, "client.id": _CLIENT_ID, "compression.type": "lz4"}
+
+    def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        from kohort.spark.sending.send import send_rows
+
+        yield pa.RecordBatch.from_pydict({"sent": pa.array([send_rows(batches, settings)], pa.int64())})
+
+    rows = frame.select("topic", "key", "value", "headers").mapInArrow(send, "sent long").collect()
+    return sum(row["sent"] for row in rows)
+
+
+def ensure_topic(brokers: str, topic: str, partitions: int = 1) -> None:
+    """Create the topic unless it is there."""
+    from kohort.aio.admin import Admin
+
+    with Admin(bootstrap_servers=brokers, client_id=_CLIENT_ID) as admin:
+        try:
+            admin.create_topics({topic: partitions})
+        except ApiError as error:
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise

@@ -1,0 +1,274 @@
+"""The files of a Parquet sink: each row of a micro-batch there once, and nothing but data for readers to find.
+
+Spark writes a micro-batch into a staging folder beside the checkpoint; its files are then renamed into the output
+folder, under names that begin with the micro-batch: ``batch-0000000007-0000.parquet``, in the folders of the partition
+columns. So what a crash left of a micro-batch that must be repeated is known by its name, and taken out before Spark
+does it again. Readers see no column more, and no folder for each micro-batch.
+
+Many small files are merged into few (``compact-0000000000-0000000099-1a2b3c4d.parquet``), of complete micro-batches
+only. Which files a merged one stands for is noted before it is renamed into place: so what a crash interrupts is
+completed by the next run or the next compaction.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Pipeline, Sink
+from kohort.spark.pipeline.outputs.parquet_files import by_schema, merge_files
+
+LARGE_BYTES: Final = 128 * 1024 * 1024
+"""About how large a merged file becomes. Readers split larger ones anyway, and each file costs them some ms."""
+
+_OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+\.parquet")
+_MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]+\.parquet")
+
+
+class SinkRefused(KohortError):
+    """A sink that cannot take this run's rows without mixing or losing some."""
+
+
+class DataFile(NamedTuple):
+    """A file of the output, and the micro-batches whose rows it holds."""
+
+    path: Path
+    first: int
+    last: int
+
+    @property
+    def merged(self) -> bool:
+        return _MERGED.fullmatch(self.path.name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What a compaction did."""
+
+    files: int = 0
+    into: int = 0
+
+
+class ParquetFolder:
+    """The output folder ``path`` of one sink; ``work`` is its own folder for what readers must not see."""
+
+    def __init__(self, path: Path, work: Path) -> None:
+        self.path = path
+        self._work = work
+        self._begun: int | None = None
+
+    @property
+    def staging(self) -> Path:
+        """Where Spark writes a micro-batch before it is published."""
+        return self._work / "staging"
+
+    def data_files(self) -> list[DataFile]:
+        """All files of micro-batches, of all partitions, oldest first."""
+        found = []
+        for path in self.path.rglob("*.parquet"):
+            if self._work in path.parents:
+                continue
+            one, several = _OF_BATCH.fullmatch(path.name), _MERGED.fullmatch(path.name)
+            if one:
+                found.append(DataFile(path, int(one[1]), int(one[1])))
+            elif several:
+                found.append(DataFile(path, int(several[1]), int(several[2])))
+        return sorted(found, key=lambda file: (file.first, file.last, file.path))
+
+    def folders_of_before(self) -> list[Path]:
+        """The folders for each micro-batch (``batch=7``) that the first version made."""
+        return sorted(done.parent for done in self.path.glob("batch=*/_SUCCESS"))
+
+    def remove(self) -> None:
+        """Remove all rows, and the folders that are then empty; nothing else."""
+        for folder in self.folders_of_before():
+            shutil.rmtree(folder)
+        files = self.data_files()
+        for file in files:
+            file.path.unlink(missing_ok=True)
+        shutil.rmtree(self._work, ignore_errors=True)
+        of_partitions = {folder for file in files for folder in file.path.parents if self.path in folder.parents}
+        for folder in sorted(of_partitions, reverse=True):
+            with suppress(OSError):  # not empty
+                folder.rmdir()
+
+    def begin(self, batch: int) -> None:
+        """Take out what is there of this micro-batch, and of later ones: Spark is about to do them, or do them again.
+
+        The folder is looked through when a run begins and when a micro-batch is repeated, not for each. Raises
+        SinkRefused where rows of such micro-batches were merged with others.
+        """
+        before, self._begun = self._begun, batch
+        if before is not None and batch == before + 1:
+            return
+        shutil.rmtree(self.staging, ignore_errors=True)
+        repeated = [file for file in self.data_files() if file.last >= batch]
+        for file in repeated:
+            if file.merged:
+                raise SinkRefused(
+                    f"{file.path} holds rows of micro-batches up to {file.last}, and the checkpoint goes back to "
+                    f"{batch}: it is not the checkpoint of these rows. Begin anew: kohort pipeline reset --outputs"
+                )
+        for file in repeated:
+            file.path.unlink(missing_ok=True)
+
+    def publish(self, batch: int) -> list[Path]:
+        """Rename the staged files into the output folder; they are the rows of this micro-batch. Returns them."""
+        return list(self.publishing(batch))
+
+    def publishing(self, batch: int) -> Iterator[Path]:
+        """The same one by one, so that a test can stop between any two, as a crash would."""
+        staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
+        for number, source in enumerate(staged):
+            folder = self.path / source.parent.relative_to(self.staging)
+            folder.mkdir(parents=True, exist_ok=True)
+            target = folder / f"batch-{batch:010d}-{number:04d}.parquet"
+            source.replace(target)
+            yield target
+        self.path.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+    def recover(self) -> None:
+        """Complete a compaction that was interrupted, unless another process is at it."""
+        with self._alone() as mine:
+            if mine:
+                self._complete_compaction()
+
+    def compact(self, upto: int, *, large: int = LARGE_BYTES) -> Compacted | None:
+        """Merge small files of micro-batches up to ``upto``, which must be complete, into files of about ``large``
+        bytes. None where another process is at it."""
+        with self._alone() as mine:
+            if not mine:
+                return None
+            self._complete_compaction()
+            done = [f for f in self.data_files() if f.last <= upto]
+            groups = [part for group in groups_to_merge(done, large) for part in _of_one_schema(group) if len(part) > 1]
+            for group in groups:
+                for _ in self.merging(group):
+                    pass
+            return Compacted(sum(map(len, groups)), len(groups))
+
+    def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
+        """Merge files of one folder and one schema into one, step by step: a test may stop between any two."""
+        first, last = min(f.first for f in group), max(f.last for f in group)
+        output = group[0].path.with_name(f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}.parquet")
+        staged = self._work / output.name
+        merge_files([f.path for f in group], staged)
+        yield "merged"
+        note = {"output": self._relative(output), "inputs": [self._relative(f.path) for f in group]}
+        _write_durably(self._note, json.dumps(note))
+        yield "noted"
+        staged.replace(output)
+        yield "in place"
+        for file in group:
+            file.path.unlink(missing_ok=True)
+            yield "an input is gone"
+        self._note.unlink()
+
+    @property
+    def _note(self) -> Path:
+        return self._work / "compaction.json"
+
+    def _complete_compaction(self) -> None:
+        """Do what the note says, whatever of it is done already."""
+        if not self._note.exists():
+            for left in self._work.glob("*.parquet"):  # merged, but not yet noted
+                left.unlink(missing_ok=True)
+            return
+        try:
+            note = json.loads(self._note.read_text())
+            output, inputs = self.path / note["output"], [self.path / name for name in note["inputs"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SinkRefused(
+                f"{self._note} says which files of {self.path} were merged, and is damaged: {error}"
+            ) from None
+        staged = self._work / output.name
+        if staged.exists():
+            staged.replace(output)
+        if output.exists():
+            for path in inputs:
+                path.unlink(missing_ok=True)
+        self._note.unlink()
+
+    def _relative(self, path: Path) -> str:
+        return str(path.relative_to(self.path))
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Whether this process is the only one that compacts."""
+        self._work.mkdir(parents=True, exist_ok=True)
+        with (self._work / "lock").open("a") as held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+                return
+            yield True
+
+
+def folder_of(pipeline: Pipeline, sink: Sink) -> ParquetFolder:
+    """The folder of a Parquet sink. What is staged must be on the same file system, to be renamed."""
+    if sink.path is None:
+        raise SinkRefused(f"sink {sink.name}: no path")
+    work = pipeline.state / "sinks" / sink.name
+    if _device(sink.path) != _device(work):
+        work = sink.path / "_kohort"  # readers pass over what begins with _
+    return ParquetFolder(sink.path, work)
+
+
+def committed_upto(pipeline: Pipeline) -> int:
+    """The last micro-batch that Spark knows to be complete, by its checkpoint; -1 if there is none."""
+    commits = (pipeline.state / "spark" / "commits").glob("*")
+    return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
+
+
+def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
+    """Files of one folder that together are no more than about ``large`` bytes, oldest first; none of one file alone,
+    and none of half that size already."""
+    folders: dict[Path, list[DataFile]] = {}
+    for file in files:
+        folders.setdefault(file.path.parent, []).append(file)
+    groups = []
+    for found in folders.values():
+        group: list[DataFile] = []
+        size = 0
+        for file in found:
+            own = file.path.stat().st_size
+            if own >= large // 2:
+                continue
+            if group and size + own > large:
+                groups.append(group)
+                group, size = [], 0
+            group.append(file)
+            size += own
+        groups.append(group)
+    return [group for group in groups if len(group) > 1]
+
+
+def _of_one_schema(group: Sequence[DataFile]) -> list[list[DataFile]]:
+    known = {file.path: file for file in group}
+    return [[known[path] for path in run] for run in by_schema(list(known))]
+
+
+def _device(path: Path) -> int:
+    """The file system of a path, or of what it will be made in."""
+    return next(p.stat().st_dev for p in (path, *path.absolute().parents) if p.exists())
+
+
+def _write_durably(path: Path, text: str) -> None:
+    fresh = path.with_suffix(f".{os.getpid()}")
+    with fresh.open("w") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    fresh.replace(path)

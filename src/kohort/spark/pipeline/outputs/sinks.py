@@ -1,0 +1,174 @@
+"""The sinks: each writes the rows of one micro-batch and says how many rows it then holds, counted from what it wrote.
+
+Parquet gets files whose names begin with the micro-batch, replaced if Spark repeats it (see parquet_folder.py): so its
+rows are there exactly once. A topic is at least once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from kohort.spark.pipeline.definition import DeadLetters, Pipeline, Rule, Sink
+from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
+from kohort.spark.pipeline.outputs.deliver import deliver, ensure_topic
+from kohort.spark.pipeline.outputs.parquet_files import rows_in
+from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused, folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+
+_TIMES: Final = "spark.sql.parquet.outputTimestampType"
+
+
+def prepare_sinks(pipeline: Pipeline, *, fresh: bool) -> None:
+    """Create topics; refuse a Parquet folder that holds another checkpoint's rows."""
+    for sink in pipeline.sinks:
+        if sink.kind == "topic":
+            ensure_topic(sink.brokers, sink.topic)
+        if sink.kind == "parquet":
+            _prepare_folder(pipeline, sink, fresh=fresh)
+    if pipeline.dead_letters:
+        letters = pipeline.dead_letters
+        ensure_topic(letters.brokers, letters.topic, letters.partitions)
+
+
+def _prepare_folder(pipeline: Pipeline, sink: Sink, *, fresh: bool) -> None:
+    folder = folder_of(pipeline, sink)
+    if folder.folders_of_before():
+        raise SinkRefused(
+            f"sink {sink.name}: {sink.path} holds a folder for each micro-batch (batch=0 ...), as an earlier version "
+            "wrote them, which would be a column for readers: begin anew with kohort pipeline reset --outputs, or give "
+            "another path"
+        )
+    if fresh and folder.data_files():
+        raise SinkRefused(
+            f"sink {sink.name}: {sink.path} holds rows, and {pipeline.state} is a new checkpoint, which would mix "
+            "them with its own: remove the folder, or give another path"
+        )
+    folder.recover()
+
+
+def write_rows(sink: Sink, rows: DataFrame, batch: int, folder: ParquetFolder | None) -> int:
+    """Write one micro-batch and return its rows, counted from what the sink holds (or was acknowledged). ``folder``: of
+    a Parquet sink, where the micro-batch is begun."""
+    if folder is not None:
+        # The type that all readers know; Spark's default is one that Parquet has given up (INT96).
+        rows.sparkSession.conf.set(_TIMES, "TIMESTAMP_MICROS")
+        writer = rows.write.mode("overwrite")
+        (writer.partitionBy(*sink.partition_by) if sink.partition_by else writer).parquet(str(folder.staging))
+        return rows_in(folder.publish(batch), sink.counts)
+    if sink.kind == "topic":
+        expected = counted(rows, sink.counts)
+        sent = deliver(_as_records(rows, sink), sink.brokers)
+        if not sink.counts:
+            return sent
+        return expected
+    if sink.kind == "console":
+        rows.show(sink.rows, truncate=False)
+    else:
+        rows.write.format("noop").mode("overwrite").save()
+    return counted(rows, sink.counts)
+
+
+def counted(rows: DataFrame, counts: str) -> int:
+    """How many rows of the source a frame stands for: its rows, or the sum of the column that says so."""
+    if not counts:
+        return int(rows.count())
+    from pyspark.sql import functions as f
+
+    return int(rows.agg(f.sum(counts)).collect()[0][0] or 0)
+
+
+def read_sink(spark: SparkSession, sink: Sink) -> DataFrame:
+    """Everything that a Parquet sink holds."""
+    return spark.read.parquet(str(sink.path))
+
+
+def _as_records(rows: DataFrame, sink: Sink) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    key = f.col(sink.key).cast("string") if sink.key else f.lit(None)
+    return rows.select(
+        f.lit(sink.topic).alias("topic"),
+        key.cast("binary").alias("key"),
+        f.to_json(f.struct("*")).cast("binary").alias("value"),
+        f.array().cast("array<struct<key:string,value:binary>>").alias("headers"),
+    )
+
+
+def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
+    """Set aside rows that could not be decoded; return how many the dead-letter topic acknowledged."""
+    from pyspark.sql import functions as f
+
+    letters = _letters_of(pipeline)
+    bad = rows.where(f"{PROBLEM} is not null")
+    return deliver(
+        _as_letters(bad, letters, pipeline, batch, "decode", f.lit("decode"), f.col(PROBLEM)), letters.brokers
+    )
+
+
+def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
+    """Set aside rows with these verdicts, with every reason; return how many were acknowledged."""
+    from pyspark.sql import functions as f
+
+    letters = _letters_of(pipeline)
+    names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
+    for verdict in verdicts:
+        failed = failed_rules(verdict, pipeline.rules)
+        names = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.name for r in failed))).otherwise(names)
+        reasons = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.reason for r in failed))).otherwise(reasons)
+    bad = rows.where(f.col(FAILED).isin(list(verdicts)))
+    return deliver(_as_letters(bad, letters, pipeline, batch, "expect", names, reasons), letters.brokers)
+
+
+def quarantines(verdict: str, rules: Sequence[Rule]) -> bool:
+    """Whether a row with this verdict is set aside; a row that only fails ``drop`` rules is dropped."""
+    return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
+
+
+def _letters_of(pipeline: Pipeline) -> DeadLetters:
+    if pipeline.dead_letters is None:
+        raise SinkRefused(
+            f"{pipeline.file}: rows cannot be decoded and there is no dlq: give dlq: {{topic: {pipeline.name}-dlq}}"
+        )
+    return pipeline.dead_letters
+
+
+def _as_letters(
+    rows: DataFrame, letters: DeadLetters, pipeline: Pipeline, batch: int, stage: str, rule: Column, reason: Column
+) -> DataFrame:
+    """The original key, value and headers, and headers ``kohort-error.*`` that say why and from where."""
+    from pyspark.sql import functions as f
+
+    if SOURCE not in rows.columns:
+        raise SinkRefused(
+            f"{pipeline.file}: the steps leave out the column {SOURCE}, without which a row cannot become a dead "
+            "letter: select it in each step (select f.*, ... keeps it)"
+        )
+
+    said = {
+        "reason": reason,
+        "rule": rule,
+        "stage": f.lit(stage),
+        "pipeline": f.lit(pipeline.name),
+        "batch": f.lit(str(batch)),
+        "topic": f.col(f"{SOURCE}.topic"),
+        "partition": f.col(f"{SOURCE}.partition").cast("string"),
+        "offset": f.col(f"{SOURCE}.offset").cast("string"),
+    }
+    pairs = [
+        f.struct(f.lit(f"kohort-error.{n}").alias("key"), c.cast("string").cast("binary").alias("value"))
+        for n, c in said.items()
+    ]
+    return rows.select(
+        f.lit(letters.topic).alias("topic"),
+        f.col(f"{SOURCE}.key").alias("key"),
+        f.col(f"{SOURCE}.value").alias("value"),
+        f.concat(
+            f.coalesce(f.col(f"{SOURCE}.headers"), f.array().cast("array<struct<key:string,value:binary>>")),
+            f.array(*pairs),
+        ).alias("headers"),
+    )

@@ -1,0 +1,189 @@
+"""One micro-batch of a pipeline: decode, steps, rules, sinks, dead letters, and its entry in the ledger."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Pipeline, Sink
+from kohort.spark.pipeline.frames import (
+    FAILED,
+    PROBLEM,
+    SOURCE,
+    counts_by,
+    counts_of_source,
+    decode,
+    failed_rules,
+    judge,
+)
+from kohort.spark.pipeline.ledger import Count, Entry, LedgerStore
+from kohort.spark.pipeline.outputs.parquet_folder import folder_of
+from kohort.spark.pipeline.outputs.sinks import quarantines, send_quarantined, send_undecoded, write_rows
+from kohort.spark.pipeline.steps import run_steps
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_EXAMPLES: Final = 3
+
+
+class ExpectationFailed(KohortError):
+    """Rows fail a rule that says ``else: fail``."""
+
+
+class RunEnds(KohortError):
+    """A micro-batch that Spark began after the run was asked to end; nothing of it was done."""
+
+
+class BatchRunner:
+    """Handed to ``foreachBatch``. Keeps the first error as it was raised, before Spark wraps it in its own."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        store: LedgerStore,
+        on_entry: Callable[[Entry], None] = lambda _: None,
+    ) -> None:
+        self._pipeline = pipeline
+        self._store = store
+        self._on_entry = on_entry
+        self._folders = {s.name: folder_of(pipeline, s) for s in pipeline.sinks if s.kind == "parquet"}
+        self.entries: list[Entry] = []
+        self.error: Exception | None = None
+        self._at_work = threading.Lock()
+        self._ends = False
+        self._complete = threading.Condition()
+        self._complete_upto = -1
+
+    def __call__(self, raw: DataFrame, batch: int) -> None:
+        with self._at_work:
+            if self._ends:
+                raise RunEnds("the run ends")
+            try:
+                self._begin_folders(batch)
+                entry = self._run(raw, batch)
+                self._store.write(entry)
+            except Exception as error:
+                self.error = error
+                raise
+            if self.entries and self.entries[-1].batch == batch:
+                self.entries.pop()  # done again by this run
+            self.entries.append(entry)
+            self._tell(entry)
+
+    def _tell(self, entry: Entry) -> None:
+        self._on_entry(entry)
+
+    def complete(self, progress: Any) -> None:
+        """Spark has noted that a micro-batch is complete: what its progress event says."""
+        with self._complete:
+            self._complete_upto = max(self._complete_upto, progress.batchId)
+            self._complete.notify_all()
+
+    def end(self, timeout_s: float) -> None:
+        """Let the micro-batch under way be done, and begin no other. Then wait, up to ``timeout_s``, until Spark has
+        noted that it is complete: else it would be done again."""
+        self._ends = True
+        with self._at_work:
+            last = self.entries[-1].batch if self.entries else -1
+        with self._complete:
+            self._complete.wait_for(lambda: self._complete_upto >= last, timeout_s)
+
+    def _entry_of(self, batch: int) -> Entry | None:
+        return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
+
+    def _begin_folders(self, batch: int) -> None:
+        """Micro-batches below this one are complete: only when Spark has noted one does it begin the next."""
+        for sink in self._pipeline.sinks:
+            if sink.name in self._folders:
+                self._folders[sink.name].begin(batch)
+                if sink.compact_every and batch and batch % sink.compact_every == 0:
+                    self._folders[sink.name].compact(batch - 1)
+
+    def _run(self, raw: DataFrame, batch: int) -> Entry:
+        # Persisted because every sink and every count reads it: otherwise each would fetch and decode anew.
+        decoded = decode(raw, self._pipeline.stream.decode).persist()
+        try:
+            by_problem, again = counts_of_source(decoded)
+            rows_in = sum(by_problem.values(), start=Count())
+            entry = Entry(batch, rows_in=rows_in, redelivered=again)
+            if not rows_in.rows:
+                return entry
+            good = by_problem.pop("", Count())
+            entry.undecoded = sum(by_problem.values(), start=Count())
+            if by_problem:
+                entry.dead_letters += send_undecoded(decoded, self._pipeline, batch)
+            if good.rows:
+                self._run_good(decoded.where(f"{PROBLEM} is null").drop(PROBLEM), entry)
+        finally:
+            decoded.unpersist()
+        return entry
+
+    def _run_good(self, good: DataFrame, entry: Entry) -> None:
+        pipeline = self._pipeline
+        stepped = run_steps(pipeline, good)
+        judged = judge(stepped, pipeline.rules).persist()
+        try:
+            verdicts = counts_by(judged, FAILED)
+            entry.marked = SOURCE in judged.columns
+            entry.stepped = sum(verdicts.values(), start=Count())
+            entry.passed = verdicts.pop("", Count())
+            self._set_aside(judged, verdicts, entry)
+            self._write_sinks(judged, entry)
+        finally:
+            judged.unpersist()
+
+    def _set_aside(self, judged: DataFrame, verdicts: Mapping[str, Count], entry: Entry) -> None:
+        """Drop or quarantine the rows that fail rules; raises ExpectationFailed where a rule says so."""
+        rules = self._pipeline.rules
+        self._refuse_failures(judged, verdicts)
+        aside = [v for v in verdicts if quarantines(v, rules)]
+        for verdict, count in verdicts.items():
+            reason = "; ".join(r.reason for r in failed_rules(verdict, rules))
+            into = entry.quarantined if verdict in aside else entry.dropped
+            into[reason] = into.get(reason, Count()) + count
+        if aside:
+            entry.dead_letters += send_quarantined(judged, self._pipeline, entry.batch, aside)
+
+    def _write_sinks(self, judged: DataFrame, entry: Entry) -> None:
+        passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
+        if any(s.counts for s in self._pipeline.sinks):
+            # An aggregating pipeline: its rows stand for several of the source's, and say how many.
+            entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
+            entry.marked = False
+        for sink in self._pipeline.sinks:
+            entry.sinks[sink.name] = self._write(sink, passed, entry)
+
+    def _write(self, sink: Sink, passed: DataFrame, entry: Entry) -> int:
+        """What the sink holds of it. Without rows a Parquet sink gets no file, which would have to be merged later."""
+        folder = self._folders.get(sink.name)
+        return write_rows(sink, passed, entry.batch, folder) if entry.passed.rows or folder is None else 0
+
+    def _refuse_failures(self, judged: DataFrame, verdicts: Mapping[str, Count]) -> None:
+        rules = self._pipeline.rules
+        for verdict, count in verdicts.items():
+            fatal = [r for r in failed_rules(verdict, rules) if r.otherwise == "fail"]
+            if not fatal:
+                continue
+            where = "keep _source in the steps to see which"
+            if SOURCE in judged.columns:
+                rows = judged.where(judged[FAILED] == verdict).select(f"{SOURCE}.*").limit(_EXAMPLES).collect()
+                where = ", ".join(f"{r['topic']}-{r['partition']} offset {r['offset']}" for r in rows)
+            raise ExpectationFailed(
+                f"{self._pipeline.file}, line {fatal[0].line}: {count.rows:,} rows fail {fatal[0].name!r} "
+                f"({fatal[0].reason}), for example {where}"
+            )
+
+
+def load_table(raw: DataFrame, pipeline: Pipeline, name: str) -> tuple[DataFrame, Count, Count, int]:
+    """A table source, decoded and kept: the frame for the steps, rows in, rows undecoded, dead letters sent."""
+    source = next(s for s in pipeline.sources if s.name == name)
+    decoded = decode(raw, source.decode).persist()
+    by_problem = counts_by(decoded, PROBLEM)
+    rows_in = sum(by_problem.values(), start=Count())
+    by_problem.pop("", None)
+    undecoded = sum(by_problem.values(), start=Count())
+    sent = send_undecoded(decoded, pipeline, -1) if undecoded.rows else 0
+    return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, SOURCE), rows_in, undecoded, sent

@@ -1,0 +1,315 @@
+"""Runs a pipeline on a Spark session and reports what became of every row.
+
+The stream is read by one query; tables are read whole when the run begins, up to the offsets they then have, and
+joined as static frames: so each streamed row meets the same table, whatever micro-batch it is in, and a row without a
+match is known to have none. That is what makes a one-shot run exact, where a stream-stream join would have to guess
+how long to wait.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.errors import KohortError
+from kohort.model import OffsetAndMetadata
+from kohort.spark.options.offsets import as_json
+from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
+from kohort.spark.pipeline.document.check_whole import check_goes_on
+from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
+from kohort.spark.pipeline.metrics import Metrics, served
+from kohort.spark.pipeline.outputs.parquet_folder import folder_of
+from kohort.spark.pipeline.outputs.sinks import counted, prepare_sinks, read_sink
+from kohort.spark.pipeline.running.batches import BatchRunner, load_table
+from kohort.spark.pipeline.running.only_run import as_the_only_run
+from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, lookup_options, stream_options, table_options
+from kohort.spark.pipeline.running.stateful import StatefulRunner, check_dead_letters, check_streams, result_frame
+from kohort.spark.pipeline.running.stop_signal import StopSignal
+from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+
+    from kohort.spark.pipeline.running.progress_events import ProgressEvents
+
+
+class PipelineStopped(KohortError):
+    """The query ended with an error of Spark's."""
+
+
+@dataclass(slots=True)
+class TableRead:
+    """A table source of one run: its rows, and the offsets up to which it was read."""
+
+    rows: int
+    undecoded: int
+    dead_letters: int
+    upto: dict[str, dict[str, int]]
+
+
+@dataclass(slots=True)
+class RunReport:
+    """What one run did."""
+
+    name: str
+    ledger: Ledger
+    tables: dict[str, TableRead] = field(default_factory=dict)
+    summaries: dict[str, int] = field(default_factory=dict)
+    lag: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def balanced(self) -> bool:
+        return self.ledger.balanced and not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        tables = {
+            n: {"rows": t.rows, "undecoded": t.undecoded, "dead_letters": t.dead_letters, "upto": t.upto}
+            for n, t in self.tables.items()
+        }
+        return {
+            "name": self.name,
+            "balanced": self.balanced,
+            "seconds": round(self.seconds, 3),
+            "ledger": self.ledger.as_json(),
+            "tables": tables,
+            "summaries": self.summaries,
+            "lag": self.lag,
+            "problems": self.problems,
+        }
+
+
+STARTS_MOST: Final = 4
+POLL_S: Final = 1.0
+"""How often a run looks whether it is to end."""
+LAST_EVENT_S: Final = 60.0
+"""How long to wait for what Spark says of a micro-batch that is complete; it takes some ms."""
+WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
+"""Spark gives the process of a Python source ten seconds to start, and no option; a busy machine may need longer."""
+
+
+class PipelineRun:
+    """One run of a pipeline: ``start`` it, wait for it, ``finish`` it."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: SparkSession,
+        *,
+        once: bool,
+        on_entry: Callable[[Entry], None] = lambda _: None,
+        every: str = "",
+    ) -> None:
+        self._pipeline = pipeline
+        self._spark = spark
+        self._once = once or (pipeline.every == AVAILABLE_NOW and not every)
+        self._every = every if pipeline.every == AVAILABLE_NOW else pipeline.every
+        self._store = LedgerStore(pipeline.state / "ledger")
+        self._on_entry = on_entry
+        self._tables: dict[str, TableRead] = {}
+        self._began = time.monotonic()
+        self._runner: BatchRunner | None = None
+        self.query: StreamingQuery | None = None
+        self._writer: DataStreamWriter | None = None
+        self._events: ProgressEvents | None = None
+
+    def start(self) -> None:
+        """Check the checkpoint and the sinks, read the tables, start the query."""
+        pipeline = self._pipeline
+        if self._once:
+            check_goes_on(pipeline)
+        if pipeline.stateful:
+            check_dead_letters(pipeline)
+        check_checkpoint(pipeline)
+        prepare_sinks(pipeline, fresh=not (pipeline.state / "ledger").exists())
+        for source in pipeline.tables:
+            self._read_table(source).createOrReplaceTempView(source.name)
+        if pipeline.stateful:
+            self._runner = StatefulRunner(pipeline, self._store, self._on_entry)
+            stream = result_frame(self._spark, pipeline)
+            check_streams(stream, pipeline)
+        else:
+            self._runner = BatchRunner(pipeline, self._store, self._on_entry)
+            reader = self._spark.readStream.format("kohort").options(**stream_options(pipeline.stream))
+            stream = reader.schema(STREAM_SCHEMA).load()
+        writer = stream.writeStream.queryName(pipeline.name).outputMode(pipeline.mode).foreachBatch(self._runner)
+        writer = writer.option("checkpointLocation", str(pipeline.state / "spark"))
+        trigger = {"availableNow": True} if self._once else {"processingTime": self._every}
+        self._writer = writer.trigger(**trigger)
+        from kohort.spark.pipeline.running.progress_events import ProgressEvents
+
+        self._events = ProgressEvents(pipeline.name, self._runner.complete)
+        self._spark.streams.addListener(self._events)
+        self.query = self._writer.start()
+
+    def wait(self, stop: threading.Event | None = None) -> None:
+        """Return when the query ends by itself, or is asked to by ``stop``. Raises what stopped it, as it was first
+        raised."""
+        if self.query is None or self._runner is None or self._writer is None:
+            raise PipelineStopped("the run was not started")
+        for attempt in range(1, STARTS_MOST + 1):
+            try:
+                while not self.query.awaitTermination(POLL_S):
+                    if stop is not None and stop.is_set():
+                        self.stop()
+                        return
+            except Exception as error:
+                if self._runner.error is not None:
+                    raise self._runner.error from None
+                if WORKER_TOO_SLOW not in str(error) or attempt == STARTS_MOST:
+                    raise PipelineStopped(_last_line(str(error))) from error
+                self.query = self._writer.start()  # the checkpoint says where to go on
+            else:
+                return
+
+    def stop(self) -> None:
+        """End a continuous run after the micro-batch under way. Raises what that one failed with."""
+        if self.query is not None and self.query.isActive and self._runner is not None:
+            self._runner.end(LAST_EVENT_S)
+            with suppress(Exception):  # of the next micro-batch, had it begun: nothing of it was done
+                self.query.stop()
+            if self._runner.error is not None:
+                raise self._runner.error
+
+    def _take_in_the_last(self) -> None:
+        """Wait for what Spark says of the last micro-batch."""
+        if self._events is not None and self.query is not None:
+            self._events.wait_ended(str(self.query.runId), LAST_EVENT_S)
+
+    def close(self) -> None:
+        """End what a run that failed, or was ended by a second Ctrl-C, has left in the session."""
+        with suppress(Exception):  # Spark itself may be gone
+            if self.query is not None and self.query.isActive:
+                self.query.stop()
+            if self._events is not None:
+                self._spark.streams.removeListener(self._events)
+
+    def finish(self) -> RunReport:
+        """Write the summaries, commit the tables' offsets, and report."""
+        pipeline = self._pipeline
+        entries = self._runner.entries if self._runner else []
+        self._take_in_the_last()
+        stateful = self._runner.ledger() if isinstance(self._runner, StatefulRunner) else None
+        report = RunReport(pipeline.name, stateful or total(entries, filters=pipeline.filters), self._tables)
+        for name, table in self._tables.items():
+            if table.dead_letters != table.undecoded:
+                report.problems.append(f"table {name}: {table.undecoded} rows set aside, {table.dead_letters} sent")
+        everything = total(self._store.entries(), filters=pipeline.filters)
+        for summary in pipeline.summaries:
+            report.summaries[summary.name] = self._summarise(summary, everything, report.problems)
+        for source in pipeline.sources:
+            if source.group:
+                report.lag[source.name] = self._lag(source)
+        report.seconds = time.monotonic() - self._began
+        pipeline.state.mkdir(parents=True, exist_ok=True)
+        (pipeline.state / "last-run.json").write_text(json.dumps(report.as_json(), indent=1))
+        return report
+
+    def _read_table(self, source: Source) -> DataFrame:
+        """Read a table up to where it ends now; the offsets are fixed first, so that they can be committed later."""
+        options = lookup_options(source)
+        cluster = KohortCluster(options)
+        try:
+            upto = as_json(cluster.latest(wanted_partitions(cluster, options)))
+        finally:
+            cluster.close()
+        given = table_options(source) | {"endingOffsets": json.dumps(upto)}
+        raw = self._spark.read.format("kohort").options(**given).load()
+        frame, rows, undecoded, sent = load_table(raw, self._pipeline, source.name)
+        self._tables[source.name] = TableRead(rows.rows, undecoded.rows, sent, upto)
+        return frame
+
+    def _summarise(self, summary: Summary, ledger: Ledger, problems: list[str]) -> int:
+        """Compute a summary over all that the Parquet sinks hold; its counted rows must be all of theirs."""
+        parquet = [s for s in self._pipeline.sinks if s.kind == "parquet"]
+        sinks = {s.name: s for s in parquet if folder_of(self._pipeline, s).data_files()}
+        if not sinks:
+            return 0
+        for name, sink in sinks.items():
+            read_sink(self._spark, sink).createOrReplaceTempView(name)
+        result = self._spark.sql(summary.sql)
+        result.coalesce(1).write.mode("overwrite").parquet(str(summary.path))
+        written = self._spark.read.parquet(str(summary.path))
+        if summary.counts:
+            of = summary.of or next(iter(sinks))
+            stands_for, held = counted(written, summary.counts), ledger.sinks.get(of, 0)
+            if stands_for != held:
+                problems.append(f"summary {summary.name} stands for {stands_for:,} rows, sink {of} holds {held:,}")
+        return int(written.count())
+
+    def _lag(self, source: Source) -> int:
+        """How far the group is behind the end of the log. A table's offsets are committed here, once all is written."""
+        options = lookup_options(source)
+        cluster = KohortCluster(options)
+        try:
+            partitions = wanted_partitions(cluster, options)
+            if source.table:
+                upto = self._tables[source.name].upto
+                done = {tp: OffsetAndMetadata(upto[tp.topic][str(tp.partition)]) for tp in partitions}
+                cluster.commit(done)
+            heads, held = cluster.latest(partitions), cluster.committed(partitions)
+            return sum(head - (held[tp].offset if tp in held else 0) for tp, head in heads.items())
+        finally:
+            cluster.close()
+
+
+def run_pipeline(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    once: bool,
+    on_entry: Callable[[Entry], None] = lambda _: None,
+    every: str = "",
+) -> RunReport:
+    """Run to the current end of the topics (``once``), or until Ctrl-C; then report. ``every``: how often a pipeline
+    begins a micro-batch that is not to run once although its trigger is available-now. A second Ctrl-C is raised."""
+    with ExitStack() as stack:
+        stack.enter_context(as_the_only_run(pipeline))
+        if pipeline.metrics:
+            metrics, told = Metrics(pipeline.name), on_entry
+            stack.enter_context(served(metrics, pipeline.metrics))
+
+            def on_entry(entry: Entry) -> None:
+                metrics.entry_done(entry)
+                told(entry)
+
+        run = PipelineRun(pipeline, spark, once=once, on_entry=on_entry, every=every)
+        signal = stack.enter_context(StopSignal("ending after the micro-batch under way; Ctrl-C again ends at once"))
+        stack.callback(run.close)
+        run.start()
+        run.wait(signal.asked)
+        return run.finish()
+
+
+def check_checkpoint(pipeline: Pipeline) -> None:
+    """Refuse a checkpoint that was made for other sources: its offsets would mean nothing."""
+    identity: dict[str, Any] = {"topics": list(pipeline.stream.topics), "group": pipeline.stream.group}
+    if len(pipeline.streams) > 1:
+        identity["topics"] = [topic for source in pipeline.streams for topic in source.topics]
+        identity["group"] = ", ".join(source.group for source in pipeline.streams if source.group)
+    target = pipeline.state / "source.json"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps(identity))
+        return
+    before = json.loads(target.read_text())
+    if before != identity:
+        raise KohortError(
+            f"{pipeline.state} is the checkpoint of {before['topics']} by group {before['group'] or '(none)'}; the "
+            f"pipeline now reads {identity['topics']} by group {identity['group'] or '(none)'}: begin anew with "
+            "kohort pipeline reset, or give the pipeline another name"
+        )
+
+
+def _last_line(text: str) -> str:
+    """What a Spark error says, without the stack traces it carries."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith(("kohort.", "KohortError", "Caused by"))]
+    return (causes or lines or ["the query ended with an error"])[0 if not causes else -1]

@@ -1,0 +1,48 @@
+"""The options of ``format("kohort")`` for the sources of a pipeline."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.pipeline.definition import Source
+from kohort.spark.values.columns import TYPES
+
+STREAM_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+"""The columns of a stream: all that a record has, and whether it may have been delivered before."""
+
+
+def stream_options(source: Source) -> dict[str, str]:
+    """The options of a stream."""
+    options = _options(source) | {"includeHeaders": "true"}
+    if source.member:
+        options["group.mode"] = "member"
+        if source.start != "group":
+            options["groupFallback"] = source.start
+    else:
+        options["startingOffsets"] = source.start
+    if source.max_rows:
+        options["maxOffsetsPerTrigger"] = str(source.max_rows)
+    if source.max_bytes:
+        options["maxBytesPerTrigger"] = source.max_bytes
+    return options
+
+
+def table_options(source: Source) -> dict[str, str]:
+    """The options of a source that is read whole."""
+    return _options(source) | {"startingOffsets": "earliest", "includeHeaders": "true"}
+
+
+def lookup_options(source: Source) -> SourceOptions:
+    """What is needed to ask the brokers where a source stands, outside of Spark."""
+    return SourceOptions(source.brokers, dict(source.kafka), group_id=source.group, subscribe=source.topics)
+
+
+def _options(source: Source) -> dict[str, str]:
+    options = {
+        "kafka.bootstrap.servers": source.brokers,
+        "subscribe": ",".join(source.topics),
+        "failOnDataLoss": str(source.fail_on_data_loss).lower(),
+    }
+    options |= {f"kafka.{name}": value for name, value in source.kafka}
+    return options | ({"group.id": source.group} if source.group else {})

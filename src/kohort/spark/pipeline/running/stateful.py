@@ -1,0 +1,167 @@
+"""Pipelines whose rows meet rows of other micro-batches: windows, watermarks, joins of streams.
+
+Their steps are one streaming plan, with Spark's state between the micro-batches, instead of a batch plan for each. So
+what came in is counted in the plan (observed metrics), bad values are sent to the dead letters by the task that decodes
+them, and the rows that come out are not the rows that went in: what is still held in state, and what came too late, is
+part of the ledger.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from kohort.errors import KohortError
+from kohort.spark.pipeline.definition import Pipeline, Source
+from kohort.spark.pipeline.frames import FAILED, RECORD_COLUMNS, SOURCE, counts_by, judge
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger, total, waiting
+from kohort.spark.pipeline.outputs.sinks import counted
+from kohort.spark.pipeline.running.batches import BatchRunner
+from kohort.spark.pipeline.running.source_options import STREAM_SCHEMA, stream_options
+from kohort.spark.pipeline.steps import StepFailed, run_steps
+from kohort.spark.values.columns import REDELIVERED, TYPES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ERROR: Final = "_error"
+_ROWS: Final = "rows"
+_BAD: Final = "undecoded"
+_AGAIN: Final = "redelivered"
+
+
+def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
+    """A source as a stream of its good rows, counted on the way, with its watermark."""
+    from pyspark.sql import functions as f
+
+    reader = spark.readStream.format("kohort").options(**stream_options(source))
+    keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
+    if source.decode.format == "raw":
+        frame = reader.schema(STREAM_SCHEMA).load().withColumn(ERROR, f.lit(None).cast("string"))
+        record = {name: f.col(name) for name in (*RECORD_COLUMNS, REDELIVERED)}
+        again, extra = REDELIVERED, [REDELIVERED]
+    else:
+        again = f"_{REDELIVERED}"
+        extra = [f"_{name}" for name in RECORD_COLUMNS if keeps] + [again]
+        own = ", ".join(f"{name} {TYPES[name[1:]]}" for name in extra)
+        schema = f"{source.decode.schema}, {ERROR} string, {own}"
+        frame = reader.options(**source.decode.options, **_bad_records(pipeline)).schema(schema).load()
+        record = {name.removeprefix("_"): f.col(name) for name in extra}
+    if keeps:
+        frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))
+    counts = [f.count(f.lit(1)).alias(_ROWS), f.count(ERROR).alias(_BAD), f.count_if(again).alias(_AGAIN)]
+    good = frame.observe(_metric(source), *counts).where(f"{ERROR} is null").drop(ERROR, *extra)
+    return good.withWatermark(*source.watermark) if source.watermark else good
+
+
+def _bad_records(pipeline: Pipeline) -> dict[str, str]:
+    if pipeline.dead_letters is None:
+        return {"badRecords": "fail"}
+    return {"badRecords": "dlq", "deadLetterTopic": pipeline.dead_letters.topic}
+
+
+def _metric(source: Source) -> str:
+    return f"kohort_{source.name}"
+
+
+def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    """The streaming frame after all steps."""
+    for source in pipeline.streams[1:]:
+        stream_frame(spark, pipeline, source).createOrReplaceTempView(source.name)
+    return run_steps(pipeline, stream_frame(spark, pipeline, pipeline.stream))
+
+
+def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
+    """Raises StepFailed where Spark would refuse the plan when the query starts. Spark checks a plan of streams later
+    than the steps themselves, and offers no public way to ask."""
+    from pyspark.errors import PySparkException
+
+    jvm = frame.sparkSession._jvm
+    mode = jvm.org.apache.spark.sql.streaming.OutputMode
+    plan = frame._jdf.queryExecution().analyzed()
+    try:
+        jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+            plan, mode.Update() if pipeline.mode == "update" else mode.Append()
+        )
+    except PySparkException as error:
+        said = str(error).partition(";\n")[0].strip()  # the plan follows
+        raise StepFailed(f"{pipeline.file}: Spark cannot run these steps on streams: {said}") from None
+
+
+class StatefulRunner(BatchRunner):
+    """Handed to ``foreachBatch``: judges and writes the rows that came out of the steps. What went into them is told by
+    Spark's progress event: only then is a micro-batch told of."""
+
+    def _run(self, raw: DataFrame, batch: int) -> Entry:
+        # Persisted: the plan behind it keeps state, and must run once.
+        judged = judge(raw, self._pipeline.rules).persist()
+        entry = Entry(batch, marked=False, stateful=True)
+        try:
+            verdicts = counts_by(judged, FAILED)
+            entry.stepped = _unmarked(sum(verdicts.values(), start=Count()))
+            entry.passed = _unmarked(verdicts.pop("", Count()))
+            self._set_aside(judged, verdicts, entry)
+            passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
+            for sink in self._pipeline.sinks:
+                entry.sinks[sink.name] = self._write(replace(sink, counts=""), passed, entry)
+                if sink.counts:
+                    entry.stands_for[sink.name] = counted(passed, sink.counts)
+        finally:
+            judged.unpersist()
+        return entry
+
+    def _tell(self, entry: Entry) -> None:
+        """Not yet: see complete."""
+
+    def complete(self, progress: Any) -> None:
+        entry = self._entry_of(progress.batchId)
+        if entry is not None and not entry.sources:
+            add_progress(self._pipeline, entry, progress)
+            self._store.write(entry)
+            self._on_entry(entry)
+        super().complete(progress)
+
+    def ledger(self) -> Ledger:
+        """What came in, what came out, and what is between."""
+        ledger = total(self.entries)
+        untold = [entry.batch for entry in self.entries if not entry.sources]
+        if untold:
+            ledger.problems.append(f"Spark has not told what went into the micro-batches {untold}")
+        pipeline = self._pipeline
+        if pipeline.mode == "append" and len(pipeline.streams) == 1 and not pipeline.filters:
+            everything, mine = self._store.entries(), {entry.batch for entry in self.entries}
+            ledger.waited = waiting(entry for entry in everything if entry.batch not in mine)
+            ledger.held = waiting(everything)
+        for name, held in ledger.held.items():
+            if held < 0:
+                rows = ledger.stands_for.get(name, 0)
+                ledger.problems.append(f"sink {name} stands for {rows:,} rows, {-held:,} more than came in")
+        return ledger
+
+
+def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
+    """What went into the plan of a micro-batch, and what came too late for it, from Spark's progress event."""
+    for source in pipeline.streams:
+        found = progress.observedMetrics.get(_metric(source))
+        entry.sources[source.name] = found[_ROWS] if found is not None else 0
+        if found is not None:
+            entry.rows_in += Count(found[_ROWS])
+            entry.undecoded += Count(found[_BAD])
+            entry.redelivered += found[_AGAIN]
+            entry.dead_letters += found[_BAD]  # sent by the tasks that decoded, which fail where they cannot
+    entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+
+
+def _unmarked(count: Count) -> Count:
+    return Count(count.rows)
+
+
+def check_dead_letters(pipeline: Pipeline) -> None:
+    """Raises KohortError where rows must be set aside after an aggregation, which no longer knows their records."""
+    windows = [s for s in pipeline.steps if s.kind == "window"]
+    rules = [r for r in pipeline.rules if r.otherwise == "quarantine"]
+    if windows and rules:
+        raise KohortError(
+            f"{pipeline.file}, line {rules[0].line}: {rules[0].name}: an aggregated row is no record that could be "
+            "quarantined: say else: drop or else: fail"
+        )

@@ -1,0 +1,1 @@
+"""Run the tests that a pipeline file declares."""

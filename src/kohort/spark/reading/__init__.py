@@ -1,0 +1,1 @@
+"""Read a cluster from Spark: batch, stream, member of a group; where to begin, how much, what is committed."""

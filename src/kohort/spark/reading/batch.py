@@ -1,0 +1,48 @@
+"""The batch reader: a fixed range of every partition, planned once, read by as many tasks as its size asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader
+
+from kohort.spark.options.offsets import find_losses, plan_tasks, ranges_between
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.cluster import Connect, connect, wanted_partitions
+from kohort.spark.reading.ranges import data_lost, read_ranges
+from kohort.spark.reading.starts import resolve_end, resolve_start
+from kohort.spark.reading.stream import Task
+from kohort.spark.values.shape import Shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+    """Reads from startingOffsets to endingOffsets; commits nothing."""
+
+    def __init__(self, options: SourceOptions, shape: Shape, connect: Connect = connect) -> None:
+        self._options = options
+        self._shape = shape
+        self._connect = connect
+
+    def partitions(self) -> list[Task]:
+        options, cluster = self._options, self._connect(self._options)
+        partitions = wanted_partitions(cluster, options)
+        by_group = "group" in (options.batch_start, options.batch_end)
+        held = cluster.committed(partitions) if by_group else {}
+        start = resolve_start(cluster, partitions, options.batch_start, held, options.group_fallback)
+        end = resolve_end(cluster, partitions, options.batch_end, held)
+        behind = {tp: offset for tp, offset in start.items() if offset < end[tp]}
+        losses = find_losses(behind, cluster.earliest(behind), end) if behind else []
+        if losses and options.fail_on_data_loss:
+            raise data_lost(losses)
+        # With nothing to read Spark still wants a partition to run.
+        plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
+        return [Task(r) for r in plan] or [Task([])]
+
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+        fail = self._options.fail_on_data_loss
+        cluster = self._connect(self._options)
+        return read_ranges(cluster, partition.ranges, self._shape, fail_on_data_loss=fail)

@@ -1,0 +1,262 @@
+"""What the source asks of a cluster, and kohort's client behind it.
+
+The source is written against ``Cluster``, a handful of calls, so that its decisions can be tested without a broker.
+Clients are kept per process: Spark reuses its Python workers, and a connection made in one serves its later tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kohort.config.client import AdminConfig
+from kohort.config.options import options_of
+from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.options.offsets import Range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kohort.aio.admin import Admin
+    from kohort.aio.consuming.consumer import Consumer
+    from kohort.spark.options.source import SourceOptions
+
+_POLL_MS: Final = 1000
+_SAMPLE_BYTES: Final = 262_144
+_LITTLE_BYTES: Final = 65_536
+
+
+class RangeGone(KohortError):
+    """The records of a range are no longer on the broker."""
+
+
+class Cluster(Protocol):
+    """The few calls that the source makes."""
+
+    def topics(self) -> set[str]: ...
+    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
+        """The partitions of these topics; a topic that is not there has none."""
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offset at or after each time (milliseconds); partitions that have none are left out."""
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
+        """The ids of topics as ``partitions`` last saw them: a topic created anew has a new one."""
+
+    def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
+        """The mean size of key and value of records from ``offset`` on, judged by some; 0 if there are none."""
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
+    def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        """Return when a partition has records past its head, or after ``timeout_ms``."""
+
+    def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The records of a range, with these columns of the client's; the last may go beyond its end."""
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[["SourceOptions"], Cluster]
+
+
+class KohortCluster:
+    """The cluster as kohort's blocking clients see it; each client is made when it is first needed."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._settings: dict[str, Any] = {"client.id": "kohort-spark", **options.client}
+        self._settings["bootstrap.servers"] = options.bootstrap_servers
+        self._group_id = options.group_id
+        self._patience_ms = options.poll_timeout_ms
+        self._attempts = 1 + options.offset_retries
+        self._retry_s = options.offset_retry_ms / 1000
+        self._clients: dict[str, Any] = {}
+        self._ids: dict[str, bytes] = {}
+        self._mean_bytes: dict[str, float] = {}
+
+    def topics(self) -> set[str]:
+        return {topic.name for topic in self._admin.list_topics()}
+
+    def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
+        described = self._admin.describe_topics(list(topics))
+        for error in described.errors.values():
+            if not (isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+                raise error
+        found = [described[topic] for topic in described if topic not in described.errors]
+        self._ids |= {topic.name: topic.topic_id for topic in found}
+        return {TopicPartition(topic.name, p.partition) for topic in found for p in topic.partitions}
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._offsets(partitions, "earliest")
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._offsets(partitions, "latest")
+
+    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: offset for tp, offset in self._listed(dict(times)).items() if offset >= 0}
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
+        return {topic: self._ids[topic] for topic in topics if topic in self._ids}
+
+    def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
+        limit = {"fetch.max.bytes": _SAMPLE_BYTES, "max.partition.fetch.bytes": _SAMPLE_BYTES}
+        consumer = self._consumer("sample", **limit, **{"auto.offset.reset": "none"})
+        consumer.assign([tp])
+        try:
+            consumer.seek(tp, offset)
+            table = consumer.poll_arrow(_POLL_MS, columns=["key", "value"])
+        except NoOffsetForPartition:
+            return 0.0
+        finally:
+            consumer.unsubscribe()
+        return float(table.nbytes / table.num_rows) if table.num_rows else 0.0
+
+    def _offsets(self, partitions: Iterable[TopicPartition], place: str) -> dict[TopicPartition, int]:
+        return self._listed(dict.fromkeys(partitions, place))
+
+    def _listed(self, places: Mapping[TopicPartition, int | str]) -> dict[TopicPartition, int]:
+        if not places:
+            return {}
+        isolation = self._settings.get("isolation.level", "read_uncommitted")
+        for attempt in range(1, self._attempts + 1):
+            try:
+                listed = self._admin.list_offsets(places, isolation_level=isolation).check()
+            except KohortError as error:
+                if not error.retriable or attempt == self._attempts:
+                    raise
+                time.sleep(self._retry_s)
+            else:
+                return {tp: found.offset for tp, found in listed.items()}
+        raise AssertionError("the last attempt returns or raises")
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        held = self._admin.list_group_offsets(self._group_id, list(partitions)).check()
+        return {tp: offset for tp, offset in held.items() if offset is not None and offset.offset >= 0}
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        if not offsets:
+            return
+        # Without a member id, which a coordinator takes only while the group has no members (facts 2.12).
+        try:
+            self._admin.alter_group_offsets(self._group_id, dict(offsets))
+        except ApiError as error:
+            if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+                raise ApiError(
+                    error.code, f"group {self._group_id} has live consumers: give the query a group of its own"
+                ) from error
+            raise
+
+    def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
+        if not heads or timeout_ms <= 0:
+            return
+        # One byte is the least that a fetch can ask for: what arrives is only the news that something did.
+        consumer = self._consumer("idle", **{"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
+        if consumer.assignment() != set(heads):
+            consumer.assign(list(heads))
+        for tp, head in heads.items():
+            consumer.seek(tp, head)
+        consumer.poll(timeout_ms, max_records=1)
+
+    def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        consumer = self._reader(wanted)
+        tp = TopicPartition(wanted.topic, wanted.partition)
+        consumer.assign([tp])
+        consumer.seek(tp, wanted.start)
+        at = wanted.start
+        idle_ms = 0
+        try:
+            while at < wanted.end:
+                table = consumer.poll_arrow(_POLL_MS, columns=columns, max_bytes=1)
+                position = consumer.position(tp)
+                if position == at and not table.num_rows:
+                    idle_ms += _POLL_MS
+                    self._check_patience(wanted, at, idle_ms)
+                    continue
+                at, idle_ms = position, 0
+                if "value" in columns and table.num_rows:
+                    self._mean_bytes[wanted.topic] = table.nbytes / table.num_rows
+                yield from table.to_batches()
+        except (NoOffsetForPartition, ApiError) as error:
+            out_of_range = isinstance(error, NoOffsetForPartition) or error.code is ErrorCode.OFFSET_OUT_OF_RANGE
+            if not out_of_range:
+                raise
+            raise RangeGone(f"{wanted}: offset {at} is no longer on the broker") from error
+        finally:
+            consumer.unsubscribe()
+
+    def _reader(self, wanted: Range) -> Consumer:
+        """The consumer for a range: one that asks for little where little is wanted, by what this process has read.
+
+        What a fetch brings beyond the range is thrown away, and at least as much is asked for before it has come: for
+        100 rows of a long backlog that was half of what a task and the broker had to do.
+        """
+        settings: dict[str, Any] = {"auto.offset.reset": "none"}
+        mean = self._mean_bytes.get(wanted.topic)
+        if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
+            return self._consumer("fetch", **settings)
+        for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
+            settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
+        return self._consumer("fetch little", **settings)
+
+    def _check_patience(self, wanted: Range, at: int, idle_ms: int) -> None:
+        if idle_ms >= self._patience_ms:
+            raise RangeGone(f"{wanted}: nothing arrived from offset {at} on for {idle_ms / 1000:g} s")
+
+    def close(self) -> None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
+
+    @property
+    def _admin(self) -> Admin:
+        if "admin" not in self._clients:
+            from kohort.aio.admin import Admin
+
+            known = {o.name for o in options_of(AdminConfig)}
+            self._clients["admin"] = Admin(**{k: v for k, v in self._settings.items() if k in known})
+        admin: Admin = self._clients["admin"]
+        return admin
+
+    def _consumer(self, use: str, **settings: Any) -> Consumer:
+        if use not in self._clients:
+            from kohort.aio.consuming.consumer import Consumer
+
+            self._clients[use] = Consumer(**(self._settings | settings))
+        consumer: Consumer = self._clients[use]
+        return consumer
+
+
+_kept: dict[tuple[Any, ...], Cluster] = {}
+
+
+def connect(options: SourceOptions) -> Cluster:
+    """The cluster of these options, kept for the life of this process (workers are reused, and forked)."""
+    key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
+    if key not in _kept:
+        _kept[key] = KohortCluster(options)
+    return _kept[key]
+
+
+def wanted_partitions(cluster: Cluster, options: SourceOptions, *, absent_ok: bool = False) -> set[TopicPartition]:
+    """The partitions that the options name, as they are now. Raises ApiError for one that does not exist."""
+    if options.subscribe_pattern:
+        whole = re.compile(options.subscribe_pattern)
+        return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))
+    topics = options.subscribe or tuple(options.assign)
+    found = cluster.partitions(topics)
+    absent = sorted(set(topics) - {tp.topic for tp in found})
+    if absent and not absent_ok:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {', '.join(absent)}")
+    if not options.assign:
+        return found
+    chosen = {TopicPartition(t, p) for t, partitions in options.assign.items() for p in partitions}
+    if chosen - found and not absent_ok:
+        names = ", ".join(map(str, sorted(chosen - found)))
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"assign names partitions that do not exist: {names}")
+    return chosen & found

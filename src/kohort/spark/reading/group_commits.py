@@ -1,0 +1,91 @@
+"""A query's progress in its consumer group: the pinned start, the end of each completed micro-batch, and intruders.
+
+Commits carry metadata: ``kohort-init:...`` for a start that is pinned, ``kohort-query:...`` for a query's progress. A
+query that finds in the group what it did not write is not alone: another query, or a reset by hand. It says so and goes
+on, for its checkpoint, not the group, says where it stands.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from kohort.errors import KohortError
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.cluster import Cluster
+
+log = logging.getLogger(__name__)
+
+Flat = dict[TopicPartition, int]
+
+
+def query_mark() -> str:
+    """The metadata of this process's commits: host, process, and when it began."""
+    return f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
+
+
+class GroupCommits:
+    """What is committed to ``group.id``; does nothing where the options say that nothing is."""
+
+    def __init__(self, options: SourceOptions, cluster: Callable[[], Cluster], mark: str) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._mark = mark
+        self._written: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._pinned = False
+        self._told: set[str] = set()
+
+    def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group holds."""
+        return self._cluster().committed(partitions) if self._options.group_id else {}
+
+    def pin(self, initial: Flat, *, fresh: bool) -> None:
+        """Keep the start. Before batch 0 is planned: if this fails the query must not start, or a retry could skip."""
+        if not self._options.commits:
+            return
+        offsets = {tp: OffsetAndMetadata(o, self._options.pin) for tp, o in initial.items()}
+        if fresh:
+            self._cluster().commit(offsets)
+        self._written, self._pinned = offsets, True
+
+    def completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
+        """Commit the end of the last completed micro-batch; an error is for the next trigger, not for the query.
+
+        ``planned``: a micro-batch was planned since the start was pinned, so that the pin has done its work.
+        """
+        if not self._options.commits:
+            return
+        same = offsets == {tp: o.offset for tp, o in self._written.items()}
+        if same and not (self._pinned and planned):
+            return
+        try:
+            self._look_for_others()
+            fresh = {tp: OffsetAndMetadata(offset, self._mark) for tp, offset in offsets.items()}
+            self._cluster().commit(fresh)
+        except KohortError as error:
+            log.warning("group %s: offsets not committed, again at the next trigger: %s", self._options.group_id, error)
+            return
+        self._written, self._pinned = fresh, False
+
+    def _look_for_others(self) -> None:
+        """Say once of each that something else commits to this group."""
+        if not self._written:
+            return
+        held = self._cluster().committed(self._written)
+        for tp, found in sorted(held.items()):
+            if found == self._written[tp]._replace(leader_epoch=found.leader_epoch) or found.metadata in self._told:
+                continue
+            self._told.add(found.metadata)
+            who = found.metadata or "a consumer, or a reset by hand"
+            log.warning(
+                "group %s: %s was committed at %d by %s, not by this query, which goes by its checkpoint. "
+                "Two queries on one group overwrite each other's progress: give each its own group.id",
+                self._options.group_id,
+                tp,
+                found.offset,
+                who,
+            )

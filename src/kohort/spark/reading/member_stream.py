@@ -1,0 +1,186 @@
+"""The streaming reader of ``group.mode=member``: several queries share the partitions of their topics in one group.
+
+The offsets of such a query hold exactly the partitions that it has. A partition comes in with a micro-batch that reads
+nothing of it, and goes out with one; what a micro-batch reads is what its start and its end both hold. So a micro-batch
+that Spark repeats reads the same, whoever has the partitions by then.
+
+Nothing is read that was not claimed: before a micro-batch begins, its starts and its ends are committed by the member,
+in its generation (commit_marks.py). A query that the group has gone on without is refused there, and plans nothing until it
+has joined again. A rebalance waits for the micro-batch under way, for as long as ``max.poll.interval.ms``.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
+
+from kohort.errors import CommitFailed, ConfigError, KohortError
+from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.cluster import Connect, connect, wanted_partitions
+from kohort.spark.reading.commit_marks import Claim, Entry, entry, parse_claim, query_of, with_query, without_query
+from kohort.spark.reading.membership import KohortMember, Member
+from kohort.spark.reading.starts import resolve_start
+from kohort.spark.reading.stream import KohortStreamReader, Task
+from kohort.spark.values.shape import Shape
+
+log = logging.getLogger(__name__)
+
+Flat = dict[TopicPartition, int]
+
+
+class MemberStreamReader(KohortStreamReader):
+    """One per query, as its base; joins the group with the first micro-batch that it plans."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        shape: Shape,
+        connect: Connect = connect,
+        join: Callable[[SourceOptions], Member] = KohortMember,
+    ) -> None:
+        super().__init__(options, shape, connect)
+        self._join = join
+        self._joined: Member | None = None
+        self._query = uuid.uuid4().int >> 75  # 53 bits: whole in any reader of JSON
+        self._agreed: set[TopicPartition] = set()
+        self._again: Flat = {}
+        self._claimed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._refused = False
+
+    @property
+    def _member(self) -> Member:
+        if self._joined is None:
+            self._joined = self._join(self._options)
+        return self._joined
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Nothing yet: partitions come with micro-batches, and the group says where they begin."""
+        return with_query(self._query, {})
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        raise ConfigError(
+            "group.mode=member is for queries that go on: what a run to the end of the topics has to read would change "
+            "with every rebalance. Use trigger(processingTime=...), or group.mode=standalone"
+        )
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        self._query = query_of(start) or self._query
+        done = without_query(start)
+        member = self._member
+        wait_ms = self._options.idle_wait_ms if self._refused or not member.held else 0
+        came = member.turn(wait_ms, lambda gone: self._hand_over(done, gone))
+        self._agreed = (self._agreed & member.held & done.keys()) - came
+        begin, entering = self._enter(member.held - self._agreed, done)
+        begin |= {tp: done[tp] for tp in self._agreed}
+        end = self._end(begin, limit) | entering
+        self._refused = not self._claim(begin | entering, end)
+        if self._refused:
+            return dict(start)
+        self._agreed = set(end)
+        self._planned_end = with_query(self._query, end)
+        return self._planned_end
+
+    def _end(self, begin: Flat, limit: ReadLimit) -> Flat:
+        heads = self._end_of_log(begin)
+        begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
+        heads = {tp: head for tp, head in heads.items() if tp in begin}
+        if not isinstance(limit, ReadAllAvailable):
+            heads = self._limits.end(self._cluster, begin, heads, finite=False)
+        return {tp: max(offset, heads.get(tp, offset)) for tp, offset in begin.items()}
+
+    def _read_heads(self, begin: Flat) -> Flat:
+        wanted = wanted_partitions(self._cluster, self._options, absent_ok=True)
+        return self._cluster.latest(wanted & begin.keys())
+
+    # Coming and going
+
+    def _enter(self, fresh: Iterable[TopicPartition], done: Flat) -> tuple[Flat, Flat]:
+        """What this query was given: partitions that go on where its own offsets are, and those that now come in.
+
+        One that is to go on elsewhere than its offsets say must first leave them, and comes in with the micro-batch
+        after.
+        """
+        entries = self._entries(sorted(fresh), done)
+        for tp, found in entries.items():
+            self._again[tp] = found.again_below
+        begin = {tp: found.start for tp, found in entries.items() if done.get(tp) == found.start}
+        entering = {tp: found.start for tp, found in entries.items() if tp not in done}
+        if entering:
+            log.info("taken over: %s", ", ".join(f"{tp} from {offset}" for tp, offset in entering.items()))
+        return begin, entering
+
+    def _entries(self, fresh: list[TopicPartition], done: Flat) -> dict[TopicPartition, Entry]:
+        if not fresh:
+            return {}
+        held = self._cluster.committed(fresh)
+        found = {tp: entry(held[tp], self._query, done.get(tp)) for tp in fresh if tp in held}
+        rest = [tp for tp in fresh if tp not in held]
+        if rest:
+            starts = resolve_start(self._cluster, rest, "group", {}, self._options.group_fallback)
+            found |= {tp: Entry(offset, 0) for tp, offset in starts.items()}
+        return found
+
+    def _hand_over(self, done: Flat, gone: Collection[TopicPartition]) -> None:
+        """Commit the end of the last micro-batch for partitions that go to others."""
+        offsets = {
+            tp: OffsetAndMetadata(done[tp], str(Claim(self._query, done[tp])))
+            for tp in gone
+            if tp in self._agreed and tp in done
+        }
+        if not offsets:
+            return
+        try:
+            self._member.commit(offsets)
+        except KohortError as error:
+            log.warning("%s handed over without a commit, the last micro-batch is read again: %s", sorted(gone), error)
+
+    def _claim(self, begin: Flat, end: Flat) -> bool:
+        """Commit where the next micro-batch begins and ends; whether the group took it."""
+        claims = {
+            tp: OffsetAndMetadata(begin[tp], str(Claim(self._query, max(end[tp], self._again.get(tp, 0)))))
+            for tp in end
+        }
+        if not claims or claims == self._claimed:
+            return True
+        try:
+            self._member.commit(claims)
+        except CommitFailed as error:
+            log.warning("group %s: the commit was refused, nothing is planned: %s", self._options.group_id, error)
+            return False
+        except KohortError as error:
+            log.info("group %s: not committed, nothing is planned yet: %s", self._options.group_id, error)
+            return False
+        self._claimed = claims
+        return True
+
+    # Planning
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+        begin, upto = without_query(start), without_query(end)
+        both = begin.keys() & upto.keys()
+        if end != self._planned_end:
+            both = self._not_taken_over(query_of(end), both)
+            return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=upto)
+        self._again = {tp: offset for tp, offset in self._again.items() if tp not in begin or offset > begin[tp]}
+        return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._again)
+
+    def _not_taken_over(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
+        """Of a micro-batch that is repeated: what no other query has claimed since, and so reads itself."""
+        held = self._cluster.committed(partitions) if partitions else {}
+        claims = {tp: parse_claim(o.metadata) for tp, o in held.items()}
+        taken = {tp for tp, claim in claims.items() if claim is not None and claim.query != query}
+        if taken:
+            names = ", ".join(map(str, sorted(taken)))
+            log.warning("not read again with this micro-batch, for another query has taken it over: %s", names)
+        return partitions - taken
+
+    def stop(self) -> None:
+        member, self._joined = self._joined, None
+        if member is not None:
+            member.close()
+        super().stop()

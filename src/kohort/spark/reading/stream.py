@@ -1,0 +1,215 @@
+"""The streaming reader: which offsets a micro-batch covers, and when they are committed to the group.
+
+Two facts of Spark shape it. ``commit(end)`` comes one batch late, and never for the last batch; ``latestOffset(start,
+...)`` comes at every trigger with the end of the last completed batch: so ``start`` is what is committed, there, and
+the lag reaches 0. And ``initialOffset`` is asked again when batch 0 is retried after a restart, while the log goes on
+growing: so what it first resolved to is pinned in the group at once, with a mark in the commit's metadata.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kohort.errors import KohortError
+from kohort.model import TopicPartition
+from kohort.spark.options.offsets import Range, as_json, by_partition, plan_tasks, ranges_between
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.reading.cluster import Cluster, Connect, connect, wanted_partitions
+from kohort.spark.reading.commit_marks import query_of
+from kohort.spark.reading.group_commits import GroupCommits, query_mark
+from kohort.spark.reading.limits import Limits
+from kohort.spark.reading.log_changes import LogChanges
+from kohort.spark.reading.ranges import read_ranges
+from kohort.spark.reading.starts import resolve_start
+from kohort.spark.values.shape import Shape
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger(__name__)
+
+Flat = dict[TopicPartition, int]
+
+
+@dataclass
+class Task(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+    """What one Spark task reads."""
+
+    ranges: list[Range]
+
+
+class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
+    """One per query; the driver's copy lives as long as the query, ``read`` runs on copies in the workers."""
+
+    def __init__(self, options: SourceOptions, shape: Shape, connect: Connect = connect) -> None:
+        self._options = options
+        self._shape = shape
+        self._connect = connect
+        self._group = GroupCommits(options, lambda: self._cluster, query_mark())
+        self._limits = Limits(options, time.monotonic, time.sleep)
+        self._changes = LogChanges(fail=options.fail_on_data_loss)
+        self._initial: Flat | None = None
+        self._began_at_latest: Flat = {}
+        self._heads: Flat = {}
+        self._available_now = False
+        self._target: Flat | None = None
+        self._planned = False
+        self._planned_end: Mapping[str, Any] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Workers only read: what the driver keeps stays with it."""
+        return {"_options": self._options, "_shape": self._shape, "_connect": self._connect}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_options"], state["_shape"], state["_connect"])  # type: ignore[misc]  # begun anew
+
+    @property
+    def _cluster(self) -> Cluster:
+        return self._connect(self._options)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        if self._initial is None:
+            self._initial = self._resolve_initial()
+        return as_json(self._initial)
+
+    def _resolve_initial(self) -> Flat:
+        cluster, options = self._cluster, self._options
+        partitions = wanted_partitions(cluster, options)
+        held = self._group.held(partitions)
+        pinned = {tp: o.offset for tp, o in held.items() if o.metadata == options.pin}
+        missing = partitions - set(pinned)
+        fresh = resolve_start(cluster, missing, options.stream_start, held, options.group_fallback)
+        initial = pinned | fresh
+        self._group.pin(initial, fresh=bool(fresh))
+        word = options.group_fallback if options.stream_start == "group" else options.stream_start
+        if word == "latest":
+            self._began_at_latest = {tp: offset for tp, offset in fresh.items() if tp not in held}
+        if not options.commits and options.stream_start == "latest":
+            log.warning(
+                "without group.id, startingOffsets=latest is resolved anew if the first micro-batch has to be "
+                "repeated after a restart; give a group.id, which keeps it"
+            )
+        return initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What Spark hands back, unless it wants everything (Trigger.Once); Limits knows the options whole."""
+        rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
+        if rows is not None or self._options.min_offsets_per_trigger is not None:
+            return ReadMaxRows(rows or 2**62)
+        return ReadAllAvailable() if size is None else ReadMaxBytes(size)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        # Only a flag: resolving the target here crash-looped the Kafka connector (SPARK-53560).
+        self._available_now = True
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        begin = self._own(start)
+        self._group.completed(begin, planned=self._planned)
+        heads = self._end_of_log(begin)
+        begin |= self._starts_of_new(begin, heads)
+        begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
+        if isinstance(limit, ReadAllAvailable):
+            end = heads
+        else:
+            end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
+        # A partition that is gone stays where it is.
+        self._planned_end = as_json({tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()})
+        return self._planned_end
+
+    @staticmethod
+    def _own(offsets: Mapping[str, Any]) -> Flat:
+        """The checkpoint's offsets, which must not be those of a member: it holds some of the partitions only."""
+        if query_of(offsets) is not None:
+            raise KohortError("this checkpoint was made with group.mode=member: go on in that mode, or begin anew")
+        return by_partition(offsets)
+
+    def _end_of_log(self, begin: Flat) -> Flat:
+        if self._target is not None:
+            return self._target
+        self._heads = self._read_heads(begin)
+        if self._available_now:
+            self._target = self._heads
+            self._tell_of_nothing(self._heads)
+        elif all(begin.get(tp) == head for tp, head in self._heads.items()):
+            self._cluster.wait_for_records(self._heads, self._options.idle_wait_ms)
+            self._heads = self._read_heads(begin)
+        return self._heads
+
+    def _tell_of_nothing(self, target: Flat) -> None:
+        """A new query that is to read to the end, and begins there, most likely was to read what is there."""
+        begun, self._began_at_latest = self._began_at_latest, {}
+        if not begun or any(begun.get(tp) != head for tp, head in target.items()):
+            return
+        there = sum(begun.values()) - sum(self._cluster.earliest(begun).values())
+        if there:
+            options = self._options
+            how = "groupFallback=earliest" if options.stream_start == "group" else "startingOffsets=earliest"
+            what = f"group {options.group_id} has no offsets" if options.group_id else "no start is given"
+            log.warning(
+                "nothing is read: %s, so the query begins at the end of its topics, behind the %s records that are "
+                "there. %s, and a new checkpoint, begin with the first",
+                what,
+                f"{there:,}",
+                how,
+            )
+
+    def _read_heads(self, begin: Flat) -> Flat:
+        cluster = self._cluster
+        # A topic that the query has read may be gone: that is for LogChanges to judge, by failOnDataLoss.
+        return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
+
+    def _starts_of_new(self, begin: Flat, heads: Flat) -> Flat:
+        """A partition that was added after the query began is read from its beginning."""
+        new = set(heads) - set(begin)
+        if new:
+            log.info("new partitions, read from their beginning: %s", ", ".join(map(str, sorted(new))))
+        return self._cluster.earliest(new) if new else {}
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return as_json(self._heads) if self._heads else None
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+        begin, upto = self._own(start), by_partition(end)
+        begin |= self._starts_of_new(begin, upto)
+        # Asked before this process has planned it: a micro-batch that an earlier one began and did not complete.
+        return self._plan(begin, upto, again={} if end == self._planned_end else upto)
+
+    def _plan(self, begin: Flat, upto: Flat, again: Flat) -> list[Task]:
+        """The tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered before."""
+        options = self._options
+        begin |= self._changes.begun_anew(begin)
+        if not options.fail_on_data_loss:
+            anew = [tp for tp in upto if begin[tp] > upto[tp]]
+            begin |= self._cluster.earliest(anew) if anew else {}
+        backwards = [f"{tp} from {begin[tp]} to {upto[tp]}" for tp in sorted(upto) if begin[tp] > upto[tp]]
+        if backwards:
+            raise KohortError(
+                f"Spark asks for a range that ends before it starts: {'; '.join(backwards)}. The first micro-batch of "
+                "this checkpoint was planned from other offsets; give the query a group.id, which keeps them"
+            )
+        self._planned = True
+        ranges = [r._replace(again_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]
+        return [Task(r) for r in plan_tasks(ranges, options.task_rows, options.min_partitions)]
+
+    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+        fail = self._options.fail_on_data_loss
+        return read_ranges(self._cluster, partition.ranges, self._shape, fail_on_data_loss=fail)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Nothing: this comes one batch late; see latestOffset."""
+
+    def stop(self) -> None:
+        self._cluster.close()

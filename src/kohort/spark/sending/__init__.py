@@ -1,0 +1,1 @@
+"""Write to a cluster from Spark."""

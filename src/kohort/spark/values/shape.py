@@ -1,0 +1,118 @@
+"""What a read yields: the record's columns as they are, or the columns of its decoded value.
+
+Spark compares the first batch's schema with its own, order and nullability included, so every batch is built from one
+schema object. A schema given by the user picks columns: those that it leaves out are never built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from kohort.errors import ConfigError
+from kohort.spark.options.source import SourceOptions
+from kohort.spark.values.bad_records import BadRecords
+from kohort.spark.values.columns import REDELIVERED, TYPES, arrow_schema, check_schema, client_columns, conform
+from kohort.spark.values.value_format import ValueFormat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ERROR: Final = "_error"
+RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
+"""Beside a decoded value, the record's own columns go by these names, which no field of a value is likely to have."""
+
+
+class Shape(Protocol):
+    """Turns the client's batches into Spark's. Picklable."""
+
+    @property
+    def client_columns(self) -> Sequence[str]:
+        """What to ask of the client."""
+
+    @property
+    def marks_redelivered(self) -> bool:
+        """Whether ``build`` is to be given the column ``redelivered`` too."""
+
+    def build(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
+
+
+class RecordShape:
+    """The record's columns ``names``, as they are."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._schema = arrow_schema(names)
+        self.client_columns = client_columns(names)
+        self.marks_redelivered = REDELIVERED in names
+
+    def build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return conform(batch, self._schema)
+
+
+class DecodedShape:
+    """The fields of the value, beside the record's columns as ``_key``, ``_topic``, ... and ``_error``, where asked."""
+
+    def __init__(self, schema: pa.Schema, value: ValueFormat, bad: BadRecords) -> None:
+        self._schema = schema
+        self._value = value
+        self._bad = bad
+        own = [RECORD_COLUMNS[n] for n in schema.names if n in RECORD_COLUMNS]
+        needed = ["value", "topic", "partition", *own, *(("key", "headers") if bad.sends else ())]
+        self.client_columns = client_columns(list(dict.fromkeys(needed)))
+        self.marks_redelivered = REDELIVERED in own
+
+    def build(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        decoded = self._value.decode(batch.column("value"))
+        fields = dict(zip(self._value.schema.names, decoded.columns, strict=True))
+        own = self._record_columns(batch)
+        arrays = []
+        for field in self._schema:
+            if field.name == ERROR:
+                arrays.append(_errors(batch.num_rows, decoded.problems))
+            else:
+                arrays.append(own[field.name] if field.name in own else fields[field.name])
+        built = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return self._bad.judge(batch, built, decoded.problems, keep=ERROR in self._schema.names)
+
+    def _record_columns(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
+        wanted = [n for n in self._schema.names if n in RECORD_COLUMNS]
+        if not wanted:
+            return {}
+        raw = conform(batch, arrow_schema([RECORD_COLUMNS[n] for n in wanted]))
+        return dict(zip(wanted, raw.columns, strict=True))
+
+
+def _errors(rows: int, problems: Mapping[int, str]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([problems.get(row) for row in range(rows)] if problems else [None] * rows, pa.string())
+
+
+def shape_of(schema: Any, options: SourceOptions) -> Shape:
+    """The shape of Spark's schema, checked. Raises ConfigError for a column or a type that the source cannot give."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    if options.value_format == "raw":
+        return RecordShape(check_schema(named))
+    types = {n: TYPES[RECORD_COLUMNS[n]] for n in RECORD_COLUMNS} | {ERROR: "string"}
+    for name, kind in named:
+        if name in types and kind != types[name]:
+            raise ConfigError(f"schema: column {name!r} is {types[name]}, not {kind}")
+    required = next((f.name for f in schema.fields if not f.nullable), None)
+    if required:
+        raise ConfigError(f"schema: column {required!r} is NOT NULL, which a value need not heed: leave that out")
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    fields = arrow.empty_table().select([n for n, _ in named if n not in types]).schema
+    if not len(fields):
+        raise ConfigError(f"schema: no column of the value, for which value.format={options.value_format} is given")
+    value = ValueFormat(
+        options.value_format,
+        fields,
+        options.value_separator,
+        avro=options.avro_schema,
+        framing=options.avro_framing,
+    )
+    return DecodedShape(arrow, value, BadRecords.of(options))

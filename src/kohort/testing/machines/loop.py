@@ -1,0 +1,214 @@
+"""Clients and brokers in one process and one thread, bytes included, under a clock that moves when told.
+
+The loop pumps what engines and brokers say to each other, and when nothing is left to say it moves the clock to the
+next moment that any of them waits for. Nothing sleeps; a run of minutes takes milliseconds. Connections can be cut,
+addresses made deaf, answers held back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from kohort.broker import io as broker_io
+from kohort.client.requests import io as client_io
+from kohort.client.requests.engine import Engine
+from kohort.clock import ManualClock
+
+Address = tuple[str, int]
+STEPS_MOST: Final = 100_000
+"""More steps than this without the clock moving mean that two machines feed each other for ever."""
+
+
+class BrokerMachine(Protocol):
+    """A broker, real or scripted."""
+
+    @property
+    def wake_at_ms(self) -> int | None: ...
+
+    def handle(self, given: broker_io.Input, now_ms: int) -> Sequence[broker_io.Output]: ...
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """One connection: an engine's and its number there, a broker's and its number there."""
+
+    engine: Engine
+    client_id: int
+    address: Address
+    broker: BrokerMachine
+    broker_id: int
+    alive: bool = True
+
+
+class Loop:
+    """The network between some engines and some brokers, without delay."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.links: list[Link] = []
+        self.opened: list[Address] = []
+        """Every address that an engine tried to reach, in order."""
+        self.holding_answers = False
+        self._brokers: dict[Address, BrokerMachine] = {}
+        self._engines: list[Engine] = []
+        self._deaf: set[Address] = set()
+        self._events: deque[Callable[[], None]] = deque()
+        self._held: list[tuple[Link, bytes]] = []
+        self._next_id = 1
+
+    # Who takes part
+
+    def serve(self, address: Address, broker: BrokerMachine) -> None:
+        """Let ``broker`` be found at ``address``."""
+        self._brokers[address] = broker
+        self._deaf.discard(address)
+
+    def add(self, engine: Engine) -> None:
+        """Let ``engine`` connect to the brokers."""
+        self._engines.append(engine)
+
+    # What can go wrong
+
+    def cut(self, address: Address | None = None) -> None:
+        """Break every connection (to ``address``), for both sides."""
+        for link in [link for link in self.links if address in (None, link.address)]:
+            self._end(link)
+            self._tell(link.engine, client_io.Closed(link.client_id, "the connection was cut"))
+            self._ask(link.broker, broker_io.Disconnected(link.broker_id))
+
+    def stop(self, address: Address) -> None:
+        """Refuse connections to ``address`` and break those there are."""
+        self._deaf.add(address)
+        self.cut(address)
+
+    def start(self, address: Address) -> None:
+        """Take connections to ``address`` again."""
+        self._deaf.discard(address)
+
+    def release_answers(self) -> None:
+        """Deliver what was held back, and hold nothing back from now on."""
+        self.holding_answers = False
+        held, self._held = self._held, []
+        for link, data in held:
+            self._deliver(link, data)
+
+    # Moving on
+
+    def settle(self) -> None:
+        """Let everybody say what they have to say at this moment."""
+        now_ms = self.clock.now_ms()
+        for engine in self._engines:
+            self._tell(engine, client_io.Tick())
+        for broker in set(self._brokers.values()):
+            if broker.wake_at_ms is not None and broker.wake_at_ms <= now_ms:
+                self._ask(broker, broker_io.Tick())
+        self._drain()
+
+    def run(self, for_ms: int) -> None:
+        """Go on for ``for_ms`` of the clock."""
+        end_ms = self.clock.now_ms() + for_ms
+        self.run_until(lambda: self.clock.now_ms() >= end_ms, for_ms)
+
+    def run_until(self, done: Callable[[], Any], limit_ms: int = 60_000) -> None:
+        """Go on until ``done()`` is true. Raises AssertionError when ``limit_ms`` of the clock have passed before."""
+        limit = self.clock.now_ms() + limit_ms
+        self.settle()
+        while not done():
+            now_ms = self.clock.now_ms()
+            assert now_ms < limit, f"not done after {limit_ms} ms"
+            wakes = [engine.wake_at_ms for engine in self._engines]
+            wakes += [broker.wake_at_ms for broker in self._brokers.values()]
+            next_ms = min([limit, *(at_ms for at_ms in wakes if at_ms is not None)])
+            assert next_ms > now_ms, "a machine asks to be woken again at once: it would never rest"
+            self.clock.advance(next_ms - now_ms)
+            self.settle()
+
+    def _drain(self) -> None:
+        steps = 0
+        while self._events:
+            self._events.popleft()()
+            steps += 1
+            assert steps < STEPS_MOST, "the machines never come to rest"
+
+    # Carrying
+
+    def _tell(self, engine: Engine, given: client_io.Input) -> None:
+        for output in engine.handle(given, self.clock.now_ms()):
+            self._carry_out(engine, output)
+
+    def close(self, engine: Engine) -> None:
+        """End a client: what it says while it ends is carried too."""
+        for output in engine.close(self.clock.now_ms()):
+            self._carry_out(engine, output)
+        self._engines.remove(engine)
+        self._drain()
+
+    def _carry_out(self, engine: Engine, output: client_io.Output) -> None:
+        match output:
+            case client_io.Open(number, host, port):
+                self._events.append(lambda: self._connect(engine, number, (host, port)))
+            case client_io.Send(number, buffers):
+                data = b"".join(bytes(buffer) for buffer in buffers)
+                self._events.append(lambda: self._to_broker(engine, number, data))
+            case client_io.Close(number):
+                self._events.append(lambda: self._hang_up(engine, number))
+
+    def _connect(self, engine: Engine, number: int, address: Address) -> None:
+        self.opened.append(address)
+        broker = self._brokers.get(address)
+        if broker is None or address in self._deaf:
+            self._tell(engine, client_io.Closed(number, "Connection refused"))
+            return
+        link = Link(engine, number, address, broker, self._next_id)
+        self._next_id += 1
+        self.links.append(link)
+        self._ask(broker, broker_io.Connected(link.broker_id, "10.0.0.1"))
+        self._tell(engine, client_io.Opened(number))
+
+    def _to_broker(self, engine: Engine, number: int, data: bytes) -> None:
+        link = next((x for x in self.links if x.engine is engine and x.client_id == number), None)
+        if link is not None:
+            self._ask(link.broker, broker_io.Received(link.broker_id, data))
+
+    def _hang_up(self, engine: Engine, number: int) -> None:
+        link = next((x for x in self.links if x.engine is engine and x.client_id == number), None)
+        if link is not None:
+            self._end(link)
+            self._ask(link.broker, broker_io.Disconnected(link.broker_id))
+
+    def _ask(self, broker: BrokerMachine, given: broker_io.Input) -> None:
+        for output in broker.handle(given, self.clock.now_ms()):
+            if isinstance(output, broker_io.Send | broker_io.Close):
+                link = next((x for x in self.links if x.broker is broker and x.broker_id == output.connection), None)
+                if link is not None:
+                    self._answer(link, output)
+
+    def _answer(self, link: Link, output: broker_io.Send | broker_io.Close) -> None:
+        if isinstance(output, broker_io.Close):
+            self._events.append(lambda: self._closed_by_broker(link))
+            return
+        data = b"".join(bytes(buffer) for buffer in output.buffers)
+        if self.holding_answers:
+            self._held.append((link, data))
+        else:
+            self._deliver(link, data)
+
+    def _deliver(self, link: Link, data: bytes) -> None:
+        def arrive() -> None:
+            if link.alive:
+                self._tell(link.engine, client_io.Received(link.client_id, data))
+
+        self._events.append(arrive)
+
+    def _closed_by_broker(self, link: Link) -> None:
+        if link.alive:
+            self._end(link)
+            self._tell(link.engine, client_io.Closed(link.client_id, "the broker closed the connection"))
+
+    def _end(self, link: Link) -> None:
+        link.alive = False
+        self.links.remove(link)
+        self._held = [(held, data) for held, data in self._held if held is not link]
