@@ -9,10 +9,10 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from crew import Crew
-from raw_client import RawClient
 
 import kohort
+from support.raw.crew import Crew
+from support.raw.raw_client import RawClient
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
 """Where our served broker differs from its defaults, so that tests need not wait; any broker is asked for its own."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 
 import pytest
-from waiting import eventually
 
 from kohort import Consumer, Producer, Wakeup
 from kohort.testing import StagedBroker
+from support.waiting import eventually
 
 BEAT_MS = 1000
 

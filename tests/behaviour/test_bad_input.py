@@ -6,14 +6,14 @@ import struct
 from contextlib import ExitStack, suppress
 
 import pytest
-from group_member import RawMember
-from raw_client import RawClient
-from served import Served
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.processes.served import Served
+from support.raw.group_member import RawMember
+from support.raw.raw_client import RawClient
 
 MIB = 1 << 20
 

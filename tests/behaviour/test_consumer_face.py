@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
-from waiting import eventually
 
 import kohort
 from kohort import (
@@ -27,6 +26,7 @@ from kohort import (
 )
 from kohort.aio.consuming import waits as turns
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.waiting import eventually
 
 DEADLINE_S = 100
 PARTITIONS = 6

@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from waiting import eventually
 
 import kohort
 from kohort import ConsumerGroup, GroupHandler, HandlerFailed, TopicPartition, UsageError
+from support.waiting import eventually
 
 DEADLINE_S = 60
 PARTITIONS = 4

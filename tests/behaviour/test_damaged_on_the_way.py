@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 import pytest
-from relay import Relay
 
 import kohort
 from kohort import AsyncConsumer, AsyncConsumerGroup, AsyncGroupHandler, Consumer, ConsumerGroup, GroupHandler
+from support.peers.relay import Relay
 
 RECORDS = [b"flight %d" % n for n in range(30)]
 OPTIONS = {"group_id": "g", "auto_offset_reset": "earliest"}

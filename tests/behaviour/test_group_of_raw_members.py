@@ -2,11 +2,10 @@
 
 import time
 
-from group_member import RawMember, committed
-from raw_client import RawClient
-
 from kohort.errors import ErrorCode
 from kohort.model import TopicPartition
+from support.raw.group_member import RawMember, committed
+from support.raw.raw_client import RawClient
 
 
 def settle(*members: RawMember) -> None:

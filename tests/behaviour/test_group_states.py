@@ -1,9 +1,9 @@
 """Every request of a member in every state of its group, seen from outside."""
 
 import pytest
-from crew import settle, subscription
 
 from kohort.errors import ErrorCode
+from support.raw.crew import settle, subscription
 
 REBALANCING, UNKNOWN, STALE = (
     ErrorCode.REBALANCE_IN_PROGRESS,

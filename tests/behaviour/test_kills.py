@@ -6,10 +6,10 @@ import threading
 import time
 
 import pytest
-from served import Served
 
 import kohort
 from kohort import KohortError, OffsetAndMetadata, TopicPartition, UsageError
+from support.processes.served import Served
 
 MEMBERS = 10
 PARTITIONS = 20

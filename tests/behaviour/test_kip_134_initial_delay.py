@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from crew import Crew, settle
-from waiting import eventually
 
 import kohort
+from support.raw.crew import Crew, settle
+from support.waiting import eventually
 
 
 @pytest.fixture(scope="module")

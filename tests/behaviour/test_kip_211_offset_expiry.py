@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from crew import Crew
-from waiting import eventually
 
 import kohort
+from support.raw.crew import Crew
+from support.waiting import eventually
 
 SWEEP_MS = 200
 

@@ -3,10 +3,10 @@
 import time
 
 import pytest
-from crew import settle, subscription
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
+from support.raw.crew import settle, subscription
 
 STICKY = ("sticky", b"s")
 

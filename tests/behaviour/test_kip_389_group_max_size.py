@@ -1,8 +1,7 @@
 """KIP-389: a group has a largest size."""
 
-from crew import settle
-
 from kohort.errors import ErrorCode
+from support.raw.crew import settle
 
 
 def full(crew):

@@ -1,13 +1,12 @@
 """KIP-496: OffsetDelete forgets offsets of topics that nobody in the group works on."""
 
-from crew import subscription
-
 from kohort.errors import ErrorCode
 from kohort.wire.messages.offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
+from support.raw.crew import subscription
 
 
 def delete(crew, group, topics):

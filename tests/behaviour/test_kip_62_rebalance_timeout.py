@@ -2,9 +2,8 @@
 
 import time
 
-from crew import settle
-
 from kohort.errors import ErrorCode
+from support.raw.crew import settle
 
 
 def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(crew):

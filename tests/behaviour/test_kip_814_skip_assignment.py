@@ -1,8 +1,7 @@
 """KIP-814: a static leader that comes back leads on, and is told that no assignment is asked of it."""
 
-from crew import settle
-
 from kohort.errors import ErrorCode
+from support.raw.crew import settle
 
 
 def static_pair(crew, **options):

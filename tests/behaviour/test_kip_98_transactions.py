@@ -4,17 +4,17 @@ What Kafka does a moment after it answers (markers, the end of a transaction) is
 """
 
 import pytest
-from transactional import (
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from support.raw.transactional import (
     Transactional,
     committed_offset,
     committed_values,
     fetched,
     latest,
 )
-from waiting import eventually
-
-from kohort.errors import ErrorCode
-from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from support.waiting import eventually
 
 AT_ONCE_OR_LATER = {
     ErrorCode.NONE,

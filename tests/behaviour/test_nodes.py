@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from served import Served
 
 import kohort
 from kohort.aio.serving.cluster_server import node_configs
 from kohort.client.admin.model import NewTopic
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ApiError, ConfigError, UsageError
+from support.processes.served import Served
 
 
 def test_ids_and_ports_count_up_from_those_given():

@@ -3,11 +3,11 @@
 import time
 
 import pytest
-from raw_client import RawClient, fetch_request
 
 from kohort.errors import ErrorCode
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.raw.raw_client import RawClient, fetch_request
 
 
 def test_records_come_back_in_order(client):

@@ -3,11 +3,11 @@
 import threading
 
 import pytest
-from group_member import RawMember, committed
-from raw_client import RawClient
-from served import Served
 
 from kohort.model import TopicPartition
+from support.processes.served import Served
+from support.raw.group_member import RawMember, committed
+from support.raw.raw_client import RawClient
 
 
 class Writer(threading.Thread):

@@ -1,6 +1,6 @@
 """Queries in member mode on a real broker: one stands still and comes back, one is killed and comes back, one stops.
 
-Spark's part is played by tests/support/member_query.py; tests/spark has the same on a real Spark, and
+Spark's part is played by tests/support/processes/member_query.py; tests/spark has the same on a real Spark, and
 tests/unit/spark/test_member_stream.py each of its rules alone.
 """
 
@@ -18,18 +18,18 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from member_process import eventually
 
 import kohort
 from kohort.aio.admin import Admin
 from kohort.aio.producing.producer import Producer
 from kohort.cli.why import why
+from support.processes.member_process import eventually
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
-PROGRAM = Path(__file__).parents[1] / "support" / "member_query.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "processes" / "member_query.py"
 PARTITIONS = 6
 DEADLINE_S = 180.0
 

@@ -1,9 +1,9 @@
 """``kohort serve --record`` and ``kohort sim replay-recording``: what a real broker did, again in the machine."""
 
 from click.testing import CliRunner
-from served import Served
 
 from kohort.cli.main import main
+from support.processes.served import Served
 
 
 def call(*args):

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from quick_jvm import QUICK_JVM
+
+from support.spark.quick_jvm import QUICK_JVM
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -3,10 +3,10 @@
 from collections.abc import Generator, Iterator
 
 import pytest
-from apache_kafka import apache_kafka, what_it_printed
-from member_process import what_members_did, why_groups_rebalanced
 
 import kohort
+from support.peers.apache_kafka import apache_kafka, what_it_printed
+from support.processes.member_process import what_members_did, why_groups_rebalanced
 
 
 @pytest.fixture(scope="session")

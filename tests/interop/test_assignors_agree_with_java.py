@@ -12,12 +12,12 @@ import random
 import subprocess
 
 import pytest
-from client_programs import assignor_judge
 
 from kohort.assignors import cooperative, sticky
 from kohort.assignors.builtin import ASSIGNORS
 from kohort.assignors.spec import Assignment, Member, Topics
 from kohort.model import TopicPartition
+from support.peers.client_programs import assignor_judge
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.kafka, pytest.mark.timeout(900)]
 CASES = 1000

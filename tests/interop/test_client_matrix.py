@@ -10,11 +10,19 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from client_programs import BOTH_CONFLUENTS, TOOLCHAIN_CLIENTS, as_line, as_parameters, as_record, program, run
-from member_process import Member, end_all, eventually, share_everything, twice_owned
-from recent import RECENT_MS
 
 from kohort import Admin, Consumer, Producer, TopicPartition
+from support.peers.client_programs import (
+    BOTH_CONFLUENTS,
+    TOOLCHAIN_CLIENTS,
+    as_line,
+    as_parameters,
+    as_record,
+    program,
+    run,
+)
+from support.processes.member_process import Member, end_all, eventually, share_everything, twice_owned
+from support.recent import RECENT_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
 PARTITIONS = 6

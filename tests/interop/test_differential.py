@@ -1,19 +1,19 @@
 """Scripts of raw requests, at every version, played to our broker and to Apache Kafka: no answer differs unlisted.
 
-``KOHORT_LEVELS=0,3`` plays some levels only. What may differ stands in tests/support/differences.py.
+``KOHORT_LEVELS=0,3`` plays some levels only. What may differ stands in tests/support/differential/differences.py.
 """
 
 from __future__ import annotations
 
 import os
 
-import differential_groups
-import differential_log
-import differential_transactions
 import pytest
-from differential import LEVELS, compare, play
 
 import kohort
+from support.differential import groups as differential_groups
+from support.differential import log as differential_log
+from support.differential import transactions as differential_transactions
+from support.differential.harness import LEVELS, compare, play
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 SCRIPTS = {

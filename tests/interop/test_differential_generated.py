@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 
 import pytest
-from crew import Crew
-from differential import compare
-from differential_steps import SIGHTS, TOPIC, play_ours, play_theirs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from support.differential.harness import compare
+from support.differential.steps import SIGHTS, TOPIC, play_ours, play_theirs
+from support.raw.crew import Crew
 
 EXAMPLES = int(os.environ.get("KOHORT_EXAMPLES", "40"))
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(60 * EXAMPLES)]

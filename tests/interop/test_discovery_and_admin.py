@@ -8,10 +8,10 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from client_programs import PYTHON_CLIENTS, TOOLCHAIN_CLIENTS, as_parameters, program, run, talk
-from recent import RECENT_MS
 
 from kohort import Admin, OffsetAndMetadata, Producer, TopicPartition
+from support.peers.client_programs import PYTHON_CLIENTS, TOOLCHAIN_CLIENTS, as_parameters, program, run, talk
+from support.recent import RECENT_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(900)]
 OTHERS = [client for client in (*PYTHON_CLIENTS, *TOOLCHAIN_CLIENTS) if client != "kohort"]

@@ -1,10 +1,10 @@
 """What kohort produces, others read, and the other way round: every codec, headers, null keys, null values."""
 
 import pytest
-from client_programs import PYTHON_CLIENTS, as_line, as_record, program, run
-from served import Served
 
 from kohort import Admin, Consumer, Producer, TopicPartition
+from support.peers.client_programs import PYTHON_CLIENTS, as_line, as_record, program, run
+from support.processes.served import Served
 
 OTHERS = [client for client in PYTHON_CLIENTS if client != "kohort"]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -1,12 +1,12 @@
 """A group of three of each client on a served broker: one joins, one is killed, the broker restarts, all goes on."""
 
 import pytest
-from client_programs import PYTHON_CLIENTS, as_line, program, run
-from member_process import Member, end_all, eventually
-from member_process import share_everything as shared
-from served import Served
 
 from kohort import Admin
+from support.peers.client_programs import PYTHON_CLIENTS, as_line, program, run
+from support.processes.member_process import Member, end_all, eventually
+from support.processes.member_process import share_everything as shared
+from support.processes.served import Served
 
 PARTITIONS = 6
 SETTINGS = ("--set", "group.initial.rebalance.delay.ms=300")

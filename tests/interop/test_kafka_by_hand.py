@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from apache_kafka import TOOL, kafka_tool
-from waiting import eventually
+
+from support.peers.apache_kafka import TOOL, kafka_tool
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(300)]
 END_S = 60

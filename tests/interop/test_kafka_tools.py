@@ -6,10 +6,10 @@ import re
 import uuid
 
 import pytest
-from kafka_tools import kafka
 
 from kohort import Admin, Broker, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from kohort.client.admin.model import ConfigResource, NewTopic
+from support.peers.kafka_tools import kafka
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
 

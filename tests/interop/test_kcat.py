@@ -11,9 +11,9 @@ import subprocess
 import uuid
 
 import pytest
-from recent import RECENT_MS
 
 from kohort import Admin, Consumer, Producer, TopicPartition
+from support.recent import RECENT_MS
 
 pytestmark = [
     pytest.mark.interop,

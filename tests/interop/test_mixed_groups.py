@@ -6,10 +6,10 @@ import threading
 import uuid
 
 import pytest
-from client_programs import program
-from member_process import Member, end_all, eventually, share_everything, twice_owned
 
 from kohort import Admin, Producer, TopicPartition
+from support.peers.client_programs import program
+from support.processes.member_process import Member, end_all, eventually, share_everything, twice_owned
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.slow, pytest.mark.timeout(600)]
 PARTITIONS = 12

@@ -8,11 +8,11 @@ import threading
 from contextlib import suppress
 
 import pytest
-from client_programs import BOTH_CONFLUENTS, program
-from member_process import Member, end_all, eventually, share_everything
 
 import kohort
 from kohort.client.admin.model import NewTopic
+from support.peers.client_programs import BOTH_CONFLUENTS, program
+from support.processes.member_process import Member, end_all, eventually, share_everything
 
 PARTITIONS = 6
 GROUP = "crew"

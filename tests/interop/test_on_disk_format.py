@@ -6,12 +6,12 @@ import json
 import re
 
 import pytest
-from kafka_tools import kafka
-from recent import RECENT_MS
 
 import kohort
 from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
 from kohort.client.admin.model import NewTopic
+from support.peers.kafka_tools import kafka
+from support.recent import RECENT_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from waiting import eventually
 
 import kohort
 from kohort import ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
 from kohort.client.admin.model import ConfigResource, NewTopic
+from support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 WAIT_MS = 120_000

@@ -7,12 +7,12 @@ import time
 import uuid
 
 import pytest
-from client_programs import BOTH_CONFLUENTS, program, talk
-from member_process import Member, end_all, eventually, share_everything, twice_owned
-from recent import RECENT_MS
 
 import kohort
 from kohort import ApiError, ErrorCode, KohortError, OffsetAndMetadata, TopicPartition
+from support.peers.client_programs import BOTH_CONFLUENTS, program, talk
+from support.processes.member_process import Member, end_all, eventually, share_everything, twice_owned
+from support.recent import RECENT_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
 WAIT_MS = 60_000

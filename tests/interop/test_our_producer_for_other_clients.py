@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from client_programs import BOTH_CONFLUENTS, as_line, as_record, program, run
-from recent import RECENT_MS
 
 import kohort
+from support.peers.client_programs import BOTH_CONFLUENTS, as_line, as_record, program, run
+from support.recent import RECENT_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 WAIT_MS = 120_000

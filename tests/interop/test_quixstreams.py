@@ -5,9 +5,9 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from client_programs import SOURCES, python, run
 
 from kohort import Admin, Consumer, Producer, TopicPartition
+from support.peers.client_programs import SOURCES, python, run
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
 NAME = "python-quixstreams"

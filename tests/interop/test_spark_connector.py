@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from client_programs import SOURCES, jars
 
 from kohort import Admin, Producer
+from support.peers.client_programs import SOURCES, jars
 
 pytestmark = [pytest.mark.interop, pytest.mark.toolchain, pytest.mark.spark, pytest.mark.timeout(600)]
 COUNT = 300

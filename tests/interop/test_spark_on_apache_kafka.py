@@ -14,12 +14,6 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")
 
-from finite_query import run_to_end
-from kafka_tools import kafka
-from member_process import eventually
-from pipeline_process import rows_of
-from two_pipelines import play
-
 import kohort
 from kohort import TopicPartition
 from kohort.client.writing.partitioner import partition_of_key
@@ -27,6 +21,11 @@ from kohort.spark import to_records
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.running.run import RunReport, run_pipeline
 from kohort.spark.runtime.session import SHORT_RUN, session
+from support.peers.kafka_tools import kafka
+from support.processes.member_process import eventually
+from support.processes.pipeline_process import rows_of
+from support.processes.two_pipelines import play
+from support.spark.finite_query import run_to_end
 
 pytestmark = [
     pytest.mark.interop,

@@ -7,10 +7,10 @@ import uuid
 from contextlib import ExitStack
 
 import pytest
-from client_programs import BOTH_CONFLUENTS, Talk, program, talk
 
 import kohort
 from kohort import TopicPartition
+from support.peers.client_programs import BOTH_CONFLUENTS, Talk, program, talk
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(300)]
 DEADLINE_S = 120.0

@@ -11,7 +11,6 @@ import kio.serial
 import pytest
 from hypothesis import given, settings
 from kafka.protocol.consumer import metadata as kafka_python
-from wire_values import messages
 
 from kohort.model import TopicPartition
 from kohort.wire.codec import decode, encode_bytes
@@ -25,6 +24,7 @@ from kohort.wire.consumer_protocol import (
 )
 from kohort.wire.messages.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kohort.wire.schema import Message
+from support.wire_values import messages
 
 SOME = settings(max_examples=10, derandomize=True, deadline=None, database=None)
 BLOBS = {

@@ -18,12 +18,12 @@ from typing import Any
 import kio.serial
 import pytest
 from hypothesis import Phase, given, settings
-from wire_values import every_version, messages
 
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.api_versions import ApiVersionsResponse
 from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsResponse
 from kohort.wire.schema import Message
+from support.wire_values import every_version, messages
 
 REQUESTS_AND_RESPONSES = [(m, v) for m, v in every_version() if m.API_KEY is not None]
 FEW = settings(max_examples=5, derandomize=True, deadline=None, database=None, phases=[Phase.generate])

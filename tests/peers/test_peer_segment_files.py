@@ -1,10 +1,10 @@
 """A segment's log file is a sequence of record batches, nothing else: kafka-python reads it from the disk."""
 
 from kafka.record import MemoryRecords
-from log_room import LogRoom
 
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.wire.compression import Codec
+from support.machines.log_room import LogRoom
 
 
 def test_kafka_python_reads_our_segment_files(tmp_path):

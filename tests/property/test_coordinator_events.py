@@ -9,7 +9,6 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from coordinator_stage import GROUP, RANGE, Stage, assignment, subscription
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
+from support.machines.coordinator_stage import GROUP, RANGE, Stage, assignment, subscription
 
 HOUR = 3_600_000
 OTHER = (("range", subscription("t", "u")), ("sticky", b""))

@@ -6,12 +6,12 @@ from contextlib import suppress
 from functools import cache
 
 import pytest
-from log_room import LogRoom
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.log.storage import MemoryStorage
 from kohort.wire.control_records import Marker
 from kohort.wire.record_batch import check_crc, read_batch, split_batches
+from support.machines.log_room import LogRoom
 
 TRUTH_OF_THE_FOLDER = {"kohort-topics.json", "meta.properties"}
 RECORDS = 60

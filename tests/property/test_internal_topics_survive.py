@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from broker_house import House, Peer, produce_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lived_in import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
-from transactional import Transactional
 
 from kohort.wire.compression import Codec
 from kohort.wire.messages.producer_ids import InitProducerIdRequest
@@ -33,6 +30,9 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import House, Peer, produce_request
+from support.machines.lived_in import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from support.raw.transactional import Transactional
 
 names = st.sampled_from([TRANSACTIONS, TRANSACTIONS, OFFSETS, "__kohort_journal", "a"])
 partitions = st.sampled_from([0, 0, 1, 1, -1, 5])

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from broker_house import House
-from group_member import RawMember, committed
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lived_in import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs
-from transactional import Transactional
 
 from kohort.coordinator.records import GroupWritten, build_record
 from kohort.coordinator.transactions.states import State
@@ -18,6 +14,10 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRe
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import House
+from support.machines.lived_in import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs
+from support.raw.group_member import RawMember, committed
+from support.raw.transactional import Transactional
 
 SOME = settings(max_examples=60, deadline=None)
 INT32 = st.sampled_from([0, -1, 1, 10_000, 2**31 - 1, -(2**31)])

@@ -7,14 +7,14 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from broker_house import House
-from cluster_house import ClusterHouse
-from group_member import RawMember
-from lived_in import OFFSETS, TRANSACTIONS, live_in
-from transactional import Transactional
 
 from kohort.errors import ConfigError, StorageError
 from kohort.log.storage import MemoryStorage
+from support.machines.broker_house import House
+from support.machines.cluster_house import ClusterHouse
+from support.machines.lived_in import OFFSETS, TRANSACTIONS, live_in
+from support.raw.group_member import RawMember
+from support.raw.transactional import Transactional
 
 NEEDED = {"kohort-topics.json", "meta.properties", "kohort-cluster.json"}
 """Without these nobody knows what the folder holds: the start may be refused, with the name of the file."""

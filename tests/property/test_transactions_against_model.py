@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pytest
-from broker_house import House
-from transactional import Transactional, committed_offset, committed_values, latest
 
 from kohort.broker.log_items import slices_of
 from kohort.coordinator.skipped import Skipped
@@ -18,6 +16,8 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from support.machines.broker_house import House
+from support.raw.transactional import Transactional, committed_offset, committed_values, latest
 
 TOPICS, GROUPS, STEPS = ("a", "b"), ("g", "h"), 120
 TIMEOUT_MS = 900_000

@@ -11,7 +11,6 @@ from itertools import pairwise
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from wire_values import every_version, messages
 
 from kohort.errors import CorruptRecord, ProtocolError
 from kohort.steps import at_once
@@ -24,6 +23,7 @@ from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header, read_batch, split_batches
 from kohort.wire.schema import Message
 from kohort.wire.varints import read_varint, varint_bytes
+from support.wire_values import every_version, messages
 
 MANY = settings(max_examples=150, derandomize=True, deadline=None, database=None)
 FEWER = settings(MANY, max_examples=60)

@@ -7,7 +7,8 @@ from itertools import count
 from typing import Any
 
 import pytest
-from finite_query import run_to_end
+
+from support.spark.finite_query import run_to_end
 
 pytest.importorskip("pyspark")
 pytest.importorskip("pyarrow")

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from pipeline_process import PipelineProcess, last_run, ledger_of
-from spark_standalone import spark_environ, spark_home, standalone
 
 from kohort import Admin, Broker, Producer
+from support.processes.pipeline_process import PipelineProcess, last_run, ledger_of
+from support.spark.spark_standalone import spark_environ, spark_home, standalone
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from quick_jvm import QUICK_JVM
+
+from support.spark.quick_jvm import QUICK_JVM
 
 pytest.importorskip("grpc")
 

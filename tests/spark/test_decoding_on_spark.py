@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from finite_query import run_to_end
+
+from support.spark.finite_query import run_to_end
 
 pytestmark = [
     pytest.mark.spark,

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from member_process import eventually
-from pipeline_process import PipelineProcess, ledger_of, rows_of
-from process_session import family
 
 from kohort import Admin, Broker, Producer
+from support.processes.member_process import eventually
+from support.processes.pipeline_process import PipelineProcess, ledger_of, rows_of
+from support.processes.process_session import family
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1800)]
 

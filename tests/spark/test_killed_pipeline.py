@@ -11,11 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from member_process import eventually
-from pipeline_process import PipelineProcess, last_run, ledger_of, rows_of
 
 from kohort import Admin, Broker, Consumer, Producer, TopicPartition
 from kohort.spark.pipeline.running.run import WORKER_TOO_SLOW
+from support.processes.member_process import eventually
+from support.processes.pipeline_process import PipelineProcess, last_run, ledger_of, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(7200)]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from two_pipelines import GROUP, play
 
 from kohort import Broker
 from kohort.cli.why import read_journal, why
 from kohort.coordinator.journal import RequestFenced
+from support.processes.two_pipelines import GROUP, play
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(3000)]
 

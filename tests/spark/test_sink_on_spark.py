@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from finite_query import run_to_end
 
 from kohort.client.writing.partitioner import partition_of_key
 from kohort.spark.records_frame import to_records
+from support.spark.finite_query import run_to_end
 
 pytestmark = [
     pytest.mark.spark,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 
-from client_programs import uv
 from results import Results, junit
-from served import Served
 from sources import WORK, sdist
+
+from support.peers.client_programs import uv
+from support.processes.served import Served
 
 SUITE_S = 600
 TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "aiokafka", "confluent-kafka")

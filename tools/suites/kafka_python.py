@@ -8,8 +8,9 @@ import subprocess
 import sys
 
 from results import Results, junit
-from served import Served
 from sources import WORK, sdist
+
+from support.processes.served import Served
 
 SUITE_S = 1800
 TEST_S = 90

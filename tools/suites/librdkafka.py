@@ -21,10 +21,11 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
-from apache_kafka import kafka_tool
 from results import Results, rows, subtest_passed
-from served import Served
 from sources import WORK, debian_source, npm
+
+from support.peers.apache_kafka import kafka_tool
+from support.processes.served import Served
 
 BUILD_S = 3600
 NEWEST = ("@confluentinc/kafka-javascript", "1.10.1")

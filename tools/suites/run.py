@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 CARD = ROOT / "docs" / "report-card.md"
-sys.path.insert(0, str(ROOT / "tests" / "support"))  # the tests' way to a broker in a process of its own
+sys.path.insert(0, str(ROOT / "tests"))  # the tests' way to a broker in a process of its own
 
 from arroyo import arroyo  # noqa: E402  # it needs the path above
 from faust import faust  # noqa: E402  # it too

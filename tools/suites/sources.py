@@ -7,7 +7,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from client_programs import uv
+from support.peers.client_programs import uv
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".kohort" / "suites"

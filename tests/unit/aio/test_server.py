@@ -4,13 +4,13 @@ import asyncio
 import socket
 
 import pytest
-from broker_house import produce_request
-from raw_client import RawClient
 
 import kohort
 from kohort.aio.serving.server import Server, bind, storage_in
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ConfigError, DataDirInUse, UsageError
+from support.machines.broker_house import produce_request
+from support.raw.raw_client import RawClient
 
 
 def test_an_embedded_broker_serves_on_a_free_port():

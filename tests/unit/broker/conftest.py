@@ -1,7 +1,8 @@
 """A broker without a network for every test."""
 
 import pytest
-from broker_house import House, Peer
+
+from support.machines.broker_house import House, Peer
 
 
 @pytest.fixture

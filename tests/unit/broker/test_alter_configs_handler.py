@@ -1,7 +1,6 @@
 """Options of topics, changed one by one or as a whole."""
 
 import pytest
-from broker_house import House
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import (
@@ -14,6 +13,7 @@ from kohort.wire.messages.configs import (
     ReplacingConfig,
     ReplacingConfigsResource,
 )
+from support.machines.broker_house import House
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

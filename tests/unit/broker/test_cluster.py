@@ -1,8 +1,6 @@
 """Three nodes over one storage: who leads what, what others are told, and what becomes of it when a node stops."""
 
 import pytest
-from broker_house import fetch_request, produce_request, values_of
-from cluster_house import ClusterHouse
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest
@@ -25,6 +23,8 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import fetch_request, produce_request, values_of
+from support.machines.cluster_house import ClusterHouse
 
 
 @pytest.fixture

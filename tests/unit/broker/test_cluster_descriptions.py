@@ -1,11 +1,11 @@
 """DescribeQuorum and ListConfigResources: who decides, and what has options."""
 
 import pytest
-from broker_house import House
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import ListConfigResourcesRequest, ListedConfigResource
 from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
+from support.machines.broker_house import House
 
 GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC = 32, 16, 8, 4, 2
 

@@ -1,8 +1,6 @@
 """Transactions over several nodes: each asks the node that it must, and what one node decides the others know."""
 
 import pytest
-from cluster_house import ClusterHouse
-from transactional import Transactional, committed_offset, committed_values, fetched
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -10,6 +8,8 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.messages.transaction_admin import ListTransactionsRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
+from support.machines.cluster_house import ClusterHouse
+from support.raw.transactional import Transactional, committed_offset, committed_values, fetched
 
 
 class Router:

@@ -2,14 +2,13 @@
 
 import struct
 
-from broker_house import House, fetch_request
-
 from kohort.broker.io import Congested, Drained
 from kohort.broker.trailing_bytes import REMEMBERED
 from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest
+from support.machines.broker_house import House, fetch_request
 
 
 def frame(body: bytes) -> bytes:

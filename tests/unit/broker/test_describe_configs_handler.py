@@ -1,10 +1,10 @@
 """DescribeConfigs: values, origins, synonyms, types, documentation."""
 
 import pytest
-from broker_house import House
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from support.machines.broker_house import House
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 KAFKA_4_3 = {

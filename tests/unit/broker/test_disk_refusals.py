@@ -4,13 +4,13 @@ import random
 import struct
 
 import pytest
-from broker_house import House, fetch_request, values_of
 
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.notes import Level
 from kohort.sim.disk import FaultyDisk
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from support.machines.broker_house import House, fetch_request, values_of
 
 REFUSED = "cannot append: the disk refused"
 

@@ -1,12 +1,11 @@
 """Fetch: whole batches as stored; long polls, woken by bytes and by time."""
 
-from broker_house import fetch_request, values_of
-
 from kohort.errors import ErrorCode
 from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import fetch_request, values_of
 
 
 def only(answer):

@@ -1,11 +1,10 @@
 """Incremental fetch sessions (KIP-227): what is asked, what is told, what goes wrong."""
 
-from broker_house import House, values_of
-
 from kohort.broker.sessions import PARTITIONS_PER_SLOT
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
+from support.machines.broker_house import House, values_of
 
 V = 12
 

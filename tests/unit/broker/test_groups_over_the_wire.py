@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from broker_house import House
-from group_member import RawMember, committed
 
 from kohort.errors import ErrorCode, StorageError
 from kohort.model import TopicPartition
@@ -18,6 +16,8 @@ from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import read_batch, split_batches
+from support.machines.broker_house import House
+from support.raw.group_member import RawMember, committed
 
 
 def two_members(house: House) -> tuple[RawMember, RawMember]:

@@ -1,9 +1,6 @@
 """The broker's own topics: nobody else writes there, and what is there all the same costs itself alone."""
 
 import pytest
-from broker_house import House, produce_request
-from lived_in import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
-from transactional import Transactional, committed_offset
 
 from kohort.errors import ErrorCode
 from kohort.wire.control_records import Marker
@@ -17,6 +14,9 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import House, produce_request
+from support.machines.lived_in import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from support.raw.transactional import Transactional, committed_offset
 
 OWN = [OFFSETS, TRANSACTIONS, "__kohort_journal"]
 NOW_MS = 1_700_000_000_000

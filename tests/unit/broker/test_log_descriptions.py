@@ -1,8 +1,6 @@
 """DescribeLogDirs and its neighbours: what admin tools ask about logs, their producers and their topics."""
 
 import pytest
-from broker_house import House
-from transactional import Transactional
 
 from kohort.errors import ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
@@ -20,6 +18,8 @@ from kohort.wire.messages.topic_partitions import (
     TopicPartitionsCursor,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import House
+from support.raw.transactional import Transactional
 
 # ---------------------------------------------------------------- folders
 

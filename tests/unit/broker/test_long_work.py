@@ -1,7 +1,6 @@
 """Requests that take long are served in steps: others are served in between, and nothing is lost or half done."""
 
 import pytest
-from broker_house import House, fetch_request, produce_request
 
 from kohort.broker.io import Tick
 from kohort.errors import ErrorCode
@@ -37,6 +36,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import House, fetch_request, produce_request
 
 MANY = 50_000
 

@@ -1,10 +1,9 @@
 """Metadata: brokers, topics, topics made by asking for them."""
 
-from broker_house import House
-
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.machines.broker_house import House
 
 
 def named(*names: str, **options) -> MetadataRequest:

@@ -2,8 +2,6 @@
 
 from itertools import chain
 
-from broker_house import House
-
 from kohort.broker.log_items import slices_of
 from kohort.coordinator.skipped import Skipped
 from kohort.wire.messages.offsets import (
@@ -13,6 +11,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
+from support.machines.broker_house import House
 
 GROUPS = ["alpha", "beta", "gamma"]
 PARTITIONS = 4

@@ -1,12 +1,12 @@
 """Produce: one batch per partition, as it came; sequences; what is refused and how."""
 
 import pytest
-from broker_house import produce_request
 
 from kohort.errors import ErrorCode
 from kohort.wire.compression import Codec
 from kohort.wire.messages.producer_ids import InitProducerIdRequest
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import produce_request
 
 
 def batch(*values: bytes, **options) -> bytes:

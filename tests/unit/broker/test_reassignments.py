@@ -1,7 +1,6 @@
 """Reassignments: done at once where the new nodes are up, pending where not, cancelled at will, and never stuck."""
 
 import pytest
-from cluster_house import ClusterHouse
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.reassignments import (
@@ -13,6 +12,7 @@ from kohort.wire.messages.reassignments import (
     ReassignableTopic,
 )
 from kohort.wire.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from support.machines.cluster_house import ClusterHouse
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import struct
 import zlib
 
 import pytest
-from broker_house import House
 
 from kohort.broker.io import Connected, Disconnected, Received, Tick
 from kohort.broker.recorded import RecordedBroker
@@ -16,6 +15,7 @@ from kohort.config import BrokerConfig
 from kohort.errors import NotARecording
 from kohort.sim.recordings import replay_recording
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
+from support.machines.broker_house import House
 
 HEAD = Head(BrokerConfig(), seed=7, started_ms=1_000)
 

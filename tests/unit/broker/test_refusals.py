@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from broker_house import House, produce_request
 
 from kohort.errors import ErrorCode
 from kohort.wire.compression import Codec
@@ -22,6 +21,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.broker_house import House, produce_request
 
 REFUSED = [
     (CreateTopicsRequest(topics=[CreatableTopic(name="a/b", num_partitions=1, replication_factor=1)]), 7),

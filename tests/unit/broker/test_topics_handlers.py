@@ -1,7 +1,5 @@
 """Topics: made, widened, cut, deleted."""
 
-from broker_house import House
-
 from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.metadata import MetadataRequest
@@ -18,6 +16,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
+from support.machines.broker_house import House
 
 
 def create(peer, *topics: CreatableTopic, version: int = 7, validate_only: bool = False):

@@ -3,14 +3,6 @@
 import time
 
 import pytest
-from broker_house import House
-from transactional import (
-    Transactional,
-    committed_offset,
-    committed_values,
-    fetched,
-    latest,
-)
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -21,6 +13,14 @@ from kohort.wire.messages.transactions import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
+)
+from support.machines.broker_house import House
+from support.raw.transactional import (
+    Transactional,
+    committed_offset,
+    committed_values,
+    fetched,
+    latest,
 )
 
 UNCOMMITTED = 0

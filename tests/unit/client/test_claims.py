@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from consumer_stage import Stage, User, tp
 
 from kohort.client.partition_claims import INBOX, Claims
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record
+from support.machines.consumer_stage import Stage, User, tp
 
 PATIENCE_MS = 100
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from consumer_stage import Stage, names, tp
 
 from kohort.errors import ApiError, CommitFailed, ErrorCode, UsageError
 from kohort.model import OffsetAndMetadata
+from support.machines.consumer_stage import Stage, names, tp
 
 EAGER = {"partition_assignment_strategy": "range"}
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}

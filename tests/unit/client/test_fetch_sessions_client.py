@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from consumer_stage import tp
-
 from kohort.client.reading.fetch_sessions import EPOCH_MAX, FetchSession, SessionRequest, Wanted
 from kohort.errors import ErrorCode
 from kohort.model import NO_UUID, TopicPartition
 from kohort.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from support.machines.consumer_stage import tp
 
 IDS = {"t": b"t" * 16, "u": b"u" * 16}
 

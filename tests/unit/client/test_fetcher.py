@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_stage import User, tp
-from scripted_group import TOPIC_ID, ScriptedGroup, fetch_answer
 
 from kohort.client import consumer as consumer_module
 from kohort.client.reading import fetcher as fetcher_module
@@ -16,6 +14,8 @@ from kohort.wire.messages.fetch import AbortedTransaction, FetchRequest, LeaderI
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.consumer_stage import User, tp
+from support.machines.scripted_group import TOPIC_ID, ScriptedGroup, fetch_answer
 
 E = ErrorCode
 T0 = tp("t-0")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from consumer_stage import Stage, tp
-from scripted_group import ScriptedGroup
 
 from kohort.client.reading.list_offsets import EARLIEST, LATEST
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
+from support.machines.consumer_stage import Stage, tp
+from support.machines.scripted_group import ScriptedGroup
 
 
 def test_the_ends_of_topics_that_nobody_subscribed_to():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_stage import User, tp
-from scripted_group import MEMBER, ScriptedGroup
 
 from kohort.client.group.membership_classic import MemberState
 from kohort.errors import ApiError, CommitFailed, ErrorCode, ProtocolError
@@ -21,6 +19,8 @@ from kohort.wire.messages.group_classic import (
     SyncGroupResponse,
 )
 from kohort.wire.messages.offsets import OffsetCommitRequest
+from support.machines.consumer_stage import User, tp
+from support.machines.scripted_group import MEMBER, ScriptedGroup
 
 E = ErrorCode
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}

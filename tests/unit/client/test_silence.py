@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from consumer_stage import ONE, SERVERS, Stage, User, tp
-from scripted_group import ScriptedGroup
 
 from kohort.client.requests.close_timeout import ALONE_MS, CLOSE_MS, Parting
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
@@ -20,6 +18,8 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.wire.messages.offsets import OffsetFetchRequest
+from support.machines.consumer_stage import ONE, SERVERS, Stage, User, tp
+from support.machines.scripted_group import ScriptedGroup
 
 T0 = tp("t-0")
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from consumer_stage import User, tp
-from scripted_group import ScriptedGroup
 
 from kohort.client.reading.positions import FetchState, Position
 from kohort.errors import ErrorCode, LogTruncated
@@ -16,6 +14,8 @@ from kohort.wire.messages.epochs import (
     OffsetForLeaderTopicResult,
 )
 from kohort.wire.messages.fetch import FetchRequest
+from support.machines.consumer_stage import User, tp
+from support.machines.scripted_group import ScriptedGroup
 
 T0 = tp("t-0")
 

@@ -1,7 +1,8 @@
 """A coordinator without a broker for every test."""
 
 import pytest
-from coordinator_stage import Stage
+
+from support.machines.coordinator_stage import Stage
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """DescribeGroups, ListGroups, DeleteGroups."""
 
 import pytest
-from coordinator_stage import GROUP, RANGE, assignment
 
 from kohort.coordinator.journal import GroupDeleted
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
@@ -18,6 +17,7 @@ from kohort.wire.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from support.machines.coordinator_stage import GROUP, RANGE, assignment
 
 
 def describe(stage, *groups: str, version: int = 6):

@@ -1,9 +1,8 @@
 """What groups may hold in memory, and what is refused beyond it."""
 
-from coordinator_stage import RANGE, Stage
-
 from kohort.coordinator.room import LOOK_EVERY_MS
 from kohort.errors import ErrorCode
+from support.machines.coordinator_stage import RANGE, Stage
 
 LARGE = [("range", bytes(200_000))]
 

@@ -1,13 +1,13 @@
 """The invariants catch what they are for: each test plants a bug and a short story that brings it to light."""
 
 import pytest
-from coordinator_stage import GROUP, Stage, assignment
 
 from kohort.coordinator import replay, runtime
 from kohort.coordinator.classic import heartbeat, join, rebalance, sync
 from kohort.coordinator.invariants import InvariantBroken, check_replay
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode
+from support.machines.coordinator_stage import GROUP, Stage, assignment
 
 
 def a_generation_is_assigned(stage):

@@ -1,7 +1,6 @@
 """Decide, append, replay, release: appends that fail, partitions that load and leave."""
 
 import pytest
-from coordinator_stage import GROUP, RANGE, Stage, assignment
 
 from kohort.coordinator.journal import (
     AssignmentWritten,
@@ -17,6 +16,7 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.notes import Level
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from support.machines.coordinator_stage import GROUP, RANGE, Stage, assignment
 
 FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 

@@ -1,11 +1,11 @@
 """Static members that are replaced without a rebalance, played on a real coordinator."""
 
 import pytest
-from coordinator_stage import Stage, assignment
 
 from kohort.coordinator.journal import from_json, to_json
 from kohort.errors import ErrorCode
 from kohort.insight.takeovers import takeovers
+from support.machines.coordinator_stage import Stage, assignment
 
 
 @pytest.fixture

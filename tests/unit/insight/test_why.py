@@ -1,7 +1,6 @@
 """From what members did to the sentence that tells it: every story is played on a real coordinator."""
 
 import pytest
-from coordinator_stage import RANGE, Stage, Topics, assignment, subscription
 
 from kohort.coordinator.journal import GroupLoaded, MemberArrived, RoundOpened, Trigger, from_json, to_json
 from kohort.errors import ApiError, ErrorCode
@@ -9,6 +8,7 @@ from kohort.insight.names import name_of, short_id
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
 from kohort.wire.messages.group_classic import MemberIdentity
+from support.machines.coordinator_stage import RANGE, Stage, Topics, assignment, subscription
 
 SLOW = {"session_ms": 60_000, "rebalance_ms": 20_000}
 

@@ -1,12 +1,12 @@
 """Compaction: the last value of every key stays, at its offset; a crash does no harm."""
 
 import pytest
-from log_room import LogRoom
 
 from kohort.errors import ApiError, ErrorCode, RecordsRefused, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
+from support.machines.log_room import LogRoom
 
 DAY_MS = 86_400_000
 PAD = "x" * 60

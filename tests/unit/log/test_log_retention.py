@@ -1,9 +1,9 @@
 """Retention: whole segments, the oldest first, by age, by size, and below the log's start."""
 
 import pytest
-from log_room import LogRoom, values_from
 
 from kohort.errors import ApiError, ErrorCode
+from support.machines.log_room import LogRoom, values_from
 
 HOUR = 3_600_000
 

@@ -1,11 +1,11 @@
 """Transactions in one log: what is stable, what was taken back, and that a restart knows both."""
 
 import pytest
-from log_room import LogRoom
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.control_records import Marker, build_marker, parse_marker
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
+from support.machines.log_room import LogRoom
 
 ABORT, COMMIT = False, True
 

@@ -3,10 +3,10 @@
 import struct
 
 import pytest
-from log_room import LogRoom, batch
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.record_batch import check_crc, parse_batch_header
+from support.machines.log_room import LogRoom, batch
 
 
 @pytest.fixture

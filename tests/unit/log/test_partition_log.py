@@ -1,7 +1,6 @@
 """A partition: what is appended is read, whole batches, from any offset."""
 
 import pytest
-from log_room import LogRoom, batch, offsets_in, values_from
 
 from kohort.config import BrokerConfig, topic_config
 from kohort.errors import ApiError, ErrorCode, StorageError
@@ -9,6 +8,7 @@ from kohort.log.partition import Appended
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header
+from support.machines.log_room import LogRoom, batch, offsets_in, values_from
 
 
 @pytest.fixture

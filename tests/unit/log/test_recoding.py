@@ -1,7 +1,6 @@
 """``compression.type``: a topic with a codec of its own compresses anew what comes with another."""
 
 import pytest
-from log_room import LogRoom, batch, values_from
 
 from kohort.config.broker import COMPRESSION_TYPES
 from kohort.errors import ApiError, ErrorCode
@@ -9,6 +8,7 @@ from kohort.log.recoding import CODECS
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import check_crc, pack_batch, parse_batch_header, read_batch
+from support.machines.log_room import LogRoom, batch, values_from
 
 
 def stored(room: LogRoom) -> Buffer:

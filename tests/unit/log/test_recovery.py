@@ -1,10 +1,10 @@
 """A start after an unclean stop: the torn tail goes, all that is whole stays, and it is said."""
 
 import pytest
-from log_room import LogRoom, batch, values_from
 
 from kohort.log.epochs import LeaderEpochs
 from kohort.log.storage import MemoryStorage
+from support.machines.log_room import LogRoom, batch, values_from
 
 FIRST_LOG = f"{0:020d}.log"
 UNCLEAN = "the last stop was not clean: checked 1 logs from their recovery points"

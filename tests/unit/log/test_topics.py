@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from log_room import LogRoom, batch, values_from
 
 from kohort.config import BrokerConfig
 from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
@@ -11,6 +10,7 @@ from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from kohort.notes import Level
+from support.machines.log_room import LogRoom, batch, values_from
 
 NOW = 1_700_000_000_000
 

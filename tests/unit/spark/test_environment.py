@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import eventually
+
+from support.waiting import eventually
 
 pytest.importorskip("pyspark")
 pytest.importorskip("grpc")

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from dictionary_cluster import Dictionaries
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from kohort.errors import CommitFailed, ConfigError, KohortError
@@ -21,6 +20,7 @@ from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.membership import GiveUp
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.shape import RecordShape
+from support.spark.dictionary_cluster import Dictionaries
 
 ALL = ReadAllAvailable()
 SHAPE = RecordShape(("partition", "offset", "redelivered"))

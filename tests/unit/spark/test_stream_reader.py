@@ -12,7 +12,6 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
-from dictionary_cluster import Dictionaries  # noqa: E402
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # noqa: E402
 
 from kohort.errors import ApiError, ConnectionFailed, KohortError  # noqa: E402
@@ -23,6 +22,7 @@ from kohort.spark.reading.batch import KohortBatchReader  # noqa: E402
 from kohort.spark.reading.ranges import DataLost  # noqa: E402
 from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
 from kohort.spark.values.shape import RecordShape  # noqa: E402
+from support.spark.dictionary_cluster import Dictionaries  # noqa: E402
 
 ALL = ReadAllAvailable()
 SHAPE = RecordShape(("partition", "offset"))

@@ -5,8 +5,8 @@ nothing of it, and goes out with one; what a micro-batch reads is what its start
 that Spark repeats reads the same, whoever has the partitions by then.
 
 Nothing is read that was not claimed: before a micro-batch begins, its starts and its ends are committed by the member,
-in its generation (commit_marks.py). A query that the group has gone on without is refused there, and plans nothing until it
-has joined again. A rebalance waits for the micro-batch under way, for as long as ``max.poll.interval.ms``.
+in its generation (commit_marks.py). A query that the group has gone on without is refused there, and plans nothing
+until it has joined again. A rebalance waits for the micro-batch under way, for as long as ``max.poll.interval.ms``.
 """
 
 from __future__ import annotations

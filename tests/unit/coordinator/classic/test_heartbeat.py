@@ -1,10 +1,10 @@
 """Heartbeat in each state, and what silence leads to."""
 
 import pytest
-from coordinator_stage import RANGE
 
 from kohort.coordinator.journal import MemberRemoved, RequestFenced, RoundOpened
 from kohort.errors import ErrorCode
+from support.machines.coordinator_stage import RANGE
 
 
 class TestTheAnswer:

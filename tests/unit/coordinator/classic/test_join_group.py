@@ -1,13 +1,13 @@
 """JoinGroup: the order of its checks, the two steps of a new member, and what each state does with a rejoin."""
 
 import pytest
-from coordinator_stage import GROUP, RANGE, Stage, subscription
 
 from kohort.coordinator.journal import MemberArrived, MemberRemoved, RoundClosed, RoundOpened
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupResponseMember
 from kohort.wire.messages.group_records import GroupMetadataValue
+from support.machines.coordinator_stage import GROUP, RANGE, Stage, subscription
 
 
 def refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:

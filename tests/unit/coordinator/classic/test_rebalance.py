@@ -1,12 +1,12 @@
 """How long a round stays open, who is in when it closes, and who is not."""
 
 import pytest
-from coordinator_stage import GROUP, RANGE, Stage, assignment
 
 from kohort.coordinator.journal import MemberRemoved, RoundClosed, RoundOpened
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue
+from support.machines.coordinator_stage import GROUP, RANGE, Stage, assignment
 
 
 class TestTheInitialDelay:

@@ -1,10 +1,10 @@
 """Static members: they keep their place when they come back in time (KIP-345, KIP-814)."""
 
 import pytest
-from coordinator_stage import RANGE, Stage, assignment
 
 from kohort.coordinator.journal import MemberRemoved, RoundOpened, StaticReplaced
 from kohort.errors import ApiError, ErrorCode
+from support.machines.coordinator_stage import RANGE, Stage, assignment
 
 A, B = assignment(("t", 0)), assignment(("t", 1))
 

@@ -1,13 +1,13 @@
 """SyncGroup: the leader's assignment is written before anyone hears of it."""
 
 import pytest
-from coordinator_stage import GROUP, RANGE, assignment
 
 from kohort.coordinator.journal import AssignmentWritten, MemberRemoved, Move, RoundOpened, RoundSettled
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+from support.machines.coordinator_stage import GROUP, RANGE, assignment
 
 MINE, YOURS = assignment(("t", 0), ("t", 1)), assignment(("t", 2), ("t", 3))
 

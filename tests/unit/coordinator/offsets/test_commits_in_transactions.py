@@ -1,7 +1,6 @@
 """Offsets that are pending: what becomes of them, and what they hold up meanwhile."""
 
 import pytest
-from coordinator_stage import GROUP, Stage
 
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
@@ -18,6 +17,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from support.machines.coordinator_stage import GROUP, Stage
 
 T, U = ("t", 0), ("u", 0)
 WEEK_MS = 7 * 24 * 3_600_000

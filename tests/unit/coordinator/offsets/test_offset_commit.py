@@ -1,7 +1,6 @@
 """OffsetCommit: who may, in which state, and what is stored."""
 
 import pytest
-from coordinator_stage import GROUP, Stage
 
 from kohort.coordinator.journal import RoundOpened
 from kohort.coordinator.records import OffsetCommitted
@@ -15,6 +14,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from support.machines.coordinator_stage import GROUP, Stage
 
 T0 = {("t", 0): 5}
 

@@ -1,7 +1,6 @@
 """OffsetFetch: all its shapes, and what an unknown group or partition is answered."""
 
 import pytest
-from coordinator_stage import GROUP
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.offsets import (
@@ -16,6 +15,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from support.machines.coordinator_stage import GROUP
 
 
 def old(partition: int, offset: int, metadata: str = "") -> OffsetFetchResponsePartition:

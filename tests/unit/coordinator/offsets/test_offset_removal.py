@@ -1,7 +1,6 @@
 """OffsetDelete, deleted topics, and offsets that expire."""
 
 import pytest
-from coordinator_stage import GROUP, Stage
 
 from kohort.coordinator.journal import GroupDeleted
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
@@ -12,6 +11,7 @@ from kohort.wire.messages.offsets import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
+from support.machines.coordinator_stage import GROUP, Stage
 
 T, U = ("t", 0), ("u", 0)
 HOUR = 3_600_000

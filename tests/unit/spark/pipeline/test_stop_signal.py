@@ -11,12 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from waiting import eventually
 
 from kohort.spark.pipeline.document.parse import parse_pipeline
 from kohort.spark.pipeline.ledger import Entry, LedgerStore
 from kohort.spark.pipeline.running.batches import BatchRunner, RunEnds
 from kohort.spark.pipeline.running.stop_signal import StopSignal
+from support.waiting import eventually
 
 ORDERS = """\
 name: orders

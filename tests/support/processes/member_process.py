@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
-import waiting
+from support import waiting
 
 DEADLINE_S = 150.0
 

@@ -16,7 +16,7 @@ OPTIONS = {"group_min_session_timeout_ms": "500", "group_max_size": "5"}
 """Short sessions and small groups, so that their bounds can be met."""
 RUNNING: list[Any] = []
 """The Apache Kafkas that ``apache_kafka`` has started and not yet ended."""
-TOOL = Path(__file__).parents[2] / "tools" / "kafka" / "run.py"
+TOOL = Path(__file__).parents[3] / "tools" / "kafka" / "run.py"
 
 
 def kafka_tool() -> ModuleType:

@@ -6,9 +6,6 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crew import subscription
-from differential import Play
-
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kohort.wire.messages.group_classic import (
@@ -33,6 +30,8 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
+from support.differential.harness import Play
+from support.raw.crew import subscription
 
 RANGE = [("range", subscription("t"))]
 BOTH = [("range", subscription("t")), ("sticky", subscription("t"))]

@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from consumer_stage import ONE, Turns
-
 from kohort.broker.io import Output, Send
 from kohort.errors import ErrorCode
 from kohort.testing.machines.scripted import SILENCE, ScriptedBroker
@@ -56,6 +54,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.machines.consumer_stage import ONE, Turns
 
 MEMBER = "member-1"
 TOPIC_ID = b"t" * 16

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from crew import Crew
-from differences import UNORDERED, is_allowed
-from raw_client import RawClient
-
 from kohort.wire.apis import APIS
 from kohort.wire.schema import FieldSpec, Message
+from support.differential.differences import UNORDERED, is_allowed
+from support.raw.crew import Crew
+from support.raw.raw_client import RawClient
 
 LEVELS = range(max(api.high - api.low for api in APIS.values()) + 1)
 SILENCE_S = 20.0  # of who never answers: a JVM on a busy machine stands still for seconds

@@ -5,9 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from broker_house import Peer
-from group_member import RawMember
-
 from kohort.broker.broker import Broker
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.io import Close, Connected, Disconnected, Pause, Resume, Send, Tick
@@ -29,6 +26,8 @@ from kohort.wire.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from support.machines.broker_house import Peer
+from support.raw.group_member import RawMember
 
 APPEND, SUBTRACT = 2, 3
 OFFSETS = "__consumer_offsets"

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from differential import Play
-from differential_log import produce, records
-from waiting import eventually
-
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -28,6 +24,9 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 from kohort.wire.record_batch import build_batch
+from support.differential.harness import Play
+from support.differential.log import produce, records
+from support.waiting import eventually
 
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 TRANSACTION = 1

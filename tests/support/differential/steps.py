@@ -10,12 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from broker_house import House
-from crew import Crew, subscription
-from differential import CLOSED, NO_ANSWER, Entry, Names, fitted
-from differential_groups import Actor
-from raw_client import RawClient
-
 from kohort.errors import ErrorCode
 from kohort.wire.apis import APIS
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -29,6 +23,11 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from kohort.wire.schema import Message
+from support.differential.groups import Actor
+from support.differential.harness import CLOSED, NO_ANSWER, Entry, Names, fitted
+from support.machines.broker_house import House
+from support.raw.crew import Crew, subscription
+from support.raw.raw_client import RawClient
 
 Step = tuple[str, int, int]
 """What is done, by whom (0 to 4), in which variant (0 to 3)."""

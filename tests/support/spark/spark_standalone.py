@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from member_process import eventually
-from process_session import kill_family
-from quick_jvm import QUICK_JVM
-
 from kohort.spark.runtime.java import find_java
+from support.processes.member_process import eventually
+from support.processes.process_session import kill_family
+from support.spark.quick_jvm import QUICK_JVM
 
 STARTS_S = 300.0
 LOOPBACK = "127.0.0.1"

@@ -11,10 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from member_process import eventually
-from pipeline_process import PipelineProcess, last_run, ledger_of, rows_of
-from raw_client import RawClient
-
 from kohort import Admin, Producer
 from kohort.errors import ErrorCode
 from kohort.spark.reading.commit_marks import parse_claim
@@ -23,6 +19,9 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from support.processes.member_process import eventually
+from support.processes.pipeline_process import PipelineProcess, last_run, ledger_of, rows_of
+from support.raw.raw_client import RawClient
 
 TOPIC = "orders-of-two"
 GROUP = "two"

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from member_process import eventually
-from process_session import ENDS_S, family, kill_family, signal_family
-
 from kohort.spark.pipeline.ledger import Ledger, LedgerStore, total
+from support.processes.member_process import eventually
+from support.processes.process_session import ENDS_S, family, kill_family, signal_family
 
 Row = dict[str, Any]
 

@@ -10,9 +10,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from raw_client import RawClient
-from waiting import eventually
-
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -38,6 +35,8 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from kohort.wire.schema import Message
+from support.raw.raw_client import RawClient
+from support.waiting import eventually
 
 TOPIC, BROKER = 2, 4
 Protocols = Sequence[tuple[str, bytes]]

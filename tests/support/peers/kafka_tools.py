@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from apache_kafka import kafka_tool
+from support.peers.apache_kafka import kafka_tool
 
 RUN_S = 180
 TOOLS = {

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from recent import RECENT_MS
+from support.recent import RECENT_MS
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,6 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from differential import Play
-from recent import RECENT_MS
-
 from kohort.wire.compression import Codec
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.configs import (
@@ -43,6 +40,8 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
+from support.differential.harness import Play
+from support.recent import RECENT_MS
 
 STRANGER = b"\x01" * 16
 TIMES = (RECENT_MS, RECENT_MS + 5000, RECENT_MS + 2000)

@@ -21,9 +21,10 @@ from typing import Any, NoReturn
 
 import pytest
 from _pytest.mark import ParameterSet
-from apache_kafka import kafka_tool
 
-ROOT = Path(__file__).parents[2]
+from support.peers.apache_kafka import kafka_tool
+
+ROOT = Path(__file__).parents[3]
 SOURCES = ROOT / "tests" / "interop" / "clients"
 PYTHON = SOURCES / "python"
 BUILT = ROOT / ".kohort" / "clients"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from broker_house import House
-from group_member import RawMember, committed
-from transactional import Transactional
-
 from kohort.broker.cluster.transactions import NAME as TRANSACTIONS
 from kohort.broker.offsets_topic import NAME as OFFSETS
 from kohort.errors import ErrorCode
 from kohort.log.partition import PartitionLog
 from kohort.notes import Level
+from support.machines.broker_house import House
+from support.raw.group_member import RawMember, committed
+from support.raw.transactional import Transactional
 
 GROUP, TOPIC, TRANSACTIONAL_ID, OFFSET = "g", "a", "t", 7
 
