@@ -43,6 +43,16 @@ class GroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer's id and the epoch of it: together they say who wrote a batch. Both are -1 while there is no id."""
+
+    producer_id: int
+    epoch: int
+
+
+NO_PRODUCER_ID_AND_EPOCH: Final = ProducerIdAndEpoch(-1, -1)
+
+
 class Node(NamedTuple):
     """A broker, as metadata names it."""
 

@@ -16,12 +16,13 @@ from kohort.broker.flush_waits import Needed
 from kohort.broker.log_items import SLICE_RECORDS, slices_of
 from kohort.broker.purgatory import Purgatory
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.outcome import ProducerEpoch, Reply
+from kohort.coordinator.outcome import Reply
 from kohort.coordinator.records import LogItem
 from kohort.coordinator.runtime import Coordinator
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.topics import Topic
+from kohort.model import ProducerIdAndEpoch
 from kohort.notes import Note, failure
 from kohort.wire.record_batch import NewRecord, build_batch
 
@@ -97,7 +98,7 @@ class OffsetsTopic:
         partition: int,
         records: Sequence[tuple[bytes, bytes | None]],
         now_ms: int,
-        producer: ProducerEpoch | None = None,
+        producer: ProducerIdAndEpoch | None = None,
     ) -> None:
         """Append ``records`` as one batch, whole or not at all: the coordinator's ``AppendRecords``."""
         topic = self._cluster.topics.get(NAME)

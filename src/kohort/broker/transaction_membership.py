@@ -7,10 +7,9 @@ before, and is held to it. So nothing of a transaction arrives after its end, to
 from __future__ import annotations
 
 from kohort.broker.state import BrokerState
-from kohort.coordinator.outcome import ProducerEpoch
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode
-from kohort.model import TopicPartition
+from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 
 def transaction_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> int:
@@ -30,7 +29,7 @@ def check_coordinator(state: BrokerState, transactional_id: str, now_ms: int) ->
 def join_transaction(
     state: BrokerState,
     transactional_id: str | None,
-    producer: ProducerEpoch,
+    producer: ProducerIdAndEpoch,
     partition: TopicPartition,
     now_ms: int,
     *,

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.records import Record
+from kohort.model import ProducerIdAndEpoch
 from kohort.wire.schema import Message
 
 TimerKind = Literal["round", "sync", "session", "pending", "offsets"]
@@ -65,13 +66,6 @@ class Reply(NamedTuple):
         return self.asked.reply_to
 
 
-class ProducerEpoch(NamedTuple):
-    """A producer in one of its lives."""
-
-    producer_id: int
-    epoch: int
-
-
 @dataclass(slots=True)
 class Outcome:
     """A decision, to be carried out by the runtime and by nothing else.
@@ -85,7 +79,7 @@ class Outcome:
     timers: list[SetTimer | CancelTimer] = field(default_factory=list)
     journal: list[JournalEntry] = field(default_factory=list)
     round_changed: bool = True
-    producer: ProducerEpoch | None = None
+    producer: ProducerIdAndEpoch | None = None
     """In whose transaction ``records`` are."""
 
 
@@ -99,6 +93,6 @@ class TopicsView(Protocol):
     def partition_count(self, name: str) -> int | None: ...
 
 
-AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerEpoch | None], None]
+AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]
 """Append ``(key, value)`` pairs to a partition of ``__consumer_offsets`` at ``now_ms``, as one batch, whole or not at
 all; in the transaction of a producer, if there is one. Raises ApiError or StorageError when it cannot."""

@@ -12,7 +12,7 @@ from typing import Any
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig
 from kohort.coordinator.journal import JournalEntry, from_json, to_json
-from kohort.coordinator.outcome import GroupRequest, ProducerEpoch, Reply
+from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.coordinator.records import (
     InTransaction,
     KeyValue,
@@ -23,7 +23,7 @@ from kohort.coordinator.records import (
 )
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import KohortError
-from kohort.model import TopicPartition
+from kohort.model import ProducerIdAndEpoch, TopicPartition
 from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
@@ -100,7 +100,7 @@ class Stage:
         return coordinator
 
     def _append(
-        self, partition: int, records: Sequence[KeyValue], now_ms: int, producer: ProducerEpoch | None = None
+        self, partition: int, records: Sequence[KeyValue], now_ms: int, producer: ProducerIdAndEpoch | None = None
     ) -> None:
         if self.refuse_with is not None:
             raise self.refuse_with

@@ -17,7 +17,6 @@ from kohort.broker.cluster.news import Appended, News, TransactionMarked
 from kohort.broker.log_items import slices_of
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.outcome import ProducerEpoch
 from kohort.coordinator.placement import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded
 from kohort.coordinator.skipped import Skipped
@@ -26,7 +25,7 @@ from kohort.coordinator.transactions.states import AT_REST, DECIDED, State
 from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record
 from kohort.errors import ApiError, CorruptLog, ErrorCode, ProtocolError, StorageError
 from kohort.log.topics import Topic, Topics
-from kohort.model import TopicPartition
+from kohort.model import ProducerIdAndEpoch, TopicPartition
 from kohort.notes import Note, failure
 from kohort.steps import Steps, in_order
 from kohort.wire.control_records import Marker
@@ -166,8 +165,8 @@ class Transactions:
     # ---------------------------------------------------------------- what producers ask
 
     def init(
-        self, transactional_id: str, timeout_ms: int, expected: ProducerEpoch | None, now_ms: int
-    ) -> ProducerEpoch:
+        self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int
+    ) -> ProducerIdAndEpoch:
         """An id and an epoch for a producer that begins. Raises CONCURRENT_TRANSACTIONS if it is to ask again."""
         most_ms = self._config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= most_ms:
@@ -182,12 +181,12 @@ class Transactions:
         if made.state is State.PREPARE_ABORT:
             self._complete(made, now_ms)
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before was open, and is aborted now")
-        return ProducerEpoch(made.producer_id, made.epoch)
+        return ProducerIdAndEpoch(made.producer_id, made.epoch)
 
     def add(
         self,
         transactional_id: str,
-        producer: ProducerEpoch,
+        producer: ProducerIdAndEpoch,
         partitions: Sequence[TopicPartition],
         version: int,
         now_ms: int,
@@ -198,13 +197,13 @@ class Transactions:
         if made is not known:
             self._write(transactional_id, made, now_ms)
 
-    def verify(self, transactional_id: str, producer: ProducerEpoch, partition: TopicPartition) -> None:
+    def verify(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
         """Raises ApiError unless ``partition`` is part of the producer's open transaction."""
         decide.check_part_of(self.get(transactional_id), producer, partition)
 
     def end(
-        self, transactional_id: str, producer: ProducerEpoch, version: int, now_ms: int, *, commit: bool
-    ) -> ProducerEpoch:
+        self, transactional_id: str, producer: ProducerIdAndEpoch, version: int, now_ms: int, *, commit: bool
+    ) -> ProducerIdAndEpoch:
         """Commit or abort; with which id and epoch the producer goes on. Raises ApiError."""
         known, new_id = self.get(transactional_id), self._topics.next_producer_id
         made = decide.decide_end(known, producer, version, new_id, now_ms, commit=commit)

@@ -12,8 +12,8 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.transaction_membership import check_coordinator
-from kohort.coordinator.outcome import ProducerEpoch
 from kohort.errors import ErrorCode, KohortError
+from kohort.model import ProducerIdAndEpoch
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 
 NONE: Final = -1
@@ -28,7 +28,7 @@ def init_producer_id(state: BrokerState, request: Request) -> Answer:
         return InitProducerIdResponse(producer_id=state.topics.next_producer_id(), producer_epoch=0)
     expected = None
     if message.producer_id != NONE:
-        expected = ProducerEpoch(message.producer_id, message.producer_epoch)
+        expected = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     try:
         check_coordinator(state, message.transactional_id, request.now_ms)
         given = state.cluster.transactions.init(

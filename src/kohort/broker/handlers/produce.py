@@ -18,11 +18,11 @@ from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.broker.transaction_membership import join_transaction
-from kohort.coordinator.outcome import ProducerEpoch
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.log.validation import intact_header
+from kohort.model import ProducerIdAndEpoch
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
@@ -200,7 +200,7 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
     join_transaction(
         state,
         request.message.transactional_id,
-        ProducerEpoch(header.producer_id, header.producer_epoch),
+        ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         log.tp,
         request.now_ms,
         adds=request.version >= FIRST_VERSION_THAT_JOINS,

@@ -14,11 +14,11 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.transaction_membership import check_coordinator, join_transaction
-from kohort.coordinator.outcome import GroupRequest, ProducerEpoch
+from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.refusals import OF_STORAGE, refusal
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.model import TopicPartition
+from kohort.model import ProducerIdAndEpoch, TopicPartition
 from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -100,7 +100,7 @@ def _add_partitions(
         told = yield from _by_topic(asked.topics, lambda place: codes.part(place)[place] or others, pace)
         yield from _let_go(places, codes, pace)
         return told
-    producer = ProducerEpoch(asked.producer_id, asked.producer_epoch)
+    producer = ProducerIdAndEpoch(asked.producer_id, asked.producer_epoch)
     refusal = ErrorCode.NONE
     try:
         check_coordinator(state, asked.transactional_id, request.now_ms)
@@ -117,7 +117,9 @@ def _add_partitions(
     return (yield from _by_topic(asked.topics, lambda place: refusal or codes.part(place)[place], pace))
 
 
-def _verified(state: BrokerState, transactional_id: str, producer: ProducerEpoch, place: TopicPartition) -> ErrorCode:
+def _verified(
+    state: BrokerState, transactional_id: str, producer: ProducerIdAndEpoch, place: TopicPartition
+) -> ErrorCode:
     try:
         state.cluster.transactions.verify(transactional_id, producer, place)
     except ApiError as error:
@@ -147,7 +149,7 @@ def _by_topic(
 
 def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
     message: AddOffsetsToTxnRequest = request.message
-    producer = ProducerEpoch(message.producer_id, message.producer_epoch)
+    producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     try:
         check_coordinator(state, message.transactional_id, request.now_ms)
         place = _offsets_of(state, message.group_id, request.now_ms)
@@ -166,7 +168,7 @@ def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartitio
 
 def end_txn(state: BrokerState, request: Request) -> Answer:
     message: EndTxnRequest = request.message
-    producer = ProducerEpoch(message.producer_id, message.producer_epoch)
+    producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     version = WITH_NEW_EPOCHS if request.version >= FIRST_THAT_ENDS_WITH_NEW_EPOCHS else OLD_CLIENT
     try:
         check_coordinator(state, message.transactional_id, request.now_ms)
@@ -183,7 +185,7 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer:
         join_transaction(
             state,
             message.transactional_id,
-            ProducerEpoch(message.producer_id, message.producer_epoch),
+            ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
             _offsets_of(state, message.group_id, request.now_ms),
             request.now_ms,
             adds=request.version >= FIRST_COMMIT_THAT_ADDS,

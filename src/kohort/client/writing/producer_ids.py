@@ -7,13 +7,14 @@ transactional one has both from its coordinator: there ``Transactions`` is the `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from kohort.client.requests.backoff import Backoff
 from kohort.client.requests.source import ANY_NODE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, KohortError, error_code
+from kohort.model import NO_PRODUCER_ID_AND_EPOCH, ProducerIdAndEpoch
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.schema import Message
 
@@ -21,23 +22,13 @@ EPOCH_MOST: Final = 0x7FFE
 NO_TRANSACTION_MS: Final = 0x7FFFFFFF
 
 
-class ProducerIdentity(NamedTuple):
-    """A producer's id and epoch; -1 while it has none."""
-
-    producer_id: int = -1
-    epoch: int = -1
-
-
-NOBODY: Final = ProducerIdentity()
-
-
 class Numbering(Protocol):
     """What a sender numbers its batches by."""
 
     @property
-    def identity(self) -> ProducerIdentity: ...
+    def identity(self) -> ProducerIdAndEpoch: ...
 
-    def sequence_lost(self, of: ProducerIdentity) -> None:
+    def sequence_lost(self, of: ProducerIdAndEpoch) -> None:
         """A partition's sequence under ``of`` cannot be continued: another epoch is needed for it to begin again."""
 
     def identity_lost(self) -> None:
@@ -53,7 +44,7 @@ class ProducerIds:
     def __init__(
         self, config: ProducerConfig, rng: Rng, wanted: Callable[[], bool], on_failed: Callable[[KohortError], None]
     ) -> None:
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER_ID_AND_EPOCH
         self._config = config
         self._wanted = wanted
         self._on_failed = on_failed
@@ -62,19 +53,19 @@ class ProducerIds:
         self._failures = 0
         self._retry_at_ms = 0
 
-    def sequence_lost(self, of: ProducerIdentity) -> None:
+    def sequence_lost(self, of: ProducerIdAndEpoch) -> None:
         if self.identity.epoch >= EPOCH_MOST:
-            self.identity = NOBODY
+            self.identity = NO_PRODUCER_ID_AND_EPOCH
         elif of == self.identity:
-            self.identity = ProducerIdentity(of.producer_id, of.epoch + 1)
+            self.identity = ProducerIdAndEpoch(of.producer_id, of.epoch + 1)
 
     def identity_lost(self) -> None:
-        self.identity = NOBODY
+        self.identity = NO_PRODUCER_ID_AND_EPOCH
 
     # Polled
 
     def poll(self, now_ms: int) -> Poll:
-        if self.identity != NOBODY or self._in_flight or not self._wanted():
+        if self.identity != NO_PRODUCER_ID_AND_EPOCH or self._in_flight or not self._wanted():
             return Poll()
         if self._retry_at_ms > now_ms:
             return Poll(wake_at_ms=self._retry_at_ms)
@@ -89,7 +80,7 @@ class ProducerIds:
             return
         self._in_flight = False
         self._failures = 0
-        self.identity = ProducerIdentity(response.producer_id, response.producer_epoch)
+        self.identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
     def on_failure(self, _sent: Unsent, error: KohortError, now_ms: int) -> None:
         self._failed(error, now_ms)

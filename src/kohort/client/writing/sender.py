@@ -22,12 +22,12 @@ from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
 from kohort.client.writing.accumulator import REQUEST_OVERHEAD, Accumulator
 from kohort.client.writing.produce_batch import SEQUENCES, ProduceBatch
-from kohort.client.writing.producer_ids import NOBODY, Numbering, ProducerIdentity
+from kohort.client.writing.producer_ids import Numbering
 from kohort.client.writing.transactions import Transactions
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, KohortError, error_code
-from kohort.model import NO_UUID, Node, TopicPartition
+from kohort.model import NO_PRODUCER_ID_AND_EPOCH, NO_UUID, Node, ProducerIdAndEpoch, TopicPartition
 from kohort.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -60,7 +60,7 @@ LOST_SEQUENCE: Final = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorC
 class Lineage:
     """The sequence of one partition: under which id and epoch, what comes next, and what is under way."""
 
-    identity: ProducerIdentity = NOBODY
+    identity: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
     next_sequence: int = 0
     acked_sequence: int = -1
     """Sequence of the last record known to be written; -1 at the start."""
@@ -116,7 +116,7 @@ class Sender:
             self._drop_waiting(self._transactions.refusal)
         if not self._accumulator.waiting:
             return Poll(wake_at_ms=self._wake_under_way())
-        if self._numbering is not None and self._numbering.identity == NOBODY:
+        if self._numbering is not None and self._numbering.identity == NO_PRODUCER_ID_AND_EPOCH:
             return Poll(wake_at_ms=self._next_expiry_ms)
         wakes = [self._next_expiry_ms]
         by_node: dict[int, list[TopicPartition]] = {}
@@ -213,7 +213,7 @@ class Sender:
             self._continue_sequence(lineage, batch, self._numbering.identity)
         lineage.under_way.append(batch)
 
-    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdentity) -> None:
+    def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdAndEpoch) -> None:
         """A batch that has a number may be on the log: it goes again under that number, whatever came before it."""
         if batch.base_sequence >= 0:
             return

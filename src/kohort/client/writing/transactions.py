@@ -20,7 +20,6 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import Troubles
-from kohort.client.writing.producer_ids import ProducerIdentity
 from kohort.client.writing.transaction_messages import (
     FEATURE,
     MAX_VERSION,
@@ -38,7 +37,7 @@ from kohort.client.writing.transaction_messages import (
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
-from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.model import GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
 from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
 from kohort.wire.messages.producer_ids import InitProducerIdResponse
 from kohort.wire.messages.transactions import (
@@ -240,10 +239,10 @@ class Transactions:
             self._lose(error)
 
     @property
-    def identity(self) -> ProducerIdentity:
-        return ProducerIdentity(self.who.producer_id, self.who.epoch)
+    def identity(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(self.who.producer_id, self.who.epoch)
 
-    def sequence_lost(self, _of: ProducerIdentity) -> None:
+    def sequence_lost(self, _of: ProducerIdAndEpoch) -> None:
         """The next transaction needs the next epoch."""
         self._needs_epoch = True
 

@@ -12,9 +12,10 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.commit import is_too_long, value_of
-from kohort.coordinator.outcome import GroupRequest, Outcome, ProducerEpoch, Reply
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
+from kohort.model import ProducerIdAndEpoch
 from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -37,7 +38,7 @@ def decide_commit_in_transaction(group: ClassicGroup | None, request: GroupReque
     """One record per accepted partition, all in one batch of the producer; the other partitions say why not."""
     message = request.message
     assert isinstance(message, TxnOffsetCommitRequest)
-    out = Outcome(round_changed=False, producer=ProducerEpoch(message.producer_id, message.producer_epoch))
+    out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     group_code = ErrorCode.NONE
     try:
         _check_member(group, message)

@@ -12,11 +12,10 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from kohort.coordinator.outcome import ProducerEpoch
 from kohort.coordinator.transactions.states import AT_REST, DECIDED, PREVIOUS, State
 from kohort.coordinator.transactions.transaction import NONE, Transaction
 from kohort.errors import ApiError, ErrorCode
-from kohort.model import TopicPartition
+from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 EPOCH_MAX: Final = 0x7FFF
 LAST_EPOCH_OF_A_CLIENT: Final = EPOCH_MAX - 1
@@ -30,7 +29,7 @@ def decide_init(
     known: Transaction | None,
     transactional_id: str,
     timeout_ms: int,
-    expected: ProducerEpoch | None,
+    expected: ProducerIdAndEpoch | None,
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> Transaction:
@@ -64,7 +63,7 @@ def decide_init(
     raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has epoch {known.epoch} by now")
 
 
-def _was_given(known: Transaction, expected: ProducerEpoch) -> bool:
+def _was_given(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
     if expected.producer_id == known.producer_id:
         return True
     return expected.producer_id == known.previous_producer_id and expected.epoch >= LAST_EPOCH_OF_A_CLIENT
@@ -76,7 +75,7 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
     return _next(known, State.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NONE, client_version=0)
 
 
-def check_producer(known: Transaction | None, producer: ProducerEpoch) -> Transaction:
+def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
     """The transactional id of ``producer``. Raises ApiError unless it is the one that holds it now."""
     if known is None or known.producer_id != producer.producer_id:
         raise ApiError(
@@ -87,7 +86,7 @@ def check_producer(known: Transaction | None, producer: ProducerEpoch) -> Transa
     return known
 
 
-def check_part_of(known: Transaction | None, producer: ProducerEpoch, partition: TopicPartition) -> None:
+def check_part_of(known: Transaction | None, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
     """Raises ApiError unless ``partition`` is a part of the producer's open transaction."""
     known = check_producer(known, producer)
     if known.state in DECIDED:
@@ -98,7 +97,7 @@ def check_part_of(known: Transaction | None, producer: ProducerEpoch, partition:
 
 def decide_add(
     known: Transaction | None,
-    producer: ProducerEpoch,
+    producer: ProducerIdAndEpoch,
     partitions: Collection[TopicPartition],
     version: int,
     now_ms: int,
@@ -122,7 +121,7 @@ def decide_add(
 
 def decide_end(
     known: Transaction | None,
-    producer: ProducerEpoch,
+    producer: ProducerIdAndEpoch,
     version: int,
     new_producer_id: NewProducerId,
     now_ms: int,
@@ -156,7 +155,7 @@ def decide_end(
     return replace(prepared, epoch=known.epoch + 1, last_epoch=known.epoch, next_producer_id=next_id)
 
 
-def _repeats(known: Transaction, producer: ProducerEpoch) -> bool:
+def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
     """Whether a client of KIP-890 asks with the epoch that it had before its transaction ended."""
     if known.client_version < WITH_NEW_EPOCHS:
         return False
@@ -175,11 +174,11 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
     return replace(done, producer_id=known.next_producer_id, epoch=0, previous_producer_id=known.producer_id)
 
 
-def goes_on_as(known: Transaction) -> ProducerEpoch:
+def goes_on_as(known: Transaction) -> ProducerIdAndEpoch:
     """The id and epoch that the producer is to use from now on."""
     if known.next_producer_id != NONE:
-        return ProducerEpoch(known.next_producer_id, 0)
-    return ProducerEpoch(known.producer_id, known.epoch)
+        return ProducerIdAndEpoch(known.next_producer_id, 0)
+    return ProducerIdAndEpoch(known.producer_id, known.epoch)
 
 
 def _next(known: Transaction, state: State, now_ms: int, **changes: object) -> Transaction:
