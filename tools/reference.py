@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+import kohort
+import kohort.testing
 from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
-from kohort.errors import KohortError
+from kohort.errors import ErrorCode, KohortError
 from kohort.spark.options.sink import SINK_REFUSED, SINK_TABLE
 from kohort.spark.options.table import REFUSED, TABLE
 from kohort.spark.options.text import SparkOption
@@ -51,34 +53,17 @@ def apis_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-CLIENTS = (
-    (
-        "Consumer",
-        "kohort.aio.consuming.consumer:Consumer kohort.aio.consuming.async_consumer:AsyncConsumer "
-        "kohort.client.group.rebalance:RebalanceListener",
-    ),
-    (
-        "Groups of handlers",
-        "kohort.aio.group.consumer_group:ConsumerGroup kohort.aio.group.async_consumer_group:AsyncConsumerGroup "
-        "kohort.aio.group.group_threads:GroupHandler kohort.aio.group.group_threads:GroupSession "
-        "kohort.aio.group.group_threads:Claim "
-        "kohort.aio.group.group_tasks:AsyncGroupHandler kohort.aio.group.group_tasks:AsyncGroupSession "
-        "kohort.aio.group.group_tasks:AsyncClaim",
-    ),
-    (
-        "Producer",
-        "kohort.aio.producing.producer:Producer kohort.aio.producing.async_producer:AsyncProducer "
-        "kohort.aio.producing.delivery:Delivery",
-    ),
-    ("Admin", "kohort.aio.admin:Admin kohort.aio.admin:AsyncAdmin"),
-    (
-        "Values",
-        "kohort.model:Record kohort.model:TopicPartition kohort.model:OffsetAndMetadata kohort.model:Node "
-        "kohort.client.reading.list_offsets:OffsetAndTimestamp kohort.aio.consuming.immediate_calls:GroupMetadata "
-        "kohort.client.producer:RecordMetadata",
-    ),
-)
-"""The classes that the page of the clients tells of, by section. What only the group itself calls is left out."""
+CLIENTS = {
+    "Consumer": "Consumer AsyncConsumer RebalanceListener AsyncRebalanceListener assignor",
+    "Groups of handlers": "ConsumerGroup AsyncConsumerGroup GroupHandler AsyncGroupHandler GroupSession "
+    "AsyncGroupSession Claim AsyncClaim",
+    "Producer": "Producer AsyncProducer Delivery",
+    "Admin": "Admin AsyncAdmin Results",
+    "Broker": "Broker",
+    "For tests": "StagedBroker HeldRequests Rule SeenRequest",
+    "Values": "",
+}
+"""The sections of the page of the clients, and what is in them. "Values" has the rest of the public names."""
 INNER = {"start", "feed", "has_work", "end", "is_mine", "join", "fail", "begin_commit", "commit_by_clock", "wait_ms",
          "not_committed", "end_session"}  # fmt: skip
 
@@ -88,16 +73,37 @@ def clients_page() -> str:
     parts = [
         "# The clients\n",
         MADE,
-        "Times are milliseconds where a name ends in `_ms`, seconds where it ends in `_s`.\n",
+        "Times are whole milliseconds, and their names end in `_ms`. Everything here is imported from `kohort`, and "
+        "what is for tests from `kohort.testing`.\n",
     ]
-    for title, places in CLIENTS:
+    told = {name for names in CLIENTS.values() for name in names.split()}
+    for title, names in CLIENTS.items():
         parts.append(f"\n## {title}")
-        for place in places.split():
-            module, _, name = place.partition(":")
-            parts += _class_part(getattr(importlib.import_module(module), name))
+        for name in names.split() or sorted(_values() - told):
+            parts += _part(getattr(kohort if name in kohort.__all__ else kohort.testing, name))
     parts.append("\n## Errors\n\n| error | when |\n|---|---|")
     parts += [f"| {'&ensp;' * 2 * depth}`{e.__name__}` | {_one_line(e)} |" for e, depth in _tree(KohortError)]
     return "\n".join(parts) + "\n"
+
+
+def _values() -> set[str]:
+    """Return the public names that are no error."""
+    return {
+        name
+        for name in kohort.__all__
+        if callable(thing := getattr(kohort, name))
+        and thing is not ErrorCode
+        and not (isinstance(thing, type) and issubclass(thing, KohortError))
+    }
+
+
+def _part(thing: Any) -> list[str]:
+    if isinstance(thing, type):
+        return _class_part(thing)
+    return [
+        f"\n### {thing.__name__}\n",
+        f"**`{thing.__name__}{_signature(thing, bound=False)}`**{_said(thing.__doc__)}",
+    ]
 
 
 def _class_part(cls: type) -> list[str]:
@@ -111,7 +117,7 @@ def _class_part(cls: type) -> list[str]:
     seen: set[str] = set()
     for owner in cls.__mro__:
         for name, member in vars(owner).items():
-            if owner is object or name in seen or (is_group and name in INNER):
+            if not owner.__module__.startswith("kohort") or name in seen or (is_group and name in INNER):
                 continue
             seen.add(name)
             part += _member_part(name, member)
@@ -132,7 +138,7 @@ def _fields(cls: type) -> Sequence[str]:
 
 
 def _member_part(name: str, member: object) -> list[str]:
-    """One method or property; nothing for what is private."""
+    """Return the lines of one method or property; none for what is private."""
     if name.startswith("_") and name not in ("__iter__", "__aiter__"):
         return []
     if isinstance(member, property):
@@ -148,15 +154,15 @@ def _said(doc: str | None) -> str:
     return "\n\n" + inspect.cleandoc(doc) if doc else ""
 
 
-def _signature(function: Callable[..., object]) -> str:
+def _signature(function: Callable[..., object], *, bound: bool = True) -> str:
     shown: list[str] = []
     star = False
     signature = inspect.signature(function)
-    for name, p in list(signature.parameters.items())[1:]:
+    for name, p in list(signature.parameters.items())[bound:]:
         if p.kind is p.KEYWORD_ONLY and not star:
             shown.append("*")
             star = True
-        default = "" if p.default is p.empty else f" = {p.default!r}"
+        default = "" if p.default is p.empty else f" = {getattr(p.default, '__name__', repr(p.default))}"
         shown.append(f"{name}: {p.annotation}{default}")
     returned = "" if signature.return_annotation in ("None", signature.empty) else f" -> {signature.return_annotation}"
     return f"({', '.join(shown)}){returned}"

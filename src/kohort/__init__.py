@@ -1,9 +1,12 @@
-"""kohort: Kafka consumer groups, in Python, whole."""
+"""kohort: Kafka consumer groups, in Python, whole.
+
+What a public call takes, returns or raises can be imported from here.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import (
     ApiError,
@@ -11,18 +14,24 @@ from kohort.errors import (
     CommitFailed,
     ConfigError,
     ConnectionFailed,
+    CorruptLog,
     CorruptRecord,
+    DataDirInUse,
     ErrorCode,
     HandlerFailed,
     KohortError,
+    LogTruncated,
     MissingExtra,
     NoOffsetForPartition,
+    NotARecording,
     NotKafka,
     ProducerFenced,
     ProtocolError,
+    RecordsRefused,
     StorageError,
     TransactionFailed,
     UndecodableValue,
+    UnsupportedVersion,
     UsageError,
     Wakeup,
 )
@@ -32,38 +41,82 @@ from kohort.version import VERSION
 if TYPE_CHECKING:
     from kohort.aio.admin import Admin, AsyncAdmin
     from kohort.aio.consuming.async_consumer import AsyncConsumer
+    from kohort.aio.consuming.async_waits import AsyncRebalanceListener
     from kohort.aio.consuming.consumer import Consumer
     from kohort.aio.group.async_consumer_group import AsyncConsumerGroup
     from kohort.aio.group.consumer_group import ConsumerGroup
-    from kohort.aio.group.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession
-    from kohort.aio.group.group_threads import Claim, GroupHandler, GroupSession
+    from kohort.aio.group.group_tasks import AsyncClaim, AsyncGroupHandler, AsyncGroupSession, AsyncHandler
+    from kohort.aio.group.group_threads import Claim, GroupHandler, GroupSession, Handler
     from kohort.aio.producing.async_producer import AsyncProducer
     from kohort.aio.producing.delivery import Delivery
     from kohort.aio.producing.producer import Producer
     from kohort.aio.serving.embedded import Broker
     from kohort.assignors.custom import assignor
+    from kohort.assignors.spec import Assignor
+    from kohort.client.admin.model import (
+        ClusterDescription,
+        ConfigEntry,
+        ConfigResource,
+        CreatedTopic,
+        GroupDescription,
+        GroupListing,
+        ListedOffset,
+        MemberDescription,
+        NewTopic,
+        PartitionDescription,
+        Reassignment,
+        TopicDescription,
+        TopicListing,
+        TransactionDescription,
+        TransactionListing,
+    )
+    from kohort.client.admin.operations import Results
     from kohort.client.group.rebalance import RebalanceListener
+    from kohort.client.producer import RecordMetadata
+    from kohort.client.reading.list_offsets import OffsetAndTimestamp
 
 __version__ = VERSION
 
-_LAZY = {
+_LAZY: Final = {
     "Admin": "kohort.aio.admin",
+    "Assignor": "kohort.assignors.spec",
     "AsyncAdmin": "kohort.aio.admin",
     "AsyncClaim": "kohort.aio.group.group_tasks",
     "AsyncConsumer": "kohort.aio.consuming.async_consumer",
     "AsyncConsumerGroup": "kohort.aio.group.async_consumer_group",
     "AsyncGroupHandler": "kohort.aio.group.group_tasks",
     "AsyncGroupSession": "kohort.aio.group.group_tasks",
+    "AsyncHandler": "kohort.aio.group.group_tasks",
     "AsyncProducer": "kohort.aio.producing.async_producer",
+    "AsyncRebalanceListener": "kohort.aio.consuming.async_waits",
     "Broker": "kohort.aio.serving.embedded",
     "Claim": "kohort.aio.group.group_threads",
+    "ClusterDescription": "kohort.client.admin.model",
+    "ConfigEntry": "kohort.client.admin.model",
+    "ConfigResource": "kohort.client.admin.model",
     "Consumer": "kohort.aio.consuming.consumer",
     "ConsumerGroup": "kohort.aio.group.consumer_group",
+    "CreatedTopic": "kohort.client.admin.model",
     "Delivery": "kohort.aio.producing.delivery",
+    "GroupDescription": "kohort.client.admin.model",
     "GroupHandler": "kohort.aio.group.group_threads",
+    "GroupListing": "kohort.client.admin.model",
     "GroupSession": "kohort.aio.group.group_threads",
+    "Handler": "kohort.aio.group.group_threads",
+    "ListedOffset": "kohort.client.admin.model",
+    "MemberDescription": "kohort.client.admin.model",
+    "NewTopic": "kohort.client.admin.model",
+    "OffsetAndTimestamp": "kohort.client.reading.list_offsets",
+    "PartitionDescription": "kohort.client.admin.model",
     "Producer": "kohort.aio.producing.producer",
+    "Reassignment": "kohort.client.admin.model",
     "RebalanceListener": "kohort.client.group.rebalance",
+    "RecordMetadata": "kohort.client.producer",
+    "Results": "kohort.client.admin.operations",
+    "TopicDescription": "kohort.client.admin.model",
+    "TopicListing": "kohort.client.admin.model",
+    "TransactionDescription": "kohort.client.admin.model",
+    "TransactionListing": "kohort.client.admin.model",
     "assignor": "kohort.assignors.custom",
 }
 """Public names that bring much with them, sockets and threads above all: imported when first used (PEP 562)."""
@@ -72,42 +125,70 @@ __all__ = [
     "Admin",
     "ApiError",
     "ApiTimeout",
+    "Assignor",
     "AsyncAdmin",
     "AsyncClaim",
     "AsyncConsumer",
     "AsyncConsumerGroup",
     "AsyncGroupHandler",
     "AsyncGroupSession",
+    "AsyncHandler",
     "AsyncProducer",
+    "AsyncRebalanceListener",
     "Broker",
     "Claim",
+    "ClusterDescription",
     "CommitFailed",
+    "ConfigEntry",
     "ConfigError",
+    "ConfigResource",
     "ConnectionFailed",
     "Consumer",
     "ConsumerGroup",
+    "CorruptLog",
     "CorruptRecord",
+    "CreatedTopic",
+    "DataDirInUse",
     "Delivery",
     "ErrorCode",
+    "GroupDescription",
     "GroupHandler",
+    "GroupListing",
     "GroupMetadata",
     "GroupSession",
+    "Handler",
     "HandlerFailed",
     "KohortError",
+    "ListedOffset",
+    "LogTruncated",
+    "MemberDescription",
     "MissingExtra",
+    "NewTopic",
     "NoOffsetForPartition",
     "Node",
+    "NotARecording",
     "NotKafka",
     "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "PartitionDescription",
     "Producer",
     "ProducerFenced",
     "ProtocolError",
+    "Reassignment",
     "RebalanceListener",
     "Record",
+    "RecordMetadata",
+    "RecordsRefused",
+    "Results",
     "StorageError",
+    "TopicDescription",
+    "TopicListing",
     "TopicPartition",
+    "TransactionDescription",
     "TransactionFailed",
+    "TransactionListing",
     "UndecodableValue",
+    "UnsupportedVersion",
     "UsageError",
     "Wakeup",
     "__version__",

@@ -6,6 +6,7 @@ KohortError
 ├── ProtocolError            bytes that are not what the protocol says; ``path`` names the field
 │   └── UnsupportedVersion   an API or a version that this side does not speak
 ├── CorruptRecord            a batch that fails its checks: topic, partition and offset are named
+│   └── UndecodableValue     a value that is not what the consumer asked for, such as JSON
 ├── StorageError             the disk refused, or what it holds cannot be used
 │   ├── DataDirInUse         another broker owns the folder
 │   └── CorruptLog           a segment that recovery cannot mend by cutting its tail
@@ -21,6 +22,7 @@ KohortError
 ├── ProducerFenced           another producer has taken over the ``transactional.id``; this one is done
 ├── NoOffsetForPartition     nothing committed, and ``auto.offset.reset`` is none
 ├── LogTruncated             the log lost what was read, and ``auto.offset.reset`` is none
+├── HandlerFailed            a handler of a consumer group raised: the partition, and what it raised
 └── Wakeup                   poll() was interrupted from another thread
 """
 

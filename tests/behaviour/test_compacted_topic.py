@@ -3,7 +3,7 @@
 import pytest
 
 import kohort
-from kohort.client.admin.model import NewTopic
+from kohort import NewTopic
 
 KEYS = 20
 ROUNDS = 60

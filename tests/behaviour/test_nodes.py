@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 import kohort
+from kohort import NewTopic
 from kohort.aio.serving.cluster_server import node_configs
-from kohort.client.admin.model import NewTopic
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ApiError, ConfigError, UsageError
 from support.processes.served import Served

@@ -14,9 +14,8 @@ import pyarrow as pa
 import pytest
 
 import kohort
-from kohort import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, TopicPartition, UsageError
+from kohort import ApiError, ApiTimeout, ConnectionFailed, ErrorCode, NewTopic, TopicPartition, UsageError
 from kohort.aio.io_thread import io_thread
-from kohort.client.admin.model import NewTopic
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WAIT_S = 60.0

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 import kohort
+from kohort import NewTopic
 from kohort.cli.main import main
-from kohort.client.admin.model import NewTopic
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from click.testing import CliRunner
 
 pytest.importorskip("yaml")
 
-from kohort import Admin, Broker, Consumer, Producer, TopicPartition
+from kohort import Admin, Broker, Consumer, NewTopic, Producer, TopicPartition
 from kohort.cli.main import main
-from kohort.client.admin.model import NewTopic
 
 ORDERS = """\
 name: orders

@@ -7,8 +7,7 @@ import uuid
 
 import pytest
 
-from kohort import Admin, Broker, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from kohort.client.admin.model import ConfigResource, NewTopic
+from kohort import Admin, Broker, ConfigResource, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from support.peers.kafka_tools import kafka
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.timeout(600)]

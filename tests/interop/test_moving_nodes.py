@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 import kohort
-from kohort.client.admin.model import NewTopic
+from kohort import NewTopic
 from support.peers.client_programs import BOTH_CONFLUENTS, program
 from support.processes.member_process import Member, end_all, eventually, share_everything
 

@@ -8,8 +8,7 @@ import re
 import pytest
 
 import kohort
-from kohort import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
-from kohort.client.admin.model import NewTopic
+from kohort import Admin, Consumer, NewTopic, OffsetAndMetadata, Producer, TopicPartition
 from support.peers.kafka_tools import kafka
 from support.recent import RECENT_MS
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kohort
-from kohort import ApiError, ErrorCode, OffsetAndMetadata, TopicPartition
-from kohort.client.admin.model import ConfigResource, NewTopic
+from kohort import ApiError, ConfigResource, ErrorCode, NewTopic, OffsetAndMetadata, TopicPartition
 from support.waiting import eventually
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]

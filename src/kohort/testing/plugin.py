@@ -71,8 +71,7 @@ def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[Stag
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_session_broker: StagedBroker) -> str:
     """The name of a new topic on ``kafka_session_broker``, made from the test's own."""
-    from kohort import Admin
-    from kohort.client.admin.model import NewTopic
+    from kohort import Admin, NewTopic
 
     options: dict[str, Any] = {"partitions": 1, "configs": None}
     for marker in reversed(list(request.node.iter_markers("kafka_topic"))):

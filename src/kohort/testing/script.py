@@ -37,28 +37,29 @@ class SeenRequest:
         return api in (None, self.api) and client_id in (None, self.client_id)
 
 
-Effect = Callable[[SeenRequest, Api, Request], Answer | None]
-
-
 @dataclass(slots=True, eq=False)
 class Rule:
-    """What happens to the next requests of one API. ``left``: how many of them (None: all); ``struck``: how many so
-    far."""
+    """What was asked of the next requests of one API. ``left``: to how many it will still happen (None: to all);
+    ``struck``: to how many it has."""
 
     api: str
     client_id: str | None
-    effect: Effect
     left: int | None
     struck: int = 0
 
     def takes(self, seen: SeenRequest) -> bool:
+        """Tell whether the rule is for this request, and not used up."""
         return self.left != 0 and seen.matches(self.api, self.client_id)
 
-    def strike(self, seen: SeenRequest, api: Api, request: Request) -> Answer | None:
+    def count(self) -> None:
+        """Count one more request to which it happened."""
         self.struck += 1
         if self.left is not None:
             self.left -= 1
-        return self.effect(seen, api, request)
+
+
+Effect = Callable[[SeenRequest, Api, Request], Answer | None]
+"""What is done to a request; None: it is served."""
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class Script:
 
     def __init__(self, lose_answer: Callable[[int, ConnectionId], None]) -> None:
         self.seen: deque[SeenRequest] = deque(maxlen=SEEN_MOST)
-        self._rules: list[Rule] = []
+        self._rules: list[tuple[Rule, Effect]] = []
         self._awaited: list[Awaited] = []
         self._lose_answer = lose_answer
 
@@ -93,8 +94,12 @@ class Script:
         to = request.reply_to
         seen = SeenRequest(api.name, request.version, request.client_id, request.message, node_id, to.connection)
         self.seen.append(seen)
-        rule = next((one for one in self._rules if one.takes(seen)), None)
-        answer = rule.strike(seen, api, request) if rule is not None else None
+        answer = None
+        for rule, effect in self._rules:
+            if rule.takes(seen):
+                rule.count()
+                answer = effect(seen, api, request)
+                break
         self._tell()
         return answer
 
@@ -107,19 +112,19 @@ class Script:
                 raise HangUp(f"{api} version {request.version} has no place for {code.name}")
             return answer
 
-        return self._add(Rule(known(api), client_id, effect, times))
+        return self._add(Rule(known(api), client_id, times), effect)
 
     def hang_up(self, api: str, times: int | None, client_id: str | None) -> Rule:
         def effect(seen: SeenRequest, _kind: Api, _request: Request) -> Answer:
             raise HangUp(f"{seen.api}: as the test wants it")
 
-        return self._add(Rule(known(api), client_id, effect, times))
+        return self._add(Rule(known(api), client_id, times), effect)
 
     def lose(self, api: str, times: int | None, client_id: str | None) -> Rule:
         def effect(seen: SeenRequest, _kind: Api, _request: Request) -> None:
             self._lose_answer(seen.node_id, seen.connection)
 
-        return self._add(Rule(known(api), client_id, effect, times))
+        return self._add(Rule(known(api), client_id, times), effect)
 
     def hold(self, api: str, times: int | None, client_id: str | None) -> Hold:
         hold = Hold()
@@ -128,16 +133,16 @@ class Script:
             hold.kept.append((seen.node_id, request))
             return Unanswered.LATER
 
-        hold.rule = self._add(Rule(known(api), client_id, effect, times))
+        hold.rule = self._add(Rule(known(api), client_id, times), effect)
         return hold
 
-    def _add(self, rule: Rule) -> Rule:
-        self._rules.append(rule)
+    def _add(self, rule: Rule, effect: Effect) -> Rule:
+        self._rules.append((rule, effect))
         return rule
 
     def drop(self, rule: Rule | None = None) -> None:
         """Forget one rule, or all."""
-        self._rules = [one for one in self._rules if rule is not None and one is not rule]
+        self._rules = [one for one in self._rules if rule is not None and one[0] is not rule]
 
     # ------------------------------------------------------------ what was seen
 

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
+from kohort import ConfigResource, NewTopic
 from kohort.broker.broker import Broker
 from kohort.client.admin import groups as admin_groups
 from kohort.client.admin import offsets as admin_offsets
 from kohort.client.admin import topics as admin_topics
-from kohort.client.admin.model import ConfigResource, NewTopic
 from kohort.client.admin.operations import AdminMachine, Ask, Pause, ask
 from kohort.client.producer import ProducerMachine
 from kohort.client.requests.engine import Engine

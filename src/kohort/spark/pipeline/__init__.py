@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from kohort.spark.pipeline.builder import PipelineBuilder
 from kohort.spark.pipeline.definition import Pipeline
 from kohort.spark.pipeline.document.parse import load_pipeline
+from kohort.spark.pipeline.ledger import Count, Entry, Ledger
 
-__all__ = ["Pipeline", "PipelineBuilder", "load_pipeline"]
+if TYPE_CHECKING:
+    from kohort.spark.pipeline.running.run import PipelineStopped, RunReport, TableRead, run_pipeline
+
+__all__ = [
+    "Count",
+    "Entry",
+    "Ledger",
+    "Pipeline",
+    "PipelineBuilder",
+    "PipelineStopped",
+    "RunReport",
+    "TableRead",
+    "load_pipeline",
+    "run_pipeline",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first used: who only reads a pipeline's file needs nothing of what runs it."""
+    if name not in __all__:
+        raise AttributeError(f"module 'kohort.spark.pipeline' has no attribute {name!r}")
+    from kohort.spark.pipeline.running import run
+
+    return getattr(run, name)
