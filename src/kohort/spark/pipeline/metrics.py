@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Final
 
 from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
+from kohort.extras import needs
 from kohort.spark.pipeline.ledger import Entry
 
-_HELP = {
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from prometheus_client.core import Metric
+
+_PREFIX: Final = "kohort_pipeline_"
+_OF_A_SINK: Final = "rows_out_total"
+_HELP: Final = {
     "rows_in_total": "Rows that the pipeline has read.",
-    "rows_out_total": "Rows that a sink holds.",
+    _OF_A_SINK: "Rows that a sink holds.",
     "dead_letters_total": "Rows that were set aside and acknowledged.",
     "dropped_total": "Rows that a rule dropped.",
     "late_total": "Rows that came after their watermark, and are in no window and no join.",
@@ -26,7 +34,10 @@ _HELP = {
 
 
 class Metrics:
-    """Counts of one run; told of each micro-batch, read by the HTTP threads."""
+    """Counts of one run; told of each micro-batch, read by the HTTP threads: a collector of prometheus-client.
+
+    A collector and not the package's own counters, because each of those adds a series of its own, ``_created``.
+    """
 
     def __init__(self, pipeline: str, now: Callable[[], float] = time.time) -> None:
         self._pipeline = pipeline
@@ -34,10 +45,11 @@ class Metrics:
         self._lock = threading.Lock()
         self._values: dict[tuple[str, str], float] = {}
         for name in _HELP:
-            if name.endswith("_total") and name != "rows_out_total":  # which is of a sink
+            if name.endswith("_total") and name != _OF_A_SINK:
                 self._values[(name, "")] = 0
 
     def entry_done(self, entry: Entry) -> None:
+        """Add what one micro-batch did."""
         with self._lock:
             self._add("rows_in_total", entry.rows_in.rows)
             self._add("dead_letters_total", entry.dead_letters)
@@ -46,56 +58,64 @@ class Metrics:
             self._add("redelivered_total", entry.redelivered)
             self._add("batches_total", 1)
             for sink, rows in entry.sinks.items():
-                self._add("rows_out_total", rows, sink)
+                self._add(_OF_A_SINK, rows, sink)
             self._values[("last_batch_rows", "")] = entry.rows_in.rows
             self._values[("last_batch_timestamp_seconds", "")] = self._now()
 
     def _add(self, name: str, value: float, sink: str = "") -> None:
         self._values[(name, sink)] = self._values.get((name, sink), 0) + value
 
-    def text(self) -> str:
-        """The text that Prometheus reads."""
+    def collect(self) -> Iterator[Metric]:
+        """Yield each metric that has a value by now, with the values by sink. Called by prometheus-client."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
         with self._lock:
             values = sorted(self._values.items())
-        lines = []
         for name, doc in _HELP.items():
             found = [(sink, value) for (known, sink), value in values if known == name]
-            if found:
-                kind = "counter" if name.endswith("_total") else "gauge"
-                lines += [f"# HELP kohort_pipeline_{name} {doc}", f"# TYPE kohort_pipeline_{name} {kind}"]
+            labels = ["pipeline", "sink"] if name == _OF_A_SINK else ["pipeline"]
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            metric = family(_PREFIX + name, doc, labels=labels)
             for sink, value in found:
-                labels = f'pipeline="{self._pipeline}"' + (f',sink="{sink}"' if sink else "")
-                lines.append(f"kohort_pipeline_{name}{{{labels}}} {value:.17g}")
-        return "\n".join(lines) + "\n"
+                metric.add_metric([self._pipeline, sink][: len(labels)], value)
+            if found:
+                yield metric
 
 
 @contextmanager
-def served(metrics: Metrics, address: str) -> Iterator[str]:
-    """Serve ``/metrics`` on HOST:PORT while the block runs; yields the URL. Raises ConfigError if the port is taken."""
+def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
+    """Serve ``/metrics`` on HOST:PORT while the block runs, and yield the URL.
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path.partition("?")[0] == "/metrics"
-            body = metrics.text().encode() if found else b"/metrics\n"
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    Raises ConfigError if the port is taken, MissingExtra without prometheus-client.
+    """
+    with needs("pipeline", "metrics of a pipeline"):
+        from prometheus_client import CollectorRegistry, make_wsgi_app, start_wsgi_server
 
-        def log_message(self, *_: object) -> None:
-            """Scrapes are no news."""
-
+    registry = CollectorRegistry()
+    registry.register(metrics)
+    host, port = parse_listener(address, "metrics: http")
+    host = host or "0.0.0.0"
     try:
-        server = ThreadingHTTPServer(parse_listener(address, "metrics: http"), Handler)
+        server, thread = start_wsgi_server(port, host, registry)
     except OSError as error:
         raise ConfigError(f"metrics: cannot listen on {address}: {error.strerror}; is another run there?") from None
-    thread = threading.Thread(target=server.serve_forever, name="kohort-metrics", daemon=True)
-    thread.start()
-    host, port = server.server_address[:2]
+    server.set_app(_at_one_path(make_wsgi_app(registry)))
     try:
-        yield f"http://{host!s}:{port}/metrics"
+        shown = f"[{host}]" if ":" in host else host
+        yield f"http://{shown}:{server.server_port}/metrics"
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _at_one_path(metrics: WSGIApplication) -> WSGIApplication:
+    """Answer ``/metrics`` by ``metrics``, which would answer at every path, and 404 elsewhere."""
+
+    def answer(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") == "/metrics":
+            return metrics(environ, start_response)
+        start_response("404 Not Found", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"/metrics\n"]
+
+    return answer

@@ -6,10 +6,11 @@ import urllib.error
 import urllib.request
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from kohort.errors import ConfigError
 from kohort.spark.pipeline.ledger import Count, Entry
-from kohort.spark.pipeline.metrics import Metrics, served
+from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 
 
 def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> None:
@@ -19,30 +20,48 @@ def test_micro_batches_are_counted_by_sink_and_served_while_the_block_runs() -> 
     metrics.entry_done(entry)
     metrics.entry_done(entry)
 
-    with served(metrics, "127.0.0.1:0") as url, urllib.request.urlopen(url, timeout=10) as answer:
+    with serve_metrics(metrics, "127.0.0.1:0") as url, urllib.request.urlopen(url, timeout=10) as answer:
         text = answer.read().decode()
         with pytest.raises(urllib.error.HTTPError):
             urllib.request.urlopen(url.replace("/metrics", "/"), timeout=10)
 
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     assert lines == [
-        'kohort_pipeline_rows_in_total{pipeline="orders"} 14',
-        'kohort_pipeline_rows_out_total{pipeline="orders",sink="table"} 8',
-        'kohort_pipeline_rows_out_total{pipeline="orders",sink="topic"} 8',
-        'kohort_pipeline_dead_letters_total{pipeline="orders"} 4',
-        'kohort_pipeline_dropped_total{pipeline="orders"} 2',
-        'kohort_pipeline_late_total{pipeline="orders"} 2',
-        'kohort_pipeline_redelivered_total{pipeline="orders"} 6',
-        'kohort_pipeline_batches_total{pipeline="orders"} 2',
+        'kohort_pipeline_rows_in_total{pipeline="orders"} 14.0',
+        'kohort_pipeline_rows_out_total{pipeline="orders",sink="table"} 8.0',
+        'kohort_pipeline_rows_out_total{pipeline="orders",sink="topic"} 8.0',
+        'kohort_pipeline_dead_letters_total{pipeline="orders"} 4.0',
+        'kohort_pipeline_dropped_total{pipeline="orders"} 2.0',
+        'kohort_pipeline_late_total{pipeline="orders"} 2.0',
+        'kohort_pipeline_redelivered_total{pipeline="orders"} 6.0',
+        'kohort_pipeline_batches_total{pipeline="orders"} 2.0',
         'kohort_pipeline_last_batch_timestamp_seconds{pipeline="orders"} 12.5',
-        'kohort_pipeline_last_batch_rows{pipeline="orders"} 7',
+        'kohort_pipeline_last_batch_rows{pipeline="orders"} 7.0',
     ]
     assert "# TYPE kohort_pipeline_rows_in_total counter" in text
 
 
 def test_a_port_that_is_taken_is_told_with_its_address() -> None:
-    with served(Metrics("orders"), "127.0.0.1:0") as url:
+    with serve_metrics(Metrics("orders"), "127.0.0.1:0") as url:
         address = url.removeprefix("http://").removesuffix("/metrics")
         taken = f"metrics: cannot listen on {address}: Address already in use; is another run there"
-        with pytest.raises(ConfigError, match=taken), served(Metrics("orders"), address):
+        with pytest.raises(ConfigError, match=taken), serve_metrics(Metrics("orders"), address):
             pass
+
+
+def test_a_name_of_a_sink_may_be_any_text() -> None:
+    metrics, sink = Metrics("orders"), 'a "table"\nrows_out_total{sink="b"} 9\\'
+    metrics.entry_done(Entry(0, rows_in=Count(3), sinks={sink: 3}))
+
+    with serve_metrics(metrics, "127.0.0.1:0") as url, urllib.request.urlopen(url, timeout=10) as answer:
+        text = answer.read().decode()
+
+    read = [sample for metric in text_string_to_metric_families(text) for sample in metric.samples]
+    out = [sample for sample in read if sample.name == "kohort_pipeline_rows_out_total"]
+    assert [(sample.labels, sample.value) for sample in out] == [({"pipeline": "orders", "sink": sink}, 3)]
+    assert {sample.name for sample in read} >= {"kohort_pipeline_batches_total", "kohort_pipeline_last_batch_rows"}
+
+
+def test_no_host_is_every_interface() -> None:
+    with serve_metrics(Metrics("orders"), ":0") as url:
+        assert url.startswith("http://0.0.0.0:")

@@ -59,8 +59,8 @@ class Windowed:
         self.runner.entries.append(entry)
 
     def metric(self, name: str) -> float:
-        line = next(text for text in self.metrics.text().splitlines() if text.startswith(f"kohort_pipeline_{name}"))
-        return float(line.rpartition(" ")[2])
+        samples = [sample for metric in self.metrics.collect() for sample in metric.samples]
+        return float(next(s.value for s in samples if s.name == f"kohort_pipeline_{name}"))
 
     def printed(self) -> list[str]:
         return ledger_lines(RunReport("clicks", self.runner.ledger(), seconds=1.0))

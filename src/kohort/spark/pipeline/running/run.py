@@ -22,7 +22,7 @@ from kohort.spark.options.offsets import as_json
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline, Source, Summary
 from kohort.spark.pipeline.document.check_whole import check_goes_on
 from kohort.spark.pipeline.ledger import Entry, Ledger, LedgerStore, total
-from kohort.spark.pipeline.metrics import Metrics, served
+from kohort.spark.pipeline.metrics import Metrics, serve_metrics
 from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 from kohort.spark.pipeline.outputs.sinks import counted, prepare_sinks, read_sink
 from kohort.spark.pipeline.running.batches import BatchRunner, load_table
@@ -274,7 +274,7 @@ def run_pipeline(
         stack.enter_context(as_the_only_run(pipeline))
         if pipeline.metrics:
             metrics, told = Metrics(pipeline.name), on_entry
-            stack.enter_context(served(metrics, pipeline.metrics))
+            stack.enter_context(serve_metrics(metrics, pipeline.metrics))
 
             def on_entry(entry: Entry) -> None:
                 metrics.entry_done(entry)
