@@ -24,7 +24,7 @@ from kohort import (
     UsageError,
     Wakeup,
 )
-from kohort.aio.consuming import waits as turns
+from kohort.aio.consuming import waits
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.waiting import eventually
 
@@ -252,7 +252,7 @@ def test_a_poll_that_finds_nothing_lets_the_other_threads_run(monkeypatch, consu
     reader = consumer()
     reader.subscribe(topic)
     let_go: list[float] = []
-    monkeypatch.setattr(turns, "time", SimpleNamespace(sleep=let_go.append))
+    monkeypatch.setattr(waits, "time", SimpleNamespace(sleep=let_go.append))
 
     assert reader.poll(0) == []
 
@@ -357,7 +357,7 @@ def test_two_threads_at_once_are_told_who_is_who(consumer, topic):
     other = threading.Thread(target=wait, name="the-poller")
     other.start()
     entered.wait()
-    until(lambda: reader._turns._user is other)
+    until(lambda: reader._waits._user is other)
     with pytest.raises(UsageError, match="'MainThread' called it while 'the-poller' uses it"):
         reader.assignment()
     reader.wakeup()

@@ -19,9 +19,11 @@ import pytest
 
 import kohort
 from kohort import Consumer, TopicPartition, Wakeup
+from kohort.aio.consuming import consumer as consumer_face
+from kohort.aio.consuming import waits
 
 TRACED = {
-    *(str(path) for path in (Path(kohort.__file__).parent / "aio").glob("*.py")),
+    *(str(path) for path in (Path(kohort.__file__).parent / "aio").rglob("*.py")),
     contextlib.__file__,
     threading.__file__,
 }
@@ -104,4 +106,5 @@ def test_nothing_stays_locked_wherever_a_call_is_interrupted(broker: kohort.Brok
                     consumer.poll()
             place += 1
         assert place > 10, "the trace found the places"
+        assert {consumer_face.__file__, waits.__file__} <= TRACED, "the face's own files are among them"
         assert consumer.position(partition) == 0

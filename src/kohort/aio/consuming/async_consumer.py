@@ -13,9 +13,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.aio.consuming.async_waits import AsyncRebalanceListener, AsyncTurns
-from kohort.aio.consuming.immediate_calls import Verbs, checked_listener, checked_times, topics_of
-from kohort.aio.consuming.record_reader import Reading, layout_of
+from kohort.aio.consuming.async_waits import AsyncConsumerWaits, AsyncRebalanceListener
+from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, checked_times, topics_of
+from kohort.aio.consuming.record_reader import RecordReader, layout_of
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
@@ -38,7 +38,7 @@ ARROW_BYTES: Final = 16 << 20
 FOREVER_MS: Final = 3_600_000
 
 
-class AsyncConsumer(Verbs):
+class AsyncConsumer(ImmediateCalls):
     """``async with AsyncConsumer(bootstrap_servers="localhost:9092", group_id="g") as consumer``; options by Kafka's
     names, with underscores or in a mapping.
 
@@ -51,8 +51,8 @@ class AsyncConsumer(Verbs):
         super().__init__(nullcontext())
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())
-        self._turns = AsyncTurns(self._machine)
-        self._reading = Reading(self._machine, nullcontext(), self._turns.kick)
+        self._waits = AsyncConsumerWaits(self._machine)
+        self._reader = RecordReader(self._machine, nullcontext(), self._waits.kick)
 
     # What to read
 
@@ -72,17 +72,17 @@ class AsyncConsumer(Verbs):
             raise UsageError("subscribe: no topics were given; `await unsubscribe()` leaves the group")
         with self._use() as machine:
             machine.subscribe(wanted)
-            self._turns.listener = listener
+            self._waits.listener = listener
 
     async def unsubscribe(self) -> None:
         """Leave the group and read nothing. The listener hears of it as of any revocation."""
-        self._turns.check_usable()
-        await self._turns.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
+        self._waits.check_usable()
+        await self._waits.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
 
     async def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
-        self._turns.check_usable()
-        found = await self._turns.wait(lambda: self._machine.partitions(topic), self._timeout(timeout_ms))
+        self._waits.check_usable()
+        found = await self._waits.wait(lambda: self._machine.partitions(topic), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
         return found
@@ -98,9 +98,9 @@ class AsyncConsumer(Verbs):
         most = self.config.max_poll_records if max_records is None else whole_number("max_records", max_records)
         if most < 1:
             raise UsageError(f"poll: max_records={most}, expected at least 1")
-        with self._turns.polling():
+        with self._waits.polling():
             self._run_commit_callbacks()
-            return await self._turns.until(lambda: self._reading.records(most), limit_ms) or []
+            return await self._waits.until(lambda: self._reader.records(most), limit_ms) or []
 
     async def getmany(
         self, timeout_ms: int = 0, *, max_records: int | None = None
@@ -117,16 +117,16 @@ class AsyncConsumer(Verbs):
             records = await self.poll(FOREVER_MS, max_records=1)
             if records:
                 return records[0]
-            self._turns.check_usable()
+            self._waits.check_usable()
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Records one by one, until the consumer is closed. Only those yielded count as read."""
-        while not self._turns.closing:
-            with self._turns.polling():
+        while not self._waits.closing:
+            with self._waits.polling():
                 self._run_commit_callbacks()
-                fetched = await self._turns.until(self._reading.next_fetched, FOREVER_MS)
+                fetched = await self._waits.until(self._reader.next_fetched, FOREVER_MS)
             if fetched is not None:
-                for record in self._reading.one_by_one(fetched, self.config.max_poll_records):
+                for record in self._reader.one_by_one(fetched, self.config.max_poll_records):
                     yield record
 
     async def poll_arrow(
@@ -149,9 +149,9 @@ class AsyncConsumer(Verbs):
             import pyarrow
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json)
-        with self._turns.polling():
+        with self._waits.polling():
             self._run_commit_callbacks()
-            batches = await self._turns.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
+            batches = await self._waits.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     async def iter_arrow(
@@ -167,23 +167,23 @@ class AsyncConsumer(Verbs):
         much, and so comes in several batches, all counts as read with the first.
         """
         layout = layout_of(schema, columns, json)
-        while not self._turns.closing:
-            with self._turns.polling():
+        while not self._waits.closing:
+            with self._waits.polling():
                 self._run_commit_callbacks()
-                batches = await self._turns.until(lambda: self._arrow(layout, 1), FOREVER_MS)
+                batches = await self._waits.until(lambda: self._arrow(layout, 1), FOREVER_MS)
             for batch in batches or ():
                 yield batch
 
     def _arrow(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        taken = self._reading.take_whole(max_bytes)
-        return self._reading.arrow(taken, layout) or None if taken else None
+        taken = self._reader.take_whole(max_bytes)
+        return self._reader.arrow(taken, layout) or None if taken else None
 
     # Offsets
 
     async def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
         """The offset of the next record of ``partition``; waits for it to be found if need be."""
-        self._turns.check_usable()
-        found = await self._turns.wait(lambda: self._machine.position(partition), self._timeout(timeout_ms))
+        self._waits.check_usable()
+        found = await self._waits.wait(lambda: self._machine.position(partition), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
         return found
@@ -198,11 +198,11 @@ class AsyncConsumer(Verbs):
         timeout = self._timeout(timeout_ms)
         with self._use() as machine:
             earlier = [promise for promise, _ in self._commit_callbacks]
-            promise = machine.commit(offsets, self._turns.now_ms() + timeout)
-        await self._turns.settled(promise, timeout, "the commit was not answered in time")
+            promise = machine.commit(offsets, self._waits.now_ms() + timeout)
+        await self._waits.wait_for(promise, timeout, "the commit was not answered in time")
         for before in earlier:
             with suppress(KohortError):  # its callback is told
-                await self._turns.settled(before, timeout, "an earlier commit was not answered in time", check=False)
+                await self._waits.wait_for(before, timeout, "an earlier commit was not answered in time", check=False)
         self._run_commit_callbacks()
 
     async def committed(
@@ -211,8 +211,8 @@ class AsyncConsumer(Verbs):
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
         with self._use() as machine:
-            promise = machine.committed(partitions, self._turns.now_ms() + timeout)
-        return await self._turns.settled(promise, timeout, "the committed offsets were not read in time")
+            promise = machine.committed(partitions, self._waits.now_ms() + timeout)
+        return await self._waits.wait_for(promise, timeout, "the committed offsets were not read in time")
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -243,8 +243,8 @@ class AsyncConsumer(Verbs):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         timeout = self._timeout(timeout_ms)
         with self._use() as machine:
-            promise = machine.list_offsets(targets, self._turns.now_ms() + timeout)
-        return await self._turns.settled(promise, timeout, "the offsets were not found in time")
+            promise = machine.list_offsets(targets, self._waits.now_ms() + timeout)
+        return await self._waits.wait_for(promise, timeout, "the offsets were not found in time")
 
     # The end
 
@@ -254,14 +254,14 @@ class AsyncConsumer(Verbs):
         Waits for the answers for ``timeout_ms``; by default for 30 s, but only for 2 s while no broker can be reached.
         A task that polls meanwhile gets nothing more, and an ``async for`` ends.
         """
-        if self._turns.closing:
+        if self._waits.closing:
             return
         parting = self._parting(timeout_ms)
-        await self._turns.stop_polling(parting.left_ms(self._turns.now_ms()))
+        await self._waits.stop_polling(parting.left_ms(self._waits.now_ms()))
         try:
             await self._finish(parting)
         finally:
-            await self._turns.end()
+            await self._waits.end()
 
     async def _finish(self, parting: Parting) -> None:
         machine = self._machine
@@ -269,13 +269,13 @@ class AsyncConsumer(Verbs):
         if self.config.enable_auto_commit:
             left.append(machine.commit(None, parting.deadline_ms))
         for promise in left:  # what is not committed is read again: that is the promise of auto-commit
-            await self._turns.settle_last(promise, parting)
+            await self._waits.wait_last(promise, parting)
         self._run_commit_callbacks()
         try:
-            await self._turns.leave("the consumer is being closed", parting)
+            await self._waits.leave("the consumer is being closed", parting)
         finally:
             machine.stop_fetching()
-            self._turns.kick()
+            self._waits.kick()
             await asyncio.sleep(0)  # the engine writes its last requests
 
     async def __aenter__(self) -> AsyncConsumer:
@@ -290,18 +290,18 @@ class AsyncConsumer(Verbs):
 
     @contextmanager
     def _use(self) -> Iterator[ConsumerMachine]:
-        self._turns.check_usable()
+        self._waits.check_usable()
         yield self._machine
-        self._turns.kick()
+        self._waits.kick()
 
     def _timeout(self, timeout_ms: int | None) -> int:
         return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
     def _parting(self, timeout_ms: int | None) -> Parting:
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        return Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
+        return Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
 
     def __del__(self) -> None:
-        turns: AsyncTurns | None = getattr(self, "_turns", None)
-        if turns is not None and turns.running is not None and not turns.closing:
-            say_goodbye("an AsyncConsumer", self._machine, turns.running, nullcontext())
+        waits: AsyncConsumerWaits | None = getattr(self, "_waits", None)
+        if waits is not None and waits.running is not None and not waits.closing:
+            say_goodbye("an AsyncConsumer", self._machine, waits.running, nullcontext())

@@ -37,7 +37,7 @@ class AsyncRebalanceListener(Protocol):
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
 
 
-class AsyncTurns:
+class AsyncConsumerWaits:
     """The waiting, the callbacks and the guard of one consumer of asyncio."""
 
     def __init__(self, machine: ConsumerMachine) -> None:
@@ -132,7 +132,7 @@ class AsyncTurns:
         """
         has_work = has_work or (lambda: self.machine.has_data)
 
-        def has_news() -> bool | None:
+        def has_work_now() -> bool | None:
             return True if self.closing or has_work() or self.machine.needs_user else None
 
         driver = self.driver
@@ -147,7 +147,7 @@ class AsyncTurns:
             driver.kick()
             if left_ms <= 0:
                 return None
-            await driver.until(has_news, min(left_ms, LOOK_UP_MS))
+            await driver.until(has_work_now, min(left_ms, LOOK_UP_MS))
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
@@ -161,7 +161,7 @@ class AsyncTurns:
 
         return await self.driver.until(checked, timeout_ms)
 
-    async def settled(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
+    async def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
         """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
 
         def done() -> bool | None:
@@ -205,7 +205,7 @@ class AsyncTurns:
         finally:
             self.machine.stay_in_poll()
 
-    async def settle_last(self, promise: Promise[Any], parting: Parting) -> None:
+    async def wait_last(self, promise: Promise[Any], parting: Parting) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
         while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
             await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
@@ -216,7 +216,7 @@ class AsyncTurns:
         if callback is not None:
             await self.tell(callback)
         promise = self.machine.leave(reason)
-        await self.settle_last(promise, parting)
+        await self.wait_last(promise, parting)
         self.raise_listener_error()
 
     def raise_listener_error(self) -> None:

@@ -14,9 +14,9 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.aio.consuming.immediate_calls import Verbs, checked_listener, checked_times, topics_of
-from kohort.aio.consuming.record_reader import Reading, layout_of
-from kohort.aio.consuming.waits import Turns
+from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, checked_times, topics_of
+from kohort.aio.consuming.record_reader import RecordReader, layout_of
+from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.io_thread import io_thread
@@ -41,7 +41,7 @@ ARROW_BYTES: Final = 64 << 20
 FOREVER_MS: Final = 3_600_000
 
 
-class Consumer(Verbs):
+class Consumer(ImmediateCalls):
     """``Consumer(bootstrap_servers="localhost:9092", group_id="g")``; options by Kafka's names, with underscores or in
     a mapping.
 
@@ -56,8 +56,8 @@ class Consumer(Verbs):
         self._machine = ConsumerMachine(self.config, system_rng())
         self._io = io_thread()
         self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
-        self._turns = Turns(self._machine, self._driver, self._lock, self._io)
-        self._reading = Reading(self._machine, self._lock, self._driver.kick_soon)
+        self._waits = ConsumerWaits(self._machine, self._driver, self._lock, self._io)
+        self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)
         self._closed = False
         self._io.close_at_exit(self)
 
@@ -78,17 +78,17 @@ class Consumer(Verbs):
             return
         with self._use() as machine, self._held:
             machine.subscribe(wanted)
-            self._turns.listener = listener
+            self._waits.listener = listener
 
     def unsubscribe(self) -> None:
         """Leave the group and read nothing. The listener hears of it as of any revocation."""
-        with self._turns.using():
-            self._turns.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
+        with self._waits.using():
+            self._waits.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
         """How many partitions ``topic`` has, asked of the cluster if need be."""
         with self._use() as machine, self._held:
-            found = self._turns.wait(lambda: machine.partitions(topic), self._timeout(timeout_ms))
+            found = self._waits.wait(lambda: machine.partitions(topic), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
         return found
@@ -104,9 +104,9 @@ class Consumer(Verbs):
         most = self.config.max_poll_records if max_records is None else whole_number("max_records", max_records)
         if most < 1:
             raise UsageError(f"poll: max_records={most}, expected at least 1")
-        with self._turns.polling():
+        with self._waits.polling():
             self._run_commit_callbacks()
-            return self._turns.until(partial(self._reading.records, most), limit_ms) or []
+            return self._waits.until(partial(self._reader.records, most), limit_ms) or []
 
     def poll_arrow(
         self,
@@ -128,19 +128,19 @@ class Consumer(Verbs):
             import pyarrow
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json)
-        with self._turns.polling():
+        with self._waits.polling():
             self._run_commit_callbacks()
-            batches = self._turns.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
+            batches = self._waits.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
         """Records one by one, for as long as the consumer is open. Only those yielded count as read."""
         while not self._closed:
-            with self._turns.polling():
+            with self._waits.polling():
                 self._run_commit_callbacks()
-                fetched = self._turns.until(self._reading.next_fetched, FOREVER_MS)
+                fetched = self._waits.until(self._reader.next_fetched, FOREVER_MS)
             if fetched is not None:
-                yield from self._reading.one_by_one(fetched, self.config.max_poll_records)
+                yield from self._reader.one_by_one(fetched, self.config.max_poll_records)
 
     def iter_arrow(
         self,
@@ -156,21 +156,21 @@ class Consumer(Verbs):
         """
         layout = layout_of(schema, columns, json)
         while not self._closed:
-            with self._turns.polling():
+            with self._waits.polling():
                 self._run_commit_callbacks()
-                batches = self._turns.until(lambda: self._arrow(layout, 1), FOREVER_MS)
+                batches = self._waits.until(lambda: self._arrow(layout, 1), FOREVER_MS)
             yield from batches or ()
 
     def _arrow(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        taken = self._reading.take_whole(max_bytes)
-        return self._reading.arrow(taken, layout) or None if taken else None
+        taken = self._reader.take_whole(max_bytes)
+        return self._reader.arrow(taken, layout) or None if taken else None
 
     # Positions
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
         """The offset of the next record of ``partition``; waits for it to be found if need be."""
         with self._use() as machine, self._held:
-            found = self._turns.wait(lambda: machine.position(partition), self._timeout(timeout_ms))
+            found = self._waits.wait(lambda: machine.position(partition), self._timeout(timeout_ms))
         if found is None:
             raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
         return found
@@ -187,11 +187,11 @@ class Consumer(Verbs):
         timeout = self._timeout(timeout_ms)
         with self._use() as machine, self._held:
             earlier = [promise for promise, _ in self._commit_callbacks]
-            promise = machine.commit(offsets, self._turns.now_ms() + timeout)
-            self._turns.settled(promise, timeout, "the commit was not answered in time")
+            promise = machine.commit(offsets, self._waits.now_ms() + timeout)
+            self._waits.wait_for(promise, timeout, "the commit was not answered in time")
             for before in earlier:
                 with suppress(KohortError):  # its callback is told
-                    self._turns.settled(before, timeout, "an earlier commit was not answered in time", check=False)
+                    self._waits.wait_for(before, timeout, "an earlier commit was not answered in time", check=False)
             self._run_commit_callbacks()
 
     def committed(
@@ -200,8 +200,8 @@ class Consumer(Verbs):
         """What the group committed last; None where nothing."""
         timeout = self._timeout(timeout_ms)
         with self._use() as machine, self._held:
-            promise = machine.committed(partitions, self._turns.now_ms() + timeout)
-            return self._turns.settled(promise, timeout, "the committed offsets were not read in time")
+            promise = machine.committed(partitions, self._waits.now_ms() + timeout)
+            return self._waits.wait_for(promise, timeout, "the committed offsets were not read in time")
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
@@ -232,14 +232,14 @@ class Consumer(Verbs):
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         timeout = self._timeout(timeout_ms)
         with self._use() as machine, self._held:
-            promise = machine.list_offsets(targets, self._turns.now_ms() + timeout)
-            return self._turns.settled(promise, timeout, "the offsets were not found in time")
+            promise = machine.list_offsets(targets, self._waits.now_ms() + timeout)
+            return self._waits.wait_for(promise, timeout, "the offsets were not found in time")
 
     # The end
 
     def wakeup(self) -> None:
         """Make the call that waits, or the next one that would, raise Wakeup; not ``close``. Safe from any thread."""
-        self._turns.wakeup()
+        self._waits.wakeup()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing,
@@ -250,12 +250,12 @@ class Consumer(Verbs):
         if self._closed or not self._io.is_here:
             return
         parting = self._parting(timeout_ms)
-        with self._turns.using():
+        with self._waits.using():
             self._closed = True
             try:
                 self._finish(parting)
             finally:
-                self._turns.closed = True
+                self._waits.closed = True
                 self._io.forget(self)
                 self._io.call(self._driver.close)
 
@@ -266,10 +266,10 @@ class Consumer(Verbs):
             with self._lock:
                 left.append(machine.commit(None, parting.deadline_ms))
         for promise in left:  # what is not committed is read again: that is the promise of auto-commit
-            self._turns.settle_last(promise, parting)
+            self._waits.wait_last(promise, parting)
         self._run_commit_callbacks()
         try:
-            self._turns.leave("the consumer is being closed", parting)
+            self._waits.leave("the consumer is being closed", parting)
         finally:
             with self._lock:
                 machine.stop_fetching()
@@ -277,7 +277,7 @@ class Consumer(Verbs):
 
     def inherited(self) -> None:
         """See ``Closeable``."""
-        self._turns.inherited()
+        self._waits.inherited()
 
     def __enter__(self) -> Consumer:
         return self
@@ -290,7 +290,7 @@ class Consumer(Verbs):
     @contextmanager
     def _use(self) -> Iterator[ConsumerMachine]:
         """The machine, for the one thread that may; the engine looks at what changed afterwards."""
-        with self._turns.using():
+        with self._waits.using():
             yield self._machine
         self._driver.kick_soon()
 
@@ -299,7 +299,7 @@ class Consumer(Verbs):
 
     def _parting(self, timeout_ms: int | None) -> Parting:
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        return Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
+        return Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True) and self._io.is_here:

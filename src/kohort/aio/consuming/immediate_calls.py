@@ -23,7 +23,7 @@ LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partiti
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
 
 
-class Verbs(OtherNames, ABC):
+class ImmediateCalls(OtherNames, ABC):
     """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``.
 
     The two are entered one by one: a lock taken inside of ``_use`` would stay taken for as long as the traceback of an

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kohort.columns.layout import Layout
 
 
-class Reading:
+class RecordReader:
     """Takes data out of one consumer's machine. ``kick`` lets its engine look at what changed."""
 
     def __init__(self, machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""How the user's thread and the I/O thread take turns at one consumer.
+"""How the user's thread and the I/O thread share one consumer, by turns.
 
 The user's thread waits on the machine's lock and is woken after each step of the engine; it runs what only it may run
 (listeners), and no second thread gets in between.
@@ -26,7 +26,7 @@ LONGEST_WAIT_S: Final = 1.0
 """A waiting thread looks up this often even if nothing happens, so that Ctrl-C is heard on every platform."""
 
 
-class Turns:
+class ConsumerWaits:
     """The waiting, the callbacks and the guard of one blocking consumer."""
 
     def __init__(self, machine: ConsumerMachine, driver: Driver, lock: threading.RLock, io: IoThread) -> None:
@@ -147,7 +147,7 @@ class Turns:
                     self._sleep(deadline_ms - now_ms)
                 is_due = machine.needs_user
                 if is_due:
-                    kicked = False  # what it does next may be news again
+                    kicked = False  # the engine may have to hear of what it does next
                 may_advance = is_due or not machine.is_settled  # what is under way goes on by the clock, too
         time.sleep(0)  # lets go of the GIL: a user who asks without waiting, again and again, would keep the I/O out
         return None
@@ -168,7 +168,7 @@ class Turns:
                     return None
                 self._sleep(deadline_ms - now_ms)
 
-    def settled(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
+    def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
         """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
         deadline_ms = self.now_ms() + timeout_ms
         with self.lock:
@@ -232,7 +232,7 @@ class Turns:
             with self.lock:
                 self.machine.stay_in_poll()
 
-    def settle_last(self, promise: Promise[Any], parting: Parting) -> None:
+    def wait_last(self, promise: Promise[Any], parting: Parting) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
         with self.lock:
             self.driver.kick_soon()
@@ -247,7 +247,7 @@ class Turns:
             self.tell(callback)
         with self.lock:
             promise = self.machine.leave(reason)
-        self.settle_last(promise, parting)
+        self.wait_last(promise, parting)
         self.raise_listener_error()
 
     def raise_listener_error(self) -> None:

@@ -14,7 +14,7 @@ from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Any, Final
 
-from kohort.aio.consuming.async_waits import AsyncTurns
+from kohort.aio.consuming.async_waits import AsyncConsumerWaits
 from kohort.aio.consuming.immediate_calls import topics_of
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.group.group_session import MAX_PROCESSING_TIME_MS
@@ -51,7 +51,7 @@ class AsyncConsumerGroup:
         by_hand = dataclasses.replace(self.config, enable_auto_commit=False)  # only what is marked is committed
         self._machine = ConsumerMachine(by_hand, system_rng())
         self._machine.group  # noqa: B018  # raises without a group.id
-        self._turns = AsyncTurns(self._machine)
+        self._waits = AsyncConsumerWaits(self._machine)
         self._session: AsyncGroupSession | None = None
         self._handler: AsyncHandler | None = None
         self._runner: asyncio.Task[object] | None = None
@@ -70,12 +70,12 @@ class AsyncConsumerGroup:
         Raises HandlerFailed for what ``consume_claim`` raised, what ``setup`` and ``cleanup`` raise, and what no retry
         can mend. The member stays in the group until ``close``: call again within ``max.poll.interval.ms``.
         """
-        self._turns.check_usable()
+        self._waits.check_usable()
         if self._runner is not None:
             raise UsageError(f"the group is run by {self._runner.get_name()!r} already")
         self._runner, self._handler = asyncio.current_task(), handler
         self._idle.clear()
-        self._turns.listener = _Listener(self)
+        self._waits.listener = _Listener(self)
         try:
             self._machine.subscribe(topics_of(topics))
             await self._one_session(handler)
@@ -83,23 +83,23 @@ class AsyncConsumerGroup:
             try:
                 await self.end_session(commit=True, is_last=True)
             finally:
-                self._turns.listener = self._runner = None
+                self._waits.listener = self._runner = None
                 self._idle.set()
 
     async def _one_session(self, handler: AsyncHandler) -> None:
         while not self._stopping:
-            with self._turns.polling():
-                if await self._turns.until(self._is_assigned, IDLE_MS, has_work=lambda: self._stopping):
+            with self._waits.polling():
+                if await self._waits.until(self._is_assigned, IDLE_MS, has_work=lambda: self._stopping):
                     break
         if self._stopping:
             return
-        session = self._session = AsyncGroupSession(self._turns, self.config, self._max_processing_time_ms)
+        session = self._session = AsyncGroupSession(self._waits, self.config, self._max_processing_time_ms)
         await handler.setup(session)
         session.start(handler)
         while not session.ending and not self._stopping:
-            with self._turns.polling():
-                wait_ms = session.wait_ms(self._turns.now_ms(), IDLE_MS)
-                await self._turns.until(session.feed, wait_ms, has_work=session.has_work)
+            with self._waits.polling():
+                wait_ms = session.wait_ms(self._waits.now_ms(), IDLE_MS)
+                await self._waits.until(session.feed, wait_ms, has_work=session.has_work)
         await self.end_session(commit=True, is_last=self._stopping)
         if session.failure is not None:
             raise session.failure
@@ -130,27 +130,27 @@ class AsyncConsumerGroup:
                 except KohortError as error:
                     session.not_committed(error)
             session.claimed.put_back()
-            self._turns.kick()
+            self._waits.kick()
 
     def stop(self) -> None:
         """Let ``run`` return after the session's end. To be called on the loop, by handlers or signal handlers too."""
         self._stopping = True
         if self._session is not None:
             self._session.end()
-        self._turns.kick()
+        self._waits.kick()
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
         """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing.
 
         Waits for ``timeout_ms``; by default for 30 s, but for answers only 2 s while no broker can be reached.
         """
-        if self._turns.closed:
+        if self._waits.closed:
             return
         me, session = asyncio.current_task(), self._session
         if me is self._runner or (session is not None and session.is_mine(me)):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        parting = Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
+        parting = Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
         self.stop()
         if self._runner is not None:
             try:
@@ -158,15 +158,15 @@ class AsyncConsumerGroup:
             except TimeoutError:
                 text = f"the session has not ended after {parting.most_ms} ms: its handlers have not returned"
                 raise ApiTimeout(text) from None
-        self._turns.closing = True
+        self._waits.closing = True
         try:
             with suppress(KohortError):
-                await self._turns.leave("the consumer group is being closed", parting)
+                await self._waits.leave("the consumer group is being closed", parting)
             self._machine.stop_fetching()
-            self._turns.kick()
+            self._waits.kick()
             await asyncio.sleep(0)  # the engine writes its last requests
         finally:
-            await self._turns.end()
+            await self._waits.end()
 
     async def __aenter__(self) -> AsyncConsumerGroup:
         return self
@@ -177,9 +177,9 @@ class AsyncConsumerGroup:
         await self.close()
 
     def __del__(self) -> None:
-        turns: AsyncTurns | None = getattr(self, "_turns", None)
-        if turns is not None and turns.running is not None and not turns.closed:
-            say_goodbye("an AsyncConsumerGroup", self._machine, turns.running, nullcontext())
+        waits: AsyncConsumerWaits | None = getattr(self, "_waits", None)
+        if waits is not None and waits.running is not None and not waits.closed:
+            say_goodbye("an AsyncConsumerGroup", self._machine, waits.running, nullcontext())
 
 
 class _Listener:

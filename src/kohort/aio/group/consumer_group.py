@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, Final
 
 from kohort.aio.consuming.immediate_calls import topics_of
-from kohort.aio.consuming.waits import Turns
+from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.group.group_session import MAX_PROCESSING_TIME_MS
@@ -61,7 +61,7 @@ class ConsumerGroup:
         self._lock = threading.RLock()
         self._io = io_thread()
         self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
-        self._turns = Turns(self._machine, self._driver, self._lock, self._io)
+        self._waits = ConsumerWaits(self._machine, self._driver, self._lock, self._io)
         self._session: GroupSession | None = None
         self._handler: Handler | None = None
         self._runner: threading.Thread | None = None
@@ -83,12 +83,12 @@ class ConsumerGroup:
         Raises HandlerFailed for what ``consume_claim`` raised, what ``setup`` and ``cleanup`` raise, and what no retry
         can mend. The member stays in the group until ``close``: call again within ``max.poll.interval.ms``.
         """
-        with self._turns.using():
+        with self._waits.using():
             if self._runner is not None:
                 raise UsageError("consume() was called from within its own handler")
             self._runner, self._handler = threading.current_thread(), handler
             self._idle.clear()
-            self._turns.listener = _Listener(self)
+            self._waits.listener = _Listener(self)
             try:
                 with self._lock:
                     self._machine.subscribe(topics_of(topics))
@@ -97,24 +97,24 @@ class ConsumerGroup:
                 try:
                     self.end_session(commit=True, is_last=True)
                 finally:
-                    self._turns.listener = self._runner = None
+                    self._waits.listener = self._runner = None
                     self._idle.set()
 
     def _one_session(self, handler: Handler) -> None:
         while not self._stopping:
-            with self._turns.polling():
-                if self._turns.until(self._is_assigned, IDLE_MS, has_work=lambda: self._stopping):
+            with self._waits.polling():
+                if self._waits.until(self._is_assigned, IDLE_MS, has_work=lambda: self._stopping):
                     break
         if self._stopping:
             return
         with self._lock:
-            session = self._session = GroupSession(self._turns, self.config, self._max_processing_time_ms)
+            session = self._session = GroupSession(self._waits, self.config, self._max_processing_time_ms)
         handler.setup(session)
         session.start(handler)
         while not session.ending and not self._stopping:
-            with self._turns.polling():
-                wait_ms = session.wait_ms(self._turns.now_ms(), IDLE_MS)
-                self._turns.until(session.feed, wait_ms, has_work=session.has_work)
+            with self._waits.polling():
+                wait_ms = session.wait_ms(self._waits.now_ms(), IDLE_MS)
+                self._waits.until(session.feed, wait_ms, has_work=session.has_work)
         self.end_session(commit=True, is_last=self._stopping)
         if session.failure is not None:
             raise session.failure
@@ -158,7 +158,7 @@ class ConsumerGroup:
         session = self._session
         if session is not None:
             session.end()
-        self._turns.nudge()
+        self._waits.nudge()
 
     def close(self, *, timeout_ms: int | None = None) -> None:
         """Stop, wait for the session to end, leave the group and end the connections. A second call does nothing,
@@ -172,26 +172,26 @@ class ConsumerGroup:
         if me is self._runner or (session is not None and session.is_mine(me)):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        parting = Parting(self._machine.engine, self._turns.now_ms(), limit_ms)
+        parting = Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
         self.stop()
         if not self._idle.wait(parting.most_ms / 1000):
             raise ApiTimeout(f"the session has not ended after {parting.most_ms} ms: its handlers have not returned")
-        with self._turns.using():
+        with self._waits.using():
             self._closed = True
             try:
                 with suppress(KohortError):
-                    self._turns.leave("the consumer group is being closed", parting)
+                    self._waits.leave("the consumer group is being closed", parting)
                 with self._lock:
                     self._machine.stop_fetching()
                 self._driver.kick_soon()
             finally:
-                self._turns.closed = True
+                self._waits.closed = True
                 self._io.forget(self)
                 self._io.call(self._driver.close)
 
     def inherited(self) -> None:
         """See ``Closeable``."""
-        self._turns.inherited()
+        self._waits.inherited()
 
     def __enter__(self) -> ConsumerGroup:
         return self

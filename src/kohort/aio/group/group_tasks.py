@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-from kohort.aio.consuming.async_waits import AsyncTurns
+from kohort.aio.consuming.async_waits import AsyncConsumerWaits
 from kohort.aio.consuming.record_reader import layout_of
 from kohort.aio.group.group_session import Session
 from kohort.client.partition_claims import ClaimState
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 class AsyncGroupSession(Session):
     """The session of a group in tasks."""
 
-    def __init__(self, turns: AsyncTurns, config: ConsumerConfig, max_processing_time_ms: int) -> None:
+    def __init__(self, waits: AsyncConsumerWaits, config: ConsumerConfig, max_processing_time_ms: int) -> None:
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        super().__init__(turns.machine, max_processing_time_ms, auto_ms, nullcontext)
-        self._turns = turns
+        super().__init__(waits.machine, max_processing_time_ms, auto_ms, nullcontext)
+        self._waits = waits
         self._commit_ms = config.default_api_timeout_ms
         check_crcs = config.check_crcs
-        self.claims = tuple(AsyncClaim(self, turns, state, check_crcs) for state in self.claimed.by_partition.values())
+        self.claims = tuple(AsyncClaim(self, waits, state, check_crcs) for state in self.claimed.by_partition.values())
         self._tasks: list[asyncio.Task[None]] = []
 
     async def commit(self, *, timeout_ms: int | None = None) -> None:
         """Commit what is marked, and wait until that is written. Raises CommitFailed if the group has gone on."""
         timeout = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
-        self._turns.kick()
-        await self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)
+        offsets, promise = self.begin_commit(self._waits.now_ms() + timeout)
+        self._waits.kick()
+        await self._waits.wait_for(promise, timeout, "the commit was not answered in time", check=False)
         self.claimed.committed(offsets)
 
     async def commit_last(self) -> None:
         """As ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
-        parting = Parting(self._turns.machine.engine, self._turns.now_ms(), most_ms=self._commit_ms)
+        parting = Parting(self._waits.machine.engine, self._waits.now_ms(), most_ms=self._commit_ms)
         offsets, promise = self.begin_commit(parting.deadline_ms)
-        self._turns.kick()
-        await self._turns.settle_last(promise, parting)
+        self._waits.kick()
+        await self._waits.wait_last(promise, parting)
         if not promise.done:
             raise ApiTimeout("no broker answered in time")
         promise.result()
@@ -77,14 +77,14 @@ class AsyncGroupSession(Session):
         """Hand on what came; True when the session is over."""
         if self._ending:
             return True
-        now_ms = self._turns.now_ms()
+        now_ms = self._waits.now_ms()
         fed, freed = self.claimed.feed(now_ms)
         self.commit_by_clock(now_ms)
         for claim in self.claims:
             if claim.state in fed:
-                claim.news.set()
+                claim.changed.set()
         if freed:
-            self._turns.kick()
+            self._waits.kick()
         return None
 
     def has_work(self) -> bool:
@@ -94,8 +94,8 @@ class AsyncGroupSession(Session):
         """The claims' iterations stop."""
         self._ending = True
         for claim in self.claims:
-            claim.news.set()
-        self._turns.kick()
+            claim.changed.set()
+        self._waits.kick()
 
     def is_mine(self, task: asyncio.Task[object] | None) -> bool:
         return task in self._tasks
@@ -114,15 +114,17 @@ class AsyncGroupSession(Session):
 class AsyncClaim:
     """One partition during one session. ``async for`` gives its records until the session ends."""
 
-    def __init__(self, session: AsyncGroupSession, turns: AsyncTurns, state: ClaimState, check_crcs: bool) -> None:
+    def __init__(
+        self, session: AsyncGroupSession, waits: AsyncConsumerWaits, state: ClaimState, check_crcs: bool
+    ) -> None:
         self.topic = state.partition.topic
         self.partition = state.partition.partition
         self.initial_offset = state.start.offset
         self.state = state
         """What the session keeps of it."""
-        self.news = asyncio.Event()
+        self.changed = asyncio.Event()
         self._session = session
-        self._turns = turns
+        self._waits = waits
         self._check_crcs = check_crcs
 
     @property
@@ -170,17 +172,17 @@ class AsyncClaim:
             return
         if not self._session.claimed.ask_again(self.state, fetched):
             raise fetched.error
-        self._turns.kick()
+        self._waits.kick()
 
     async def _take(self) -> Fetched | None:
         await asyncio.sleep(0)  # a handler that never waits must let others run, the heartbeats too
         while not (self.state.inbox or self._session.ending):
-            self.news.clear()
-            await self.news.wait()
+            self.changed.clear()
+            await self.changed.wait()
         if self._session.ending:
             return None
         fetched = self.state.inbox.popleft()
-        self._turns.kick()
+        self._waits.kick()
         return fetched
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kohort.aio.consuming.record_reader import layout_of
-from kohort.aio.consuming.waits import Turns
+from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.group.group_session import Session
 from kohort.client.partition_claims import ClaimState
 from kohort.client.reading.fetched import Fetched
@@ -32,29 +32,29 @@ log = logging.getLogger(__name__)
 class GroupSession(Session):
     """The session of a group in threads. Its methods may be called by any thread."""
 
-    def __init__(self, turns: Turns, config: ConsumerConfig, max_processing_time_ms: int) -> None:
+    def __init__(self, waits: ConsumerWaits, config: ConsumerConfig, max_processing_time_ms: int) -> None:
         auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
-        super().__init__(turns.machine, max_processing_time_ms, auto_ms, threading.Lock)
-        self._turns = turns
+        super().__init__(waits.machine, max_processing_time_ms, auto_ms, threading.Lock)
+        self._waits = waits
         self._commit_ms = config.default_api_timeout_ms
         check_crcs = config.check_crcs
-        self.claims = tuple(Claim(self, turns, state, check_crcs) for state in self.claimed.by_partition.values())
+        self.claims = tuple(Claim(self, waits, state, check_crcs) for state in self.claimed.by_partition.values())
         self._threads: list[threading.Thread] = []
 
     def commit(self, *, timeout_ms: int | None = None) -> None:
         """Commit what is marked, and wait until that is written. Raises CommitFailed if the group has gone on."""
         timeout = self._commit_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        with self._turns.lock:
-            offsets, promise = self.begin_commit(self._turns.now_ms() + timeout)
-        self._turns.settled(promise, timeout, "the commit was not answered in time", check=False)
+        with self._waits.lock:
+            offsets, promise = self.begin_commit(self._waits.now_ms() + timeout)
+        self._waits.wait_for(promise, timeout, "the commit was not answered in time", check=False)
         self.claimed.committed(offsets)
 
     def commit_last(self) -> None:
         """As ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
-        parting = Parting(self._turns.machine.engine, self._turns.now_ms(), most_ms=self._commit_ms)
-        with self._turns.lock:
+        parting = Parting(self._waits.machine.engine, self._waits.now_ms(), most_ms=self._commit_ms)
+        with self._waits.lock:
             offsets, promise = self.begin_commit(parting.deadline_ms)
-        self._turns.settle_last(promise, parting)
+        self._waits.wait_last(promise, parting)
         if not promise.done:
             raise ApiTimeout("no broker answered in time")
         promise.result()
@@ -81,15 +81,15 @@ class GroupSession(Session):
         """Hand on what came; True when the session is over."""
         if self._ending:
             return True
-        with self._turns.lock:
-            now_ms = self._turns.now_ms()
+        with self._waits.lock:
+            now_ms = self._waits.now_ms()
             fed, freed = self.claimed.feed(now_ms)
             self.commit_by_clock(now_ms)
             for claim in self.claims:
                 if claim.state in fed:
-                    claim.news.notify_all()
+                    claim.changed.notify_all()
         if freed:
-            self._turns.driver.kick_soon()
+            self._waits.driver.kick_soon()
         return None
 
     def has_work(self) -> bool:
@@ -97,23 +97,23 @@ class GroupSession(Session):
 
     def end(self) -> None:
         """The claims' iterations stop."""
-        with self._turns.lock:
+        with self._waits.lock:
             self._ending = True
             for claim in self.claims:
-                claim.news.notify_all()
-        self._turns.nudge()
+                claim.changed.notify_all()
+        self._waits.nudge()
 
     def is_mine(self, thread: threading.Thread) -> bool:
         return thread in self._threads
 
     def join(self, patience_ms: int) -> None:
         """Wait until every handler has returned, and say who makes the group wait for too long."""
-        deadline_ms = self._turns.now_ms() + patience_ms
+        deadline_ms = self._waits.now_ms() + patience_ms
         warned = False
         for thread in self._threads:
             while thread.is_alive():
                 thread.join(LOOK_UP_S)
-                if thread.is_alive() and not warned and self._turns.now_ms() > deadline_ms:
+                if thread.is_alive() and not warned and self._waits.now_ms() > deadline_ms:
                     warned = True
                     log.warning("the session is over for %d ms, but %s has not returned", patience_ms, thread.name)
 
@@ -121,15 +121,15 @@ class GroupSession(Session):
 class Claim:
     """One partition during one session. Iterating gives its records until the session ends."""
 
-    def __init__(self, session: GroupSession, turns: Turns, state: ClaimState, check_crcs: bool) -> None:
+    def __init__(self, session: GroupSession, waits: ConsumerWaits, state: ClaimState, check_crcs: bool) -> None:
         self.topic = state.partition.topic
         self.partition = state.partition.partition
         self.initial_offset = state.start.offset
         self.state = state
         """What the session keeps of it."""
-        self.news = threading.Condition(turns.lock)
+        self.changed = threading.Condition(waits.lock)
         self._session = session
-        self._turns = turns
+        self._waits = waits
         self._check_crcs = check_crcs
 
     @property
@@ -174,20 +174,20 @@ class Claim:
         """Raises CorruptRecord for damage that is there when it is fetched once more, too."""
         if fetched.error is None:
             return
-        with self._turns.lock:
+        with self._waits.lock:
             is_asked = self._session.claimed.ask_again(self.state, fetched)
         if not is_asked:
             raise fetched.error
-        self._turns.driver.kick_soon()
+        self._waits.driver.kick_soon()
 
     def _take(self) -> Fetched | None:
-        with self.news:
+        with self.changed:
             while not (self.state.inbox or self._session.ending):
-                self.news.wait(LOOK_UP_S)
+                self.changed.wait(LOOK_UP_S)
             if self._session.ending:
                 return None
             fetched = self.state.inbox.popleft()
-        self._turns.nudge()
+        self._waits.nudge()
         return fetched
 
 
