@@ -1,4 +1,6 @@
-"""cooperative-sticky: members keep what they own while they rejoin; what moves is withheld once (facts 5.7, KIP-429).
+"""cooperative-sticky: members keep what they own while they rejoin; what moves is withheld once (KIP-429).
+
+The rules: protocol/assignors.md#cooperative-sticky.
 
 A partition that changes hands is given to nobody in this round: its owner sees that it lost it, revokes it and
 rejoins, and only the round after that gives it to the new owner. So no partition ever has two.

@@ -1,4 +1,6 @@
-"""Who owned what before: the claims of all members weighed against each other (facts 5.7, "previous ownership").
+"""Who owned what before: the claims of all members weighed against each other.
+
+The rules: protocol/assignors.md#previous-ownership.
 
 Each strategy reads a member's claim in its own way (user data, or the owned partitions of the Subscription) and hands
 it over as a ``Claim``; where two members claim one partition, the newer generation is believed.

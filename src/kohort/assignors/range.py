@@ -1,7 +1,8 @@
 """range: each topic is cut into runs of neighbouring partitions, one run per member; by rack where that helps.
 
-Facts 5.5; the rack phase is KIP-881. Topics with equal subscribers and equal partition counts are cut alike, so that
-their partitions of one number meet at one member (co-partitioning), and the rack phase keeps it so.
+The rules: protocol/assignors.md#range; the rack phase is KIP-881. Topics with equal subscribers and equal partition
+counts are cut alike, so that their partitions of one number meet at one member (co-partitioning), and the rack phase
+keeps it so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""roundrobin: all partitions of all topics are dealt in a circle of the members (facts 5.6)."""
+"""roundrobin: all partitions of all topics are dealt in a circle of the members (protocol/assignors.md#roundrobin)."""
 
 from __future__ import annotations
 

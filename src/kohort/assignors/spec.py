@@ -1,4 +1,4 @@
-"""What an assignor is given, and what it returns (facts 5.4).
+"""What an assignor is given, and what it returns (protocol/assignors.md#common-rules).
 
 An assignor is a pure function: the members of a group and the partitions of their topics in, the partitions of each
 member out. The leader of a classic group runs one; so can anyone who wants to know what would happen if.

@@ -1,4 +1,4 @@
-"""sticky: balanced first, then as little movement as that allows (facts 5.7, KIP-54).
+"""sticky: balanced first, then as little movement as that allows (protocol/assignors.md#previous-ownership, KIP-54).
 
 An eager strategy: members give everything up before they rejoin, so what they had travels in the user data. The two
 cases (equal and different subscriptions) and the weighing of claims are shared with cooperative-sticky.

@@ -1,4 +1,4 @@
-"""Sticky assignment where all members subscribe to the same topics (facts 5.7, the constrained case).
+"""Sticky assignment where all members subscribe to the same topics (protocol/assignors.md#equal-subscriptions).
 
 With P partitions and M members everyone gets floor(P/M) or one more, and everyone keeps as much of what it had as that
 allows. One pass over what is owned, one over what is left: linear but for the sorting.

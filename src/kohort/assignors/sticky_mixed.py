@@ -1,4 +1,4 @@
-"""Sticky assignment where members subscribe to different topics (facts 5.7, the general case).
+"""Sticky assignment where members subscribe to different topics (protocol/assignors.md#mixed-subscriptions).
 
 First whatever can stay stays, the rest goes to whoever has least; then partitions move one by one from members with
 more to members with less, and a move that only undoes an earlier one of the same topic becomes that one's return.

@@ -1,7 +1,8 @@
 """From a frame to its handler: header, version, body, handler, and the answer to an error.
 
-An API or a version that is not served has no answer in the protocol: the connection is closed (facts 0.1). The one
-exception is ApiVersions, so that a newer client can find out what is served.
+An API or a version that is not served has no answer in the protocol: the connection is closed
+(protocol/requests.md#what-is-not-served). The one exception is ApiVersions, so that a newer client can find out what is
+served.
 
 A large frame is read in steps, and a handler may take steps of its own. The first is taken at once, so what is done by
 then is answered at once; the rest is left to long_work.py.

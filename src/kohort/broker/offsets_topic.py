@@ -1,8 +1,8 @@
 """``__consumer_offsets``: where the coordinator's records go, and where they are read from.
 
 The coordinator is given ``append``; it knows no log. Loading hands it every record of a partition in order, so that a
-broker goes on with the groups it had, or takes over those of another (facts 2.1, 2.18). At the start everything that is
-led here is read before anyone is served; later a partition is read in slices, and its groups answer
+broker goes on with the groups it had, or takes over those of another (protocol/groups.md#loading). At the start
+everything that is led here is read before anyone is served; later a partition is read in slices, and its groups answer
 COORDINATOR_LOAD_IN_PROGRESS until it is through.
 """
 

@@ -1,4 +1,7 @@
-"""Incremental fetch sessions (KIP-227; facts 5.11): what a client fetches is remembered, so it names only changes."""
+"""Incremental fetch sessions (KIP-227): what a client fetches is remembered, so it names only changes.
+
+The rules: protocol/fetching.md#fetch-sessions.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +157,7 @@ class FetchSessions:
         return session.session_id, results
 
     def _make_room(self, size: int, now_ms: int) -> bool:
-        """Facts 5.11: a session idle for two minutes goes, else an old one that is smaller, else there is no room."""
+        """Let sessions go where they may (protocol/fetching.md#room-for-sessions); tell whether there is room."""
         if size > self._most_partitions:
             return False
         while self._partitions() + size > self._most_partitions:

@@ -134,7 +134,7 @@ def next_offset(buf: Buffer, start_offset: int, end_offset: int | None = None) -
 
 class AbortedFilter:
     """Which transactional batches to leave out, as the consumer does it: a transaction is open from its first offset
-    in the list to its marker (facts 6.5, aborted index)."""
+    in the list to its marker (protocol/producers.md#aborted-transactions)."""
 
     def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
         self._starts = sorted(((offset, producer_id) for producer_id, offset in aborted), reverse=True)
@@ -153,6 +153,6 @@ class AbortedFilter:
 
 def marker_type(buf: Buffer, at: int, header: BatchHeader) -> int:
     """The type in a control record's key; control batches hold one short uncompressed record, whose lengths are
-    single bytes (facts 6.1)."""
+    single bytes (protocol/records.md#control-records)."""
     key = at + HEADER_BYTES + 5
     return int.from_bytes(bytes(buf[key + 2 : key + 4]), "big") if key + 4 <= at + header.size else 0

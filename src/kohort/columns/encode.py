@@ -104,7 +104,7 @@ def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequ
 
 
 def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Codec, base_offset: int) -> bytes:
-    """A batch around its records (facts 6.1)."""
+    """A batch around its records (protocol/records.md#batches)."""
     payload = body if codec is Codec.NONE else compress(codec, body)
     summed = _summed.pack(int(codec), max(count - 1, 0), base_time, max_time, -1, -1, -1, count)
     crc = crc32c.crc32c(payload, crc32c.crc32c(summed))

@@ -13,7 +13,8 @@ from kohort.columns.native.primitives import copy, load8, load64, part, store8, 
 # items FIRST_HEADER[r] to END_HEADER[r].
 ORDER, KEY_AT, KEY_LENGTH, VALUE_AT, VALUE_LENGTH, TIMES, FIRST_HEADER, END_HEADER = range(8)
 NAME_AT, NAME_LENGTH, CONTENT_AT, CONTENT_LENGTH = range(8, 12)
-# Not an array: any time that is one. A base of -1 would say that no record of the batch has any (facts 6.1).
+# Not an array: any time that is one. A base of -1 would say that no record of the batch has any
+# (protocol/records.md#batches).
 SOME_TIME = 12
 # What ``fit`` finds for a batch.
 BODY_BYTES, BASE_TIME, MAX_TIME = range(13, 16)

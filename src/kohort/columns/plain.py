@@ -1,7 +1,7 @@
 """The walk over the records of one batch in plain Python: what serves without numba, and the judge of the kernels.
 
 Every varint and every length is checked against the end of its record, and the record's end against the end of the
-batch, before a byte is read or sliced (facts 6.1).
+batch, before a byte is read or sliced (protocol/records.md#fields-of-a-record).
 """
 
 from __future__ import annotations

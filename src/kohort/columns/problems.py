@@ -10,7 +10,7 @@ from kohort.errors import CorruptRecord
 
 
 class Problem(IntEnum):
-    """The rule that a record breaks (facts 6.1)."""
+    """The rule that a record breaks (protocol/records.md#fields-of-a-record)."""
 
     NONE = 0
     TRUNCATED = 1

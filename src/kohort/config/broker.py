@@ -1,4 +1,4 @@
-"""The broker's options: Kafka's names, defaults and bounds (facts sheet 4.1)."""
+"""The broker's options: Kafka's names, defaults and bounds, as in Apache Kafka 4.3."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Decides for every group, and only decides (design section 8)."""
+"""Decides for every group, and only decides (ARCHITECTURE.md, "The one idea")."""

@@ -1,4 +1,7 @@
-"""DescribeGroups (15) v0-6, ListGroups (16) v0-5, DeleteGroups (42) v0-3; facts 2.15, 2.16."""
+"""DescribeGroups (15) v0-6, ListGroups (16) v0-5, DeleteGroups (42) v0-3.
+
+The rules: protocol/groups.md#describing-and-deleting.
+"""
 
 from __future__ import annotations
 

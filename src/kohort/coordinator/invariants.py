@@ -1,4 +1,4 @@
-"""What must hold after every event (design section 10). Off in a server, on in every test and in the simulator.
+"""What must hold after every event. Off in a server, on in every test and in the simulator.
 
 1. What was acknowledged is written: ``check_acknowledged``.
 2. Nothing waits without a timer that ends the wait: ``check_waits``.

@@ -1,4 +1,4 @@
-"""Which partition of ``__consumer_offsets`` holds a group (facts 2.1)."""
+"""Which partition of ``__consumer_offsets`` holds a group (protocol/groups.md#coordinator)."""
 
 from __future__ import annotations
 

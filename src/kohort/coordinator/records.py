@@ -1,4 +1,6 @@
-"""The records of ``__consumer_offsets`` that classic groups write, and their bytes (facts 2.18, Appendix B).
+"""The records of ``__consumer_offsets`` that classic groups write, and their bytes.
+
+The rules: protocol/groups.md#records-of-groups.
 
 A key is its record type as int16 followed by the key's fields; a value is its version as int16 followed by the
 value's fields; a tombstone has no value. What is written is what Kafka 4.3 writes; all older versions are read.

@@ -59,7 +59,7 @@ OF_STORAGE: Final = {
     ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
 }
-"""What members are told when an append fails with the code on the left (facts 2.2)."""
+"""What members are told when an append fails with the code on the left (protocol/groups.md#storage-errors)."""
 
 
 def code_of(error: KohortError) -> ErrorCode:
@@ -133,7 +133,10 @@ def _own_code(partition: Message) -> int:
 
 
 def _offset_fetch(message: OffsetFetchRequest, version: int, code: ErrorCode) -> Message:
-    """From v8 an error stands with each group, from v2 at the top, before that with each partition (facts 2.14)."""
+    """From v8 an error stands with each group, from v2 at the top, before that with each partition.
+
+    The rules: protocol/offsets.md#offsetfetch.
+    """
     if version >= 8:
         groups = [OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
         return OffsetFetchResponse(groups=groups)

@@ -115,7 +115,7 @@ class Coordinator:
                 self._check_room(request, shard, now_ms)
         except ApiError as error:
             if kind is HeartbeatRequest and error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return [Reply(request, HeartbeatResponse())]  # members are kept through a failover (facts 2.1)
+                return [Reply(request, HeartbeatResponse())]  # protocol/groups.md#while-loading
             return [refusal(request, error.code)]
         return self._carry_out(shard, group_id, shard.decide(group_id, request, ctx), ctx)
 

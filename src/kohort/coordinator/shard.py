@@ -83,7 +83,7 @@ class Shard:
         return on_round_timer(group, ctx) if key.kind == "round" else on_sync_timer(group, ctx)
 
     def begin(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """After the log is read: every group lives on from what is written (facts 2.18, Loading)."""
+        """After the log is read: every group lives on from what is written (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
             group.round = this = Round.of(group.written, ctx.now_ms)
@@ -103,7 +103,7 @@ class Shard:
             yield group_id, out
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Another broker decides from now on: whoever waits is sent there (facts 2.18, Unloading)."""
+        """Another broker decides from now on: whoever waits is sent there (protocol/groups.md#unloading)."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)

@@ -60,7 +60,10 @@ class LeaderEpochs:
         return changed
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not yet reached (facts 5.12)."""
+        """The greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not yet reached.
+
+        The rules: protocol/fetching.md#end-of-an-epoch.
+        """
         latest = self.latest
         if latest is None or epoch < 0 or epoch > latest:
             return -1, -1

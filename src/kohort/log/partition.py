@@ -146,7 +146,7 @@ class PartitionLog:
     # ---------------------------------------------------------------- append
 
     def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> Appended:
-        """Store one batch and say where; ApiError with Kafka's code where it may not be (facts 6.3 to 6.5)."""
+        """Store one batch and say where. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
         header = checked_header(batch, self._rules, now_ms, from_client=from_client)
         if from_client and self.opens_batches:
             batch, header = at_once(self._opened(batch, header))

@@ -1,5 +1,6 @@
 """What a partition knows of its producers: enough to answer a retry, to refuse a gap, and to tell which transactions
-are open (facts 6.5). What lies behind the first record of an open transaction is not stable yet.
+are open (protocol/producers.md#repeats-and-gaps). What lies behind the first record of an open transaction is not
+stable yet.
 
 Snapshots are Kafka's own files (version 1), written when a segment is rolled and when the log is closed; after a start
 the batches behind the last snapshot are read again. A snapshot names a producer's last batch alone, so the end of the

@@ -2,7 +2,7 @@
 
 ``cleanup.policy`` ``compact``: every record must have a key. ``compression.type``: where a topic names a codec of its
 own, a batch that came with another is compressed anew; the records themselves stay as they are, only their wrapping
-changes, and with it length and CRC. Facts 6.4.
+changes, and with it length and CRC (protocol/records.md#what-a-broker-rewrites).
 
 A megabyte may hold many times its size, so it is done in steps, up to a bound that is one and the same for every topic:
 any client may make topics. Kafka has none, as it reads records as a stream.

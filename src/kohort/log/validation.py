@@ -1,4 +1,4 @@
-"""What a batch must be before it is appended, and what is rewritten in it (facts 6.3 and 6.4).
+"""What a batch must be before it is appended, and what is rewritten in it (protocol/records.md#what-a-broker-refuses).
 
 The broker opens records only to see that they have keys, where the topic is compacted (keyed.py), and their wrapping
 where the topic has a codec of its own (recoding.py); the rest is judged by the header. Deviations that follow from it:

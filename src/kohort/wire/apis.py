@@ -1,7 +1,7 @@
 """The APIs that kohort speaks, and the versions of each that it serves and asks for.
 
-The versions are those of Apache Kafka 4.3 (facts 1.2): where a message declares one more, it was drafted in 4.4 or is
-not yet stable, and is read and written but neither advertised nor negotiated.
+The versions are those of Apache Kafka 4.3 (protocol/requests.md#served-versions): where a message declares one more, it
+was drafted in 4.4 or is not yet stable, and is read and written but neither advertised nor negotiated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Compress and decompress the records of a batch, in the framings that Kafka's clients read (facts 6.2).
+"""Compress and decompress the records of a batch, in the framings that Kafka's clients read.
+
+The rules: protocol/records.md#compression.
 
 What comes out is bounded before it exists: the caller says how many bytes it will take, and a blob that holds more is
 ``TooLarge``, found in a buffer that grows with what really comes out and never with what a header claims.

@@ -1,4 +1,6 @@
-"""The blobs that consumers hide in JoinGroup and SyncGroup, to and from Python (facts 5.1).
+"""The blobs that consumers hide in JoinGroup and SyncGroup, to and from Python.
+
+The rules: protocol/members.md#subscription-and-assignment.
 
 An int16 version, then fields that are never flexible. A version above 3 is read as 3 and bytes beyond it are ignored:
 that is how a newer member stays readable to an older leader.

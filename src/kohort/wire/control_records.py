@@ -1,4 +1,4 @@
-"""Control batches: the markers that end a transaction in a partition (KIP-98; facts 6.2).
+"""Control batches: the markers that end a transaction in a partition (KIP-98; protocol/records.md#control-records).
 
 A marker is one record in a transactional control batch of the producer it speaks of. No consumer hands it out.
 """

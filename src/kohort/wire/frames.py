@@ -1,4 +1,4 @@
-"""Cut a stream of bytes into frames (facts 0.1).
+"""Cut a stream of bytes into frames (protocol/requests.md#frames).
 
 A frame is an int32 length and that many bytes. The reader holds only bytes that have arrived: a length is checked
 against the limit as soon as its four bytes are there, and nothing is set aside for what it promises.

@@ -1,4 +1,4 @@
-"""Put the header before a request or a response, and take it off (facts 0.1).
+"""Put the header before a request or a response, and take it off (protocol/requests.md#headers).
 
 The header has two forms, and the version of the body says which: flexible versions add a section of tagged fields.
 Two exceptions stand for good: the client id is never compact, and ApiVersions is always answered with the short header

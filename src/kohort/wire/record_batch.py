@@ -1,4 +1,4 @@
-"""Record batches (magic 2): their header, their checksum, and the records inside (facts 6.1).
+"""Record batches (magic 2): their header, their checksum, and the records inside (protocol/records.md#batches).
 
 The broker needs the first half of this file and never the second: it reads a header, checks the CRC, and puts the base
 offset and the leader epoch in place, both of which lie outside the CRC. Building and reading records, one Python

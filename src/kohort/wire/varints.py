@@ -1,4 +1,7 @@
-"""The zig-zag varints of records: 32 or 64 bits, low groups first, as in protocol buffers (facts 0.1)."""
+"""The zig-zag varints of records: 32 or 64 bits, low groups first, as in protocol buffers.
+
+The rules: protocol/records.md#varints.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Idempotent producers: repeats are answered, gaps are refused, restarts are survived (facts 6.5)."""
+"""Idempotent producers: repeats are answered, gaps are refused, restarts are survived.
+
+The rules: protocol/producers.md#repeats-and-gaps.
+"""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which batches a log refuses, and with which of Kafka's codes (facts 6.3 and 6.4)."""
+"""Which batches a log refuses, and with which of Kafka's codes (protocol/records.md#what-a-broker-refuses)."""
 
 import struct
 

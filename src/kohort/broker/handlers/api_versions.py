@@ -1,8 +1,9 @@
 """ApiVersions (18), versions 0-4: what is served. KIP-35, KIP-511 (client software name).
 
 An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions alone, so that the
-client can step down (facts 1.3). Produce is shown from 0 although it is served from 3: released librdkafka versions
-fail compressed produces otherwise (KAFKA-18659). One feature is finalized: ``transaction.version`` 2 (KIP-890).
+client can step down (protocol/requests.md#apiversions). Produce is shown from 0 although it is served from 3: released
+librdkafka versions fail compressed produces otherwise (KAFKA-18659). One feature is finalized: ``transaction.version``
+2 (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Metadata (3), versions 0-13: brokers, topics, who leads what. KIP-516 (topic ids), KIP-430 (authorized operations).
 
 Deviation: a topic that is created by asking for it is there at once, so the first answer already describes it, where
-Kafka answers UNKNOWN_TOPIC_OR_PARTITION until its controller is done (facts 5.12). As in Kafka a topic that is named
-twice is answered once, and one request makes as many topics as CreateTopics would.
+Kafka answers UNKNOWN_TOPIC_OR_PARTITION until its controller is done (protocol/requests.md#topics-made-on-demand). As
+in Kafka a topic that is named twice is answered once, and one request makes as many topics as CreateTopics would.
 """
 
 from __future__ import annotations

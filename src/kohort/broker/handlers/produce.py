@@ -1,9 +1,10 @@
-"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, 467, 516 (ids from 13), 951.
+"""Produce (0), versions 3-13: append one batch per partition, as it came. KIP-98, KIP-467, KIP-516, KIP-951.
 
 The batch is a view into the frame; neither it nor a record is copied on the way to the log. With ``acks=0`` there is no
-response, and any failure closes the connection (facts 6.3). One broker is its own whole ISR, so ``acks`` 1 and -1 wait
-for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits for that flush (ADR 6).
-A batch of a transaction must be of one that is open, and that the partition is part of (transaction_membership.py).
+response, and any failure closes the connection (protocol/records.md#producing). One broker is its own whole ISR, so
+``acks`` 1 and -1 wait for the same thing. Where ``flush.messages`` wants the batch on the disk first, the answer waits
+for that flush (ADR 6). A batch of a transaction must be of one that is open, and that the partition is part of
+(transaction_membership.py).
 """
 
 from __future__ import annotations

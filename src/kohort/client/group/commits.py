@@ -1,4 +1,7 @@
-"""Commits to the group: by the user, by the clock, and before partitions are given up (facts 5.2, 5.3)."""
+"""Commits to the group: by the user, by the clock, and before partitions are given up.
+
+The rules: protocol/offsets.md#what-a-client-commits.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the group committed: for the user who asks, and as the start of newly assigned partitions (facts 5.2, 5.8)."""
+"""What the group committed: for the user who asks, and as the start of newly assigned partitions.
+
+The rules: protocol/offsets.md#where-a-partition-starts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The three clocks of a member: the next heartbeat, the session, the time since the user last polled (facts 5.2)."""
+"""The three clocks of a member: the next heartbeat, the session, the time since the user last polled.
+
+The rules: protocol/members.md#clocks-of-a-member.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a member of a classic group says: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (facts 5.1, 5.2)."""
+"""What a member of a classic group says: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+The rules: protocol/members.md#subscription-and-assignment.
+"""
 
 from __future__ import annotations
 

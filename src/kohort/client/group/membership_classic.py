@@ -1,4 +1,6 @@
-"""Membership of a classic group, on the wire: join, sync, heartbeat, leave, and what each error means (facts 5.2).
+"""Membership of a classic group, on the wire: join, sync, heartbeat, leave, and what each error means.
+
+The rules: protocol/members.md#what-errors-mean-to-a-member.
 
     UNJOINED ──join()──▶ PREPARING_REBALANCE ──JoinGroup──▶ COMPLETING_REBALANCE ──SyncGroup──▶ STABLE
         ▲                        ▲ retries                        │ heartbeats run                 │ heartbeats run

@@ -1,4 +1,4 @@
-"""A rebalance as the user sees it: commit, give up, join, take (facts 5.3).
+"""A rebalance as the user sees it: commit, give up, join, take (protocol/members.md#rebalance-callbacks).
 
 ``Membership`` speaks the protocol; this is the part that must happen in the thread that polls. Callbacks are values:
 the face runs the listener and acknowledges, and only then does the rebalance go on.

@@ -1,4 +1,6 @@
-"""Fetch sessions, the client's half (facts 5.11, KIP-227): after a full fetch, only what changed is sent.
+"""Fetch sessions, the client's half (KIP-227): after a full fetch, only what changed is sent.
+
+The rules: protocol/fetching.md#fetch-sessions.
 
 One session per node. A request says either everything (epoch 0) or the difference to the request before; an answer to
 the latter holds only partitions with news. Whatever goes wrong ends in a full fetch.

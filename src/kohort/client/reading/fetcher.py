@@ -1,4 +1,4 @@
-"""What to fetch from whom, and what came (facts 5.10).
+"""What to fetch from whom, and what came (protocol/fetching.md#what-is-asked).
 
 One fetch is in flight per node. Partitions are asked for from where their buffered data ends, not from where the user
 is, so the next fetch is on its way while records are still being decoded. A node whose buffered data exceeds

@@ -1,4 +1,6 @@
-"""ListOffsets on the client: where logs begin and end, and which offset a time has, for whoever asks (facts 5.8, 5.12).
+"""ListOffsets on the client: where logs begin and end, and which offset a time has, for whoever asks.
+
+The rules: protocol/fetching.md#offsets-by-time.
 
 Targets are grouped by leader; what a leader refuses because leadership moved is asked again after a refresh.
 """

@@ -1,4 +1,4 @@
-"""Where a consumer stands in one partition, and whether it may fetch there (facts 5.8).
+"""Where a consumer stands in one partition, and whether it may fetch there (protocol/fetching.md#positions).
 
     INITIALIZING ──committed offset──▶ AWAIT_VALIDATION ──same history──▶ FETCHING
          │                                   │ cut off                        │ newer leader epoch,

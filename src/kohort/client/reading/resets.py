@@ -1,4 +1,4 @@
-"""Where to go without a position: the source that resets partitions by policy (facts 5.8)."""
+"""Where to go without a position: the source that resets partitions by policy (protocol/fetching.md#resets)."""
 
 from __future__ import annotations
 

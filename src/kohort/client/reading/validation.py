@@ -1,4 +1,6 @@
-"""Is what was read still part of the log? Positions are validated when the leader changed (facts 5.8, KIP-320).
+"""Is what was read still part of the log? Positions are validated when the leader changed (KIP-320).
+
+The rules: protocol/fetching.md#validation.
 
 The leader is asked where the epoch of the last record read ends. Before the position: the log was cut off there, and
 reading goes on from the cut if there is a reset policy; without one the user decides.

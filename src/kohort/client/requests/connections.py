@@ -2,7 +2,8 @@
 
 Every connection begins with ApiVersions at the highest version this side has. A broker that does not know it answers
 UNSUPPORTED_VERSION in the form of version 0, and the question is put again at a version that both speak (KIP-511,
-facts 1.3). A broker answers in the order it was asked, so responses are paired first in, first out.
+protocol/requests.md#apiversions). A broker answers in the order it was asked, so responses are paired first in, first
+out.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class ProduceBatch:
         self.keys, self.values, self.headers = [], [], {}
 
     def number(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give the batch its place in the idempotent producer's sequence (facts 6.5)."""
+        """Give the batch its place in the idempotent producer's sequence (protocol/producers.md#numbering)."""
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def forget_number(self) -> None:
@@ -186,7 +186,7 @@ def encode_records(
     timestamps: Sequence[int],
     headers: dict[int, Sequence[Header]],
 ) -> bytes:
-    """The records of a batch (format 2, facts 6.1), without its header."""
+    """The records of a batch (format 2, protocol/records.md#fields-of-a-record), without its header."""
     small, join, null = _SMALL, b"".join, _NULL
     most = len(small)
     base = timestamps[0]

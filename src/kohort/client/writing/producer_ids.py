@@ -1,4 +1,6 @@
-"""The id and epoch under which a producer numbers its batches (facts 6.5), and where they come from.
+"""The id and epoch under which a producer numbers its batches, and where they come from.
+
+The rules: protocol/producers.md#numbering.
 
 An idempotent producer asks any broker for an id once it has something to send, and raises the epoch itself. A
 transactional one has both from its coordinator: there ``Transactions`` is the ``Numbering``.

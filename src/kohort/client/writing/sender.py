@@ -1,10 +1,10 @@
 """Sends the batches of a producer: to each node one request with one batch per partition, in order, each once.
 
-With idempotence (facts 6.5) every batch carries the producer's id and epoch and a sequence number per partition, so a
-broker tells a repetition from something new. Up to five requests are under way per node. When one fails, those behind
-it come back as out of order; they wait their turn again, one at a time until the partition flows. Where the sequence
-cannot be continued (a batch was given up, the broker forgot the producer) the epoch is raised and the partition's
-sequence begins again at 0, once nothing of it is under way (KIP-360).
+With idempotence (protocol/producers.md#numbering) every batch carries the producer's id and epoch and a sequence number
+per partition, so a broker tells a repetition from something new. Up to five requests are under way per node. When one
+fails, those behind it come back as out of order; they wait their turn again, one at a time until the partition flows.
+Where the sequence cannot be continued (a batch was given up, the broker forgot the producer) the epoch is raised and
+the partition's sequence begins again at 0, once nothing of it is under way (KIP-360).
 
 A transactional producer's batches go to partitions that are in its transaction, under the id that the transaction has.
 What is given up then costs the transaction, and the next epoch comes from the coordinator.

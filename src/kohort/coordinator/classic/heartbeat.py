@@ -1,4 +1,7 @@
-"""Heartbeat (12) v0-4, and the timers that remove silent members (facts 2.8, 2.10)."""
+"""Heartbeat (12) v0-4, and the timers that remove silent members.
+
+The rules: protocol/groups.md#heartbeat, protocol/groups.md#sessions.
+"""
 
 from __future__ import annotations
 

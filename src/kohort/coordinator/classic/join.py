@@ -1,4 +1,6 @@
-"""JoinGroup (11) v0-9: KIP-62, KIP-345, KIP-394, KIP-559, KIP-800, KIP-814; facts 2.5 gives the order of the checks.
+"""JoinGroup (11) v0-9: KIP-62, KIP-345, KIP-394, KIP-559, KIP-800, KIP-814.
+
+The order of the checks: protocol/groups.md#joingroup.
 
 Deviations from Kafka: a JoinGroup that replaces a parked one of the same member has the older answered with
 REBALANCE_IN_PROGRESS instead of forgetting it; a static member that comes back counts as a member when the group is
@@ -161,7 +163,7 @@ def _add_member(
     ctx: Context,
     out: Outcome,
 ) -> None:
-    """Add a member whose session is five minutes until its first generation begins (facts 2.5)."""
+    """Add a member whose session is five minutes until its first generation begins (protocol/groups.md#new-members)."""
     this = group.round
     if member_id in this.pending_join:
         del this.pending_join[member_id]

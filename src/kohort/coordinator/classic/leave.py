@@ -1,4 +1,6 @@
-"""LeaveGroup (13) v0-5: one member, or from v3 a batch, by member id or by instance id (facts 2.11, KIP-345, KIP-800).
+"""LeaveGroup (13) v0-5: one member, or from v3 a batch, by member id or by instance id (KIP-345, KIP-800).
+
+The rules: protocol/groups.md#leavegroup.
 
 Deviation from Kafka: a parked SyncGroup of a member that leaves is answered UNKNOWN_MEMBER_ID, not left waiting.
 """

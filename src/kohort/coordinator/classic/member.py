@@ -1,4 +1,7 @@
-"""A member of a classic group as its round knows it: protocols, timeouts, what it has parked (facts 2.4)."""
+"""A member of a classic group as its round knows it: protocols, timeouts, what it has parked.
+
+The rules: protocol/groups.md#members.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,10 @@ class Member:
 
     @property
     def is_excused(self) -> bool:
-        """Waits for an answer of ours, so its silence says nothing; a new member is not excused (facts 2.8)."""
+        """Waits for an answer of ours, so its silence says nothing; a new member is not excused.
+
+        The rules: protocol/groups.md#sessions.
+        """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def saw(self, connection: int, now_ms: int) -> None:

@@ -1,4 +1,7 @@
-"""Open a round, close it, drop it (facts 2.7): what JoinGroup, LeaveGroup and the timers have in common."""
+"""Open a round, close it, drop it: what JoinGroup, LeaveGroup and the timers have in common.
+
+The rules: protocol/groups.md#rebalances.
+"""
 
 from __future__ import annotations
 
@@ -123,8 +126,8 @@ def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
 def close_round(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     """End the join phase: a new generation of those who are here, or an empty group.
 
-    Dynamic members that did not come are removed, static ones stay (facts 2.6). If nobody came, static members are
-    waited for once more.
+    Dynamic members that did not come are removed, static ones stay (protocol/groups.md#static-members). If nobody came,
+    static members are waited for once more.
     """
     this = group.round
     for late in [m for m in this.members.values() if m.join is None and not m.is_static]:
@@ -256,7 +259,7 @@ def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trig
 
 
 def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """Give every member of a round that was just read from the log its full session (facts 2.18, Loading)."""
+    """Give every member of a round that was just read from the log its full session (protocol/groups.md#loading)."""
     this = group.round
     group.last_generation_id = max(group.last_generation_id, this.generation_id)
     counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(this.subscribed_topics or ()))

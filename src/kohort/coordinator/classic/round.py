@@ -59,7 +59,7 @@ class Round:
 
     @classmethod
     def of(cls, written: GroupMetadataValue | None, now_ms: int) -> Round:
-        """The round as the log has it (facts 2.18, Loading): with members Stable, without them Empty."""
+        """The round as the log has it (protocol/groups.md#loading): with members Stable, without them Empty."""
         if written is None:
             return cls(State.EMPTY, now_ms, 0)
         since_ms = written.current_state_timestamp
@@ -161,17 +161,19 @@ class Round:
         return self.awaiting_join == len(self.members) and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asks for (facts 2.7)."""
+        """The longest that a member asks for (protocol/groups.md#rebalances)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether someone with these protocols can be a member (facts 2.5)."""
+        """Whether someone with these protocols can be a member (protocol/groups.md#protocols-that-fit)."""
         if self.state is State.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
 
     def vote(self) -> str | None:
-        """The protocol of the next generation (facts 2.7): each member votes for the first of its own that all speak.
+        """The protocol of the next generation: each member votes for the first of its own that all speak.
+
+        The rules: protocol/groups.md#protocol-vote.
 
         Of equally many votes, the one that the first member puts first wins.
         """

@@ -1,4 +1,4 @@
-"""The states of a classic group and the transitions between them, as a table (facts 2.3)."""
+"""The states of a classic group and the transitions between them, as a table (protocol/groups.md#states)."""
 
 from __future__ import annotations
 

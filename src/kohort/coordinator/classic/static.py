@@ -1,4 +1,6 @@
-"""A static member comes back with an empty member id (facts 2.6, KIP-345, KIP-814): it takes its old place.
+"""A static member comes back with an empty member id (KIP-345, KIP-814): it takes its old place.
+
+The rules: protocol/groups.md#static-members.
 
 In a stable group whose protocol stays the same nothing else happens: the new id is written and the member goes on with
 its assignment. Up to v8 the leader that comes back is told its old id as leader's, so that it does not compute an

@@ -1,4 +1,6 @@
-"""SyncGroup (14) v0-5: the leader's assignment becomes the written generation (facts 2.9, KIP-345, KIP-559).
+"""SyncGroup (14) v0-5: the leader's assignment becomes the written generation (KIP-345, KIP-559).
+
+The rules: protocol/groups.md#syncgroup.
 
 Deviation from Kafka: a SyncGroup that replaces a parked one of the same member has the older answered with
 REBALANCE_IN_PROGRESS instead of forgetting it.
@@ -136,7 +138,10 @@ def synced(this: Round, member: Member) -> SyncGroupResponse:
 
 
 def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """Members of the generation that did not ask for their assignment in time are removed (facts 2.7)."""
+    """Members of the generation that did not ask for their assignment in time are removed.
+
+    The rules: protocol/groups.md#rebalances.
+    """
     this, out = group.round, Outcome()
     if this.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not this.pending_sync:
         return out

@@ -10,7 +10,10 @@ from typing import Final
 from kohort.coordinator.outcome import TimerKey
 
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000
-"""The session of a member whose first generation is still to come, whatever it asked for (facts 2.5)."""
+"""The session of a member whose first generation is still to come, whatever it asked for.
+
+The rules: protocol/groups.md#new-members.
+"""
 
 
 def round_timer(group_id: str) -> TimerKey:

@@ -1,4 +1,6 @@
-"""OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10); facts 2.12.
+"""OffsetCommit (8) v2-10: KIP-211, KIP-320, KIP-345, KIP-848 (v9), topic ids (v10).
+
+The rules: protocol/offsets.md#offsetcommit.
 
 Deviation from Kafka: the answer keeps the request's order of topics. A topic without partitions is not in it.
 """

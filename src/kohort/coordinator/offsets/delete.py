@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0, KIP-496; and what a deleted topic leaves behind (facts 2.15)."""
+"""OffsetDelete (47) v0, KIP-496; and what a deleted topic leaves behind (protocol/offsets.md#deletion)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which offsets have expired (facts 2.17, KIP-211), and which groups go with their last one."""
+"""Which offsets have expired (protocol/offsets.md#expiry, KIP-211), and which groups go with their last one."""
 
 from __future__ import annotations
 

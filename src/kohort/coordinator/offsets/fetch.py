@@ -1,4 +1,6 @@
-"""OffsetFetch (9) v1-10: KIP-88, KIP-320, KIP-447, KIP-709 (several groups), topic ids (v10); facts 2.14.
+"""OffsetFetch (9) v1-10: KIP-88, KIP-320, KIP-447, KIP-709 (several groups), topic ids (v10).
+
+The rules: protocol/offsets.md#offsetfetch.
 
 Reads what is written, which is on the log when its request ends. With ``require_stable`` a partition for which a
 transaction that is open has committed an offset is refused, so that nobody goes on from the offset before it.

@@ -1,4 +1,4 @@
-"""Offsets that were committed in a transaction which is still open: they count once it is committed (KIP-98, 447).
+"""Offsets that were committed in a transaction which is still open: they count once it is committed (KIP-98, KIP-447).
 
 Changed by replay alone, as all that is written. Of two offsets of one partition that count, the one that stands later
 in the log wins, whichever transaction ended first; but the partition is not stable until every transaction has ended.

@@ -1,7 +1,7 @@
 """A generation is made of those who asked to be in it: nobody silent is carried along, no number is used again.
 
-A dynamic member that misses a round is out (facts 2.6); counted on, it would own partitions that nobody reads. A static
-one may be silent.
+A dynamic member that misses a round is out (protocol/groups.md#rebalances); counted on, it would own partitions that
+nobody reads. A static one may be silent.
 """
 
 from __future__ import annotations

@@ -142,7 +142,8 @@ class KohortCluster:
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if not offsets:
             return
-        # Without a member id, which a coordinator takes only while the group has no members (facts 2.12).
+        # Without a member id, which a coordinator takes only while the group has no members
+        # (protocol/offsets.md#offsetcommit).
         try:
             self._admin.alter_group_offsets(self._group_id, dict(offsets))
         except ApiError as error:

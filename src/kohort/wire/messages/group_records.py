@@ -1,4 +1,4 @@
-"""The keys and values of __consumer_offsets that classic groups write (facts 2.18).
+"""The keys and values of __consumer_offsets that classic groups write (protocol/groups.md#records-of-groups).
 
 A key and a value each start with an int16 that is not in these messages: the record type, and the version of the value.
 
