@@ -1,7 +1,7 @@
-"""What is given, never taken: the clock, chance, and timers with names.
+"""The clock and chance, which machines are given and never take; and timers with names.
 
-Machines read no clock and roll no dice; they get ``now_ms`` with every event and an ``Rng`` when they are made.
-So a run is its inputs, and a seed repeats it.
+Machines read no clock and make no random numbers; they get ``now_ms`` with every event and an ``Rng`` when they are
+made. So a run is its inputs, and a seed repeats it.
 """
 
 from __future__ import annotations

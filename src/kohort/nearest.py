@@ -1,4 +1,4 @@
-"""What may have been meant by a name that is none: every refusal of a name ends with the same words."""
+"""Which name may have been meant by one that does not exist: every refusal of a name ends with the same words."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What happens to a client that nobody holds any more and nobody closed: a warning, and last words in the background.
+"""What happens to a client that was dropped without being closed: a warning, and an orderly end in the background.
 
-A consumer leaves its group: else its member would go on beating in the background, and its partitions would wait for a
+A consumer leaves its group: otherwise its heartbeats would go on in the background, and its partitions would wait for a
 user who is gone, until ``max.poll.interval.ms`` is over. Nothing is committed, for nobody knows how far the user came.
 A producer delivers what it was given; a transaction that it left open is aborted.
 
-These are called by finalizers, in whatever thread: they only leave word on the client's loop.
+These are called by finalizers, in any thread: they only schedule work on the client's loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Calls of other clients, and what they are called here: for the AttributeError of who comes from there."""
+"""Calls of other clients, and what they are called here: for the text of an AttributeError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real clock and the real chance: what every machine is given outside of tests."""
+"""The real clock and real random numbers: what every machine is given outside of tests."""
 
 from __future__ import annotations
 

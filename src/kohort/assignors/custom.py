@@ -1,4 +1,4 @@
-"""A strategy of one's own: a plain function behind a name.
+"""Strategies that users write: a plain function and a name.
 
     @kohort.assignor("by-size")
     def by_size(topics, members):

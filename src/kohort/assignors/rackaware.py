@@ -1,8 +1,8 @@
 """rack-aware: a partition is read in a rack that holds a replica of it, wherever a member sits there.
 
 Kafka's strategies look at racks only as far as the balance of partitions allows (KIP-881); here the rack goes first,
-for who pays for traffic between zones. Among the members in its racks a partition goes to the one that has least; one
-that nobody is near to goes to whoever has least. Racks are those of the members (``client.rack``) and, from the
+for those who pay for traffic between zones. Among the members in its racks a partition goes to the one that has least;
+one that nobody is near to goes to whoever has least. Racks are those of the members (``client.rack``) and, from the
 cluster's metadata, those of the replicas.
 """
 

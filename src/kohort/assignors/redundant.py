@@ -1,4 +1,4 @@
-"""redundant: each partition to several members, that the work goes on without a pause when one of them is lost.
+"""redundant: each partition goes to several members, so that work goes on without a pause when one of them is lost.
 
 For members that do the same twice on purpose (hot standby, a second opinion). The group has one committed offset per
 partition: let one of the members commit, or commit elsewhere.

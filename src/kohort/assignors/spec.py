@@ -1,7 +1,7 @@
 """What an assignor is given, and what it returns (protocol/assignors.md#common-rules).
 
 An assignor is a pure function: the members of a group and the partitions of their topics in, the partitions of each
-member out. The leader of a classic group runs one; so can anyone who wants to know what would happen if.
+member out. The leader of a classic group runs one; so can anyone who wants to know what an assignment would be.
 """
 
 from __future__ import annotations

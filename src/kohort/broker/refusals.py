@@ -1,4 +1,4 @@
-"""Errors become wire codes here, and nowhere else."""
+"""From an error to the code and the words that a client is told. (Refusals of groups: coordinator/refusals.py.)"""
 
 from __future__ import annotations
 

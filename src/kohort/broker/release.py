@@ -1,5 +1,6 @@
-"""What the coordinator answers leaves when the records that it rests on are on the log: on the disk, where
-``flush.messages`` of ``__consumer_offsets`` says so."""
+"""The coordinator's answers leave when the records behind them are on the log: on the disk, where ``flush.messages`` of
+``__consumer_offsets`` says so.
+"""
 
 from __future__ import annotations
 

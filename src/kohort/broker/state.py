@@ -1,4 +1,4 @@
-"""What handlers share. A record: whatever decides lives beside it."""
+"""What handlers share: data only. The code that decides is in the files beside it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an interrupt is raised: for SIGTERM as for Ctrl-C, and not between a write and the note that it was written."""
+"""Interrupts, by SIGTERM as by Ctrl-C: never raised between a write and the note that it was written."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The form of the RecordBatches asked for: the columns of a schema, checked, and all of them that is the same for every
-batch. A small fetch is decoded in less time than it takes to ask Arrow the same of seven types again.
+"""The columns of the RecordBatches asked for: checked, with all that is the same for every batch. A small fetch is
+decoded in less time than it takes to ask Arrow the same of seven types again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How much groups may hold in memory: what strangers can make grow with requests of no authority.
 
 Kafka has no such limit. Groups that are there are served whatever they hold, and groups that are read from the log are
-taken; refused, until there is room, is what would add to them: a group of a new name, a member that joins, an existing
+taken; what would add to them is refused until there is room: a group of a new name, a member that joins, an existing
 member that says much more.
 """
 

@@ -1,4 +1,4 @@
-"""What must hold at the end, each with what was found: the demo succeeds only if all of it does."""
+"""What must hold at the end, each with what was found: the demo succeeds only if all of it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pipeline must come to, computed from the source files by other means than the pipeline's own."""
+"""The result that the pipeline must have, computed from the source files by other means than the pipeline's own."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Compact one log, a moment's work at a time.
 
 First the dirty part is read and the last offset of every key noted; then the segments up to its end are read again, in
-groups that fit one segment, and what the sieve leaves is written to a new segment, which takes their place once it is
-on the disk. Appends and reads go on meanwhile: nothing that is appended to is touched, and each swap is one step.
+groups that fit one segment, and what the compaction filter keeps is written to a new segment, which takes their place
+once it is on the disk. Appends and reads go on meanwhile: nothing that is appended to is touched, and each swap is one
+step.
 
 A step unpacks about ``SLICE_BYTES`` (or one batch, if that is larger). The keys are held in memory up to a budget;
 where they are more, this compaction ends earlier in the log and the next goes on from there, as in Kafka.

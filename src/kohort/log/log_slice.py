@@ -1,6 +1,6 @@
 """A part of a log that is found but not read: batches leave for a reader as its connection takes them.
 
-What was begun is never garbage: the batches of a segment do not change, and where the segment goes meanwhile
+Reading never gives wrong bytes: the batches of a segment do not change, and where the segment goes meanwhile
 (retention, compaction, a topic that is deleted) reading ends in a StorageError.
 """
 

@@ -1,4 +1,4 @@
-"""The folders of partitions: made, seen to at the start, set aside, and given up with their topic.
+"""The folders of partitions: made, checked at the start, set aside, and removed with their topic.
 
 A topic is deleted as soon as the catalogue says so. Its folders are renamed after that, in steps, and a topic that is
 made anew under the name meanwhile gives up those that are in its way first.

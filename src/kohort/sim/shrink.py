@@ -1,7 +1,8 @@
 """The smallest run that still fails: fewer faults, members, partitions and records, less time.
 
 A plan and its seed give a run, so whatever a smaller plan does is repeated by the same plan: a step is kept if the run
-still fails by the same check. A smaller world draws other chances, so the smallest found is not the smallest there is.
+still fails by the same check. A smaller world draws other random numbers, so the smallest found is not the smallest
+there is.
 """
 
 from __future__ import annotations

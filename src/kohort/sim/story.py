@@ -1,4 +1,4 @@
-"""A run as a timeline that reads: as text, and as one HTML page that needs nothing else."""
+"""A run as a timeline for people: as text, and as one HTML page that needs nothing else."""
 
 from __future__ import annotations
 

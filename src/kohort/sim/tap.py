@@ -1,4 +1,4 @@
-"""The wire, overheard: which requests clients send and what brokers answer, decoded independently of both.
+"""Overhears the wire: which requests clients send and what brokers answer, decoded independently of both.
 
 Responses come in the order of the requests on a link, so a request that is older than one that was answered is never
 answered any more. What a cut loses is forgotten with its link.

@@ -1,4 +1,4 @@
-"""What became of a run: how it is judged, in whichever world it took place."""
+"""How a run ended, and how it is judged, in any of the worlds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blobs that consumers hide in JoinGroup and SyncGroup, to and from Python.
+"""What consumers tell each other inside JoinGroup and SyncGroup, to and from Python.
 
 The rules: protocol/members.md#subscription-and-assignment.
 

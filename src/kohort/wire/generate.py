@@ -1,4 +1,4 @@
-"""The ground that generated readers and writers stand on: their text, their errors, the sizes that bound them.
+"""What generated readers and writers have in common: their text, their errors, the sizes that bound them.
 
 The codec writes Python source for one version of one message. Every line of it knows the field that it serves, so a
 failure is traced to its field (``protocols[2].name``) after the fact, and costs nothing until it happens.

@@ -1,8 +1,8 @@
 """Put the header before a request or a response, and take it off (protocol/requests.md#headers).
 
 The header has two forms, and the version of the body says which: flexible versions add a section of tagged fields.
-Two exceptions stand for good: the client id is never compact, and ApiVersions is always answered with the short header
-so that a client can read it before it knows what the broker speaks.
+There are two exceptions: the client id is never compact, and ApiVersions is always answered with the short header so
+that a client can read it before it knows what the broker speaks.
 """
 
 from __future__ import annotations

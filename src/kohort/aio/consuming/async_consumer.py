@@ -1,7 +1,7 @@
-"""The consumer of asyncio: the blocking one's verbs as coroutines, on the user's own loop, without a thread.
+"""The consumer of asyncio: the blocking one's calls as coroutines, on the user's own loop, without a thread.
 
 Everything happens on that loop: heartbeats too. A task that keeps the loop busy for longer than ``session.timeout.ms``
-costs this consumer its membership; work that takes so long belongs into ``asyncio.to_thread``.
+costs this consumer its membership; run work that takes so long with ``asyncio.to_thread``.
 """
 
 from __future__ import annotations

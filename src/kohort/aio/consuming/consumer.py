@@ -1,4 +1,4 @@
-"""The blocking consumer: Kafka's verbs in Python's spelling, on the one I/O thread of the process.
+"""The blocking consumer: Kafka's calls in Python's spelling, on the one I/O thread of the process.
 
 The machine is shared with the I/O thread under one lock. What the user waits for is checked after every step of the
 engine; listeners run, and records are decoded, in the caller's thread and outside of the lock.

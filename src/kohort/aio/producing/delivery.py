@@ -1,4 +1,4 @@
-"""What became of a record: the answer to ``send``, looked at now, waited for, or called back."""
+"""What became of a record: the result of ``send``, which can be looked at, waited for, or given a callback."""
 
 from __future__ import annotations
 

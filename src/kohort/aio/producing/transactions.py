@@ -1,4 +1,4 @@
-"""What both faces of the producer say of their transactions."""
+"""The transactions of a producer, as both of its faces have them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where the lines of a broker's log are written: one line per note, harmless to read, and not too many of a kind.
 
-Who sends rubbish by the thousand would fill the disk with lines about it. So the first note of a kind is written at
-once; those that follow within a minute are counted, and the last of them is written with their number.
+A client that sends thousands of bad requests would fill the disk with lines about them. So the first note of a kind is
+written at once; those that follow within a minute are counted, and the last of them is written with their number.
 """
 
 from __future__ import annotations

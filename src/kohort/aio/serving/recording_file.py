@@ -1,4 +1,4 @@
-"""The file of a recording: made anew, for its owner's eyes, and given up without harm when the disk refuses."""
+"""The file of a recording: made anew, readable by its owner alone, and ended without harm when the disk refuses."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 Kafka has a coordinator on each broker, and brokers ask each other for markers. The nodes here share their logs, so
 there is one of these for all of them, read once when the process starts: who leads a partition of
-``__transaction_state`` only says whom producers are to ask. An end is written, then its markers, then that they are:
-all before the answer, unless there are very many or the disk refuses; then the rest follows, and the next transaction
-has to wait, as in Kafka.
+``__transaction_state`` only says whom producers are to ask. The end is written, then its markers, then a record that
+the markers are there: all before the answer, unless there are very many or the disk refuses; then the rest follows, and
+the next transaction has to wait, as in Kafka.
 """
 
 from __future__ import annotations

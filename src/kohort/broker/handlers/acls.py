@@ -1,6 +1,6 @@
 """DescribeAcls (29), CreateAcls (30), DeleteAcls (31), versions 1-3: SECURITY_DISABLED, as Kafka without an authorizer.
 
-A client that asks is told in words that nothing is guarded here, instead of losing its connection.
+The answer says in words that there is no access control here. Without an answer the client would lose its connection.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (34), versions 1-2: logs to another folder of their broker, where there is only one. KIP-113.
 
-What is to go where it is already is there, as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
+To move a log to the folder that it is in succeeds, as in Kafka; any other folder is LOG_DIR_NOT_FOUND.
 """
 
 from __future__ import annotations

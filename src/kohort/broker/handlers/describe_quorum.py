@@ -1,6 +1,6 @@
 """DescribeQuorum (55), versions 0-2: who decides on the cluster's metadata. KIP-595, KIP-836, KIP-853.
 
-Deviation: the controller is a node of this process and its metadata are in files, not in a log. It is told as what it
+Deviation: the controller is a node of this process and its metadata are in files, not in a log. It is shown as what it
 is to a client: the only voter of a quorum, with nothing to replicate (offsets are 0), which the other nodes observe.
 """
 

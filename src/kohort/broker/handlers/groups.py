@@ -1,8 +1,8 @@
 """The group APIs: one table, one road to the coordinator.
 
 JoinGroup (11) 0-9, Heartbeat (12) 0-4, LeaveGroup (13) 0-5, SyncGroup (14) 0-5, OffsetCommit (8) 2-10, OffsetFetch (9)
-1-10, DescribeGroups (15) 0-6, ListGroups (16) 0-5, DeleteGroups (42) 0-2, OffsetDelete (47) 0. What they mean stands in
-kohort.coordinator; here they only learn who asks. Any answer, this request's or one that it released, leaves through
+1-10, DescribeGroups (15) 0-6, ListGroups (16) 0-5, DeleteGroups (42) 0-2, OffsetDelete (47) 0. Their meaning is in
+kohort.coordinator; here it is only added who asks. Any answer, this request's or one that it released, leaves through
 ``state.released``.
 """
 

@@ -1,7 +1,7 @@
 """ListConfigResources (74), versions 0-1: the names of what has options. KIP-1000, KIP-1142.
 
-As in Kafka, a type that nobody knows refuses the whole request with UNSUPPORTED_VERSION, and so does in version 0 any
-but client metrics, of which there are none here. Groups have no options of their own here, brokers no loggers.
+As in Kafka, a request for an unknown type is refused as a whole with UNSUPPORTED_VERSION; so is, in version 0, one for
+anything but client metrics, of which there are none here. Groups have no options of their own here, brokers no loggers.
 """
 
 from __future__ import annotations

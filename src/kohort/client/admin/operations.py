@@ -1,8 +1,8 @@
 """Runs administrative operations: each is a generator that asks, waits and goes on, without I/O of its own.
 
 An operation yields what it needs: requests to send (it gets their answers, in order, errors included) or a pause. It
-reads from top to bottom like blocking code, and many run side by side over one engine. See ``admin_topics``,
-``admin_groups`` and ``admin_offsets`` for the operations.
+reads from top to bottom like blocking code, and many run side by side over one engine. For the operations see
+``topics``, ``groups`` and ``offsets`` beside this file.
 """
 
 from __future__ import annotations

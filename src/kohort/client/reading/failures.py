@@ -1,4 +1,4 @@
-"""Errors that the user has to hear of at the next poll; those about a place that the user has left by then, not."""
+"""Errors to raise at the user's next poll, except those about a position that the user has left by then."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Sees from what the cluster says why there is nothing to read or to write, although nothing fails: the topic or the
-partition is not there, nobody leads it, or no topic matches. These are asked for again, and may come about."""
+"""Finds out from the metadata why there is nothing to read or to write although nothing fails: the topic or the
+partition is not there, nobody leads it, or no topic matches. They are asked for again, and may appear later.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""How long to wait before trying again: doubling from a first wait to a longest one, spread by a fifth."""
+"""How long to wait before trying again: doubled each time from a first wait up to a longest one, and varied by a fifth
+at random.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How long the last words of a closed client may take: as long as it was told, or until nobody is there to hear.
+"""How long a client may take to close: as long as it was told, or until no broker can be reached.
 
-Java waits for its 30 s either way. Without a broker that only keeps the user: what could not be committed is read
+Java waits for its 30 s either way. Without a broker that only makes the user wait: what could not be committed is read
 again, and a group that is not told of a member's end sees it by itself.
 """
 

@@ -1,7 +1,7 @@
 """One record batch on its way to one partition: filled, sealed into bytes, sent, and at last delivered or failed.
 
 Records are kept as they were given until the batch is sealed; one tight loop then writes them all, at a fifth of a
-microsecond each, which is the whole secret of a fast producer in Python.
+microsecond each, which is what makes a producer in Python fast.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The transactions of one producer (KIP-98): begun by a word, carried by its batches, ended by the coordinator.
+"""The transactions of one producer (KIP-98): begun by a call, carried by its batches, ended by the coordinator.
 
 By the first protocol a partition is named to the coordinator before its first batch leaves, and a group before its
 offsets are committed; by the second (KIP-890) brokers see to that. One request is under way at a time. What is lost on
-the way (a batch given up, a member fenced out of its group) leaves the transaction to be aborted, and nothing else.
-Whoever loses the transactional id itself can do nothing any more.
+the way (a batch given up, a member fenced out of its group) leaves the transaction to be aborted, and nothing else. A
+producer that loses the transactional id itself can do nothing any more.
 """
 
 from __future__ import annotations

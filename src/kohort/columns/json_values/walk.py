@@ -1,7 +1,7 @@
 """The kernel that walks flat JSON objects and notes where the wanted fields lie.
 
-It is sure of a row only where every reader of JSON would agree on it; see ``flat_json``. Nothing is read past the end
-of a row.
+It is sure of a row only where every reader of JSON would agree on it; see ``flat_objects``. Nothing is read past the
+end of a row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A settled group shares fairly: no assignor of ours leaves one member with much and another with nothing."""
+"""A settled group shares fairly: none of our assignors gives one member much and another nothing."""
 
 from __future__ import annotations
 

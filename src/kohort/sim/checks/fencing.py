@@ -1,4 +1,4 @@
-"""Whoever was replaced, has left or was left behind is refused, and is not counted any more.
+"""A member that was replaced, has left or was left behind is refused, and does not count any more.
 
 Judged on the wire alone, by what members were told. What the broker told may be taken back by a crash, or by a disk
 that refuses: then the check begins anew.

@@ -1,4 +1,4 @@
-"""Who has left is gone at once: nobody waits for it, and its session does not have to run out."""
+"""A member that has left is gone at once: nobody waits for it, or for the end of its session."""
 
 from __future__ import annotations
 

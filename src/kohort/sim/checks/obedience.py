@@ -1,4 +1,4 @@
-"""A client takes the broker at its word: whoever was told that it is gone, or what its session knows, acts on it.
+"""A client acts on what the broker told it: that it is no member any more, or what its fetch session holds.
 
 Most of what a client ignores heals itself a timeout later, so only the wire shows it.
 """

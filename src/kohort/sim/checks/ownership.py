@@ -1,4 +1,4 @@
-"""Never two owners of a partition in one generation, nor at one time; a member's generation never goes back."""
+"""A partition never has two owners in one generation, nor at one time; a member's generation never goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever waits is remembered, waits on a connection that stands, and waits only for what is not there yet."""
+"""A request that waits is remembered, its connection is open, and what it waits for is not there yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever does not poll for longer than max.poll.interval.ms says so by its silence: no heartbeat of it is sent."""
+"""A member that does not poll for longer than max.poll.interval.ms sends no heartbeat, so that others can notice."""
 
 from __future__ import annotations
 

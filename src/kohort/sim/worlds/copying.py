@@ -1,6 +1,6 @@
 """A world of its own: a group that copies a topic in transactions while everything fails that can; each record once.
 
-It runs beside the world of ``run``, so that the histories of seeds there stay what they are.
+It runs beside the world of ``one_broker``, so that the histories of seeds there stay what they are.
 """
 
 from __future__ import annotations

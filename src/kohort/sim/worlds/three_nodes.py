@@ -1,7 +1,7 @@
 """Three nodes whose leaders move: a group reads on while coordinators and leaders change places, nodes stop and start.
 
-A world beside that of ``run.py``, with the same members, users and faults. Each run ends with quiet moves: everything
-is led by another node, then a node stops and starts again, and a stable group notices nothing of it.
+A world beside that of ``one_broker.py``, with the same members, users and faults. Each run ends with quiet moves:
+everything is led by another node, then a node stops and starts again, and a stable group notices nothing of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A declared pipeline: one file, or the same in Python; validated, tested, run once or for ever."""
+"""A declared pipeline: one file, or the same in Python; validated, tested, run once or continuously."""
 
 from __future__ import annotations
 

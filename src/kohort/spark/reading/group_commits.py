@@ -1,8 +1,8 @@
 """A query's progress in its consumer group: the pinned start, the end of each completed micro-batch, and intruders.
 
 Commits carry metadata: ``kohort-init:...`` for a start that is pinned, ``kohort-query:...`` for a query's progress. A
-query that finds in the group what it did not write is not alone: another query, or a reset by hand. It says so and goes
-on, for its checkpoint, not the group, says where it stands.
+query that finds in the group what it did not write is not alone: another query, or a reset by hand. It logs that and
+goes on, because its checkpoint, not the group, holds its position.
 """
 
 from __future__ import annotations

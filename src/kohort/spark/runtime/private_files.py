@@ -1,5 +1,6 @@
 """Small files that Spark is told of (scripts in front of a program, its log settings), in a folder that nobody else can
-write to: whoever could, would have his own run."""
+write to: others could make Spark run what they like.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ApiVersions (18): which APIs and versions a broker speaks; the first request on a connection.
 
-- 3: flexible body; the client names its software (KIP-511). The response header stays the short one for ever.
+- 3: flexible body; the client names its software (KIP-511). The response header is always the short one.
 - 4: a supported feature may start at version 0.
 - 5: the client says which cluster and node it means to reach (4.4; neither served nor asked for here).
 

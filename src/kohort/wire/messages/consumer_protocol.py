@@ -1,4 +1,4 @@
-"""What consumers hide in JoinGroup and SyncGroup: Subscription and Assignment.
+"""What consumers tell each other inside JoinGroup and SyncGroup: Subscription and Assignment.
 
 Subscription
 - 1: the partitions that the member still owns (KIP-429, cooperative rebalancing).

@@ -1,7 +1,7 @@
 """What a query of Spark SQL says, as far as it can be known without Spark: whether it parses, which names it uses, and
 which columns come of it.
 
-A wrong alarm is worse than a miss here: Spark itself judges in ``dry-run``. So a name is only refused that is a column
+A false alarm is worse than a miss here: Spark itself judges in ``dry-run``. So a name is only refused that is a column
 of no table in the query, no alias, no field, no variable of a function in it; and where the columns of one table are
 not known, or come from its data (PIVOT), no name is refused at all.
 """

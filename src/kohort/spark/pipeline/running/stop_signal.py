@@ -1,7 +1,7 @@
 """Ctrl-C while Spark runs: noted, and heeded between two micro-batches.
 
 pyspark's own handler cancels jobs and raises in whatever the main thread does, which is mostly a question to the JVM:
-so the documented way to stop would end in the tracebacks of others. A first Ctrl-C is only noted here. A second does
+so the documented way to stop would end in tracebacks of PySpark's. A first Ctrl-C is only noted here. A second does
 what it did before: in a program it raises KeyboardInterrupt, in the command it ends the process.
 """
 
