@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import kohort
-from support.raw.crew import Crew
+from support.raw.broker_under_test import Crew
 from support.raw.raw_client import RawClient
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}

@@ -11,7 +11,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.processes.served import Served
+from support.processes.served_broker import Served
 from support.raw.group_member import RawMember
 from support.raw.raw_client import RawClient
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import ErrorCode
-from support.raw.crew import settle, subscription
+from support.raw.broker_under_test import settle, subscription
 
 REBALANCING, UNKNOWN, STALE = (
     ErrorCode.REBALANCE_IN_PROGRESS,

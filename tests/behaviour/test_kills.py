@@ -9,7 +9,7 @@ import pytest
 
 import kohort
 from kohort import KohortError, OffsetAndMetadata, TopicPartition, UsageError
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 MEMBERS = 10
 PARTITIONS = 20

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import kohort
-from support.raw.crew import Crew, settle
+from support.raw.broker_under_test import Crew, settle
 from support.waiting import eventually
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import kohort
-from support.raw.crew import Crew
+from support.raw.broker_under_test import Crew
 from support.waiting import eventually
 
 SWEEP_MS = 200

@@ -1,6 +1,6 @@
 """KIP-341: what members say of themselves and are given is theirs; the coordinator hands it on byte for byte."""
 
-from support.raw.crew import settle, subscription
+from support.raw.broker_under_test import settle, subscription
 
 OPAQUE = bytes(range(256)) * 4
 

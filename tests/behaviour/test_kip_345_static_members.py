@@ -6,7 +6,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
-from support.raw.crew import settle, subscription
+from support.raw.broker_under_test import settle, subscription
 
 STICKY = ("sticky", b"s")
 

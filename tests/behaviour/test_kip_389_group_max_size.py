@@ -1,7 +1,7 @@
 """KIP-389: a group has a largest size."""
 
 from kohort.errors import ErrorCode
-from support.raw.crew import settle
+from support.raw.broker_under_test import settle
 
 
 def full(crew):

@@ -1,7 +1,7 @@
 """KIP-429: members keep what they own through a rebalance; for the coordinator it is one more join, commits allowed."""
 
 from kohort.errors import ErrorCode
-from support.raw.crew import settle, subscription
+from support.raw.broker_under_test import settle, subscription
 
 
 def cooperative(*topics, owned=()):

@@ -6,7 +6,7 @@ from kohort.wire.messages.offsets import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from support.raw.crew import subscription
+from support.raw.broker_under_test import subscription
 
 
 def delete(crew, group, topics):

@@ -3,7 +3,7 @@
 import time
 
 from kohort.errors import ErrorCode
-from support.raw.crew import settle
+from support.raw.broker_under_test import settle
 
 
 def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(crew):

@@ -1,7 +1,7 @@
 """KIP-814: a static leader that comes back leads on, and is told that no assignment is asked of it."""
 
 from kohort.errors import ErrorCode
-from support.raw.crew import settle
+from support.raw.broker_under_test import settle
 
 
 def static_pair(crew, **options):

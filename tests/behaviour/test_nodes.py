@@ -9,7 +9,7 @@ from kohort import NewTopic
 from kohort.aio.serving.cluster_server import node_configs
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ApiError, ConfigError, UsageError
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 
 def test_ids_and_ports_count_up_from_those_given():

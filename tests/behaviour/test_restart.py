@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kohort.model import TopicPartition
-from support.processes.served import Served
+from support.processes.served_broker import Served
 from support.raw.group_member import RawMember, committed
 from support.raw.raw_client import RawClient
 

@@ -3,7 +3,7 @@
 from click.testing import CliRunner
 
 from kohort.cli.main import main
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 
 def call(*args):

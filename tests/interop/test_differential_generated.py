@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from support.differential.harness import compare
 from support.differential.steps import SIGHTS, TOPIC, play_ours, play_theirs
-from support.raw.crew import Crew
+from support.raw.broker_under_test import Crew
 
 EXAMPLES = int(os.environ.get("KOHORT_EXAMPLES", "40"))
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(60 * EXAMPLES)]

@@ -4,7 +4,7 @@ import pytest
 
 from kohort import Admin, Consumer, Producer, TopicPartition
 from support.peers.client_programs import PYTHON_CLIENTS, as_line, as_record, program, run
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 OTHERS = [client for client in PYTHON_CLIENTS if client != "kohort"]
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]

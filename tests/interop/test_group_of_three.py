@@ -6,7 +6,7 @@ from kohort import Admin
 from support.peers.client_programs import PYTHON_CLIENTS, as_line, program, run
 from support.processes.member_process import Member, end_all, eventually
 from support.processes.member_process import share_everything as shared
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 PARTITIONS = 6
 SETTINGS = ("--set", "group.initial.rebalance.delay.ms=300")

@@ -4,7 +4,7 @@ from kafka.record import MemoryRecords
 
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.wire.compression import Codec
-from support.machines.log_room import LogRoom
+from support.machines.log_stage import LogRoom
 
 
 def test_kafka_python_reads_our_segment_files(tmp_path):

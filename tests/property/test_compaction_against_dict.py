@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kohort.log.dirty import dirty_part
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
-from support.machines.log_room import LogRoom
+from support.machines.log_stage import LogRoom
 
 KEYS = [b"a", b"b", b"", b"a longer key", b"e"]
 pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max_size=80)), min_size=1, max_size=6)

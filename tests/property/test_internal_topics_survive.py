@@ -30,8 +30,8 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House, Peer, produce_request
-from support.machines.lived_in import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from support.machines.broker_stage import House, Peer, produce_request
+from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
 from support.raw.transactional import Transactional
 
 names = st.sampled_from([TRANSACTIONS, TRANSACTIONS, OFFSETS, "__kohort_journal", "a"])

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.record_batch import read_batch, split_batches
-from support.machines.log_room import OPTIONS, LogRoom, batch, values_from
+from support.machines.log_stage import OPTIONS, LogRoom, batch, values_from
 
 TIMES = st.one_of(st.just(-1), st.integers(1_600_000_000_000, 1_700_000_000_000))
 values = st.lists(st.text("abc", max_size=120), min_size=1, max_size=6)

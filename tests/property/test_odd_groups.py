@@ -14,8 +14,8 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRe
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House
-from support.machines.lived_in import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs
+from support.machines.broker_stage import House
+from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs
 from support.raw.group_member import RawMember, committed
 from support.raw.transactional import Transactional
 

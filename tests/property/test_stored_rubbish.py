@@ -10,9 +10,9 @@ import pytest
 
 from kohort.errors import ConfigError, StorageError
 from kohort.log.storage import MemoryStorage
-from support.machines.broker_house import House
-from support.machines.cluster_house import ClusterHouse
-from support.machines.lived_in import OFFSETS, TRANSACTIONS, live_in
+from support.machines.broker_stage import House
+from support.machines.cluster_stage import ClusterHouse
+from support.machines.populated import OFFSETS, TRANSACTIONS, live_in
 from support.raw.group_member import RawMember
 from support.raw.transactional import Transactional
 

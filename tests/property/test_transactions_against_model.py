@@ -16,7 +16,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 from support.raw.transactional import Transactional, committed_offset, committed_values, latest
 
 TOPICS, GROUPS, STEPS = ("a", "b"), ("g", "h"), 120

@@ -9,7 +9,7 @@ import sys
 from results import Results, junit
 from sources import WORK, sdist
 
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 SUITE_S = 1800
 TEST_S = 180

@@ -9,7 +9,7 @@ from results import Results, junit
 from sources import WORK, sdist
 
 from support.peers.client_programs import uv
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 SUITE_S = 600
 TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "aiokafka", "confluent-kafka")

@@ -25,7 +25,7 @@ from results import Results, rows, subtest_passed
 from sources import WORK, debian_source, npm
 
 from support.peers.apache_kafka import kafka_tool
-from support.processes.served import Served
+from support.processes.served_broker import Served
 
 BUILD_S = 3600
 NEWEST = ("@confluentinc/kafka-javascript", "1.10.1")

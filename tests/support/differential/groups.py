@@ -31,7 +31,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from support.differential.harness import Play
-from support.raw.crew import subscription
+from support.raw.broker_under_test import subscription
 
 RANGE = [("range", subscription("t"))]
 BOTH = [("range", subscription("t")), ("sticky", subscription("t"))]

@@ -17,7 +17,7 @@ from typing import Any
 from kohort.wire.apis import APIS
 from kohort.wire.schema import FieldSpec, Message
 from support.differential.differences import UNORDERED, is_allowed
-from support.raw.crew import Crew
+from support.raw.broker_under_test import Crew
 from support.raw.raw_client import RawClient
 
 LEVELS = range(max(api.high - api.low for api in APIS.values()) + 1)

@@ -25,8 +25,8 @@ from kohort.wire.messages.offsets import (
 from kohort.wire.schema import Message
 from support.differential.groups import Actor
 from support.differential.harness import CLOSED, NO_ANSWER, Entry, Names, fitted
-from support.machines.broker_house import House
-from support.raw.crew import Crew, subscription
+from support.machines.broker_stage import House
+from support.raw.broker_under_test import Crew, subscription
 from support.raw.raw_client import RawClient
 
 Step = tuple[str, int, int]

@@ -15,7 +15,7 @@ from kohort.aio.serving.file_storage import FileStorage
 from kohort.config import BrokerConfig
 from kohort.errors import DataDirInUse, StorageError
 from kohort.log.topics import Topics
-from support.machines.log_room import LogRoom, batch, values_from
+from support.machines.log_stage import LogRoom, batch, values_from
 
 NOW = 1_700_000_000_000
 

@@ -9,7 +9,7 @@ import kohort
 from kohort.aio.serving.server import Server, bind, storage_in
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ConfigError, DataDirInUse, UsageError
-from support.machines.broker_house import produce_request
+from support.machines.broker_stage import produce_request
 from support.raw.raw_client import RawClient
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.machines.broker_house import House, Peer
+from support.machines.broker_stage import House, Peer
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from kohort.wire.messages.configs import (
     ReplacingConfig,
     ReplacingConfigsResource,
 )
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -23,8 +23,8 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import fetch_request, produce_request, values_of
-from support.machines.cluster_house import ClusterHouse
+from support.machines.broker_stage import fetch_request, produce_request, values_of
+from support.machines.cluster_stage import ClusterHouse
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.messages.group_admin import ListGroupsRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
-from support.machines.cluster_house import OFFSETS, ClusterHouse
+from support.machines.cluster_stage import OFFSETS, ClusterHouse
 from support.raw.group_member import committed
 
 
@@ -248,7 +248,7 @@ def test_offsets_of_a_deleted_topic_go_wherever_their_group_is_coordinated(town)
 
 
 def test_the_journal_is_written_by_every_node_and_read_from_its_leader(town):
-    from support.machines.broker_house import fetch_request
+    from support.machines.broker_stage import fetch_request
 
     for n in range(6):
         stable_pair(town, f"crew-{n}")

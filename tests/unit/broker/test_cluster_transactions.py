@@ -8,7 +8,7 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.messages.transaction_admin import ListTransactionsRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
-from support.machines.cluster_house import ClusterHouse
+from support.machines.cluster_stage import ClusterHouse
 from support.raw.transactional import Transactional, committed_offset, committed_values, fetched
 
 

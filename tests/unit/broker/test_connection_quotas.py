@@ -5,7 +5,7 @@ import pytest
 from kohort.config.connection_limits import parse_overrides
 from kohort.errors import ConfigError
 from kohort.wire.messages.metadata import MetadataRequest
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 
 def test_a_connection_above_max_connections_is_refused_and_the_others_stand():

@@ -8,7 +8,7 @@ from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest
-from support.machines.broker_house import House, fetch_request
+from support.machines.broker_stage import House, fetch_request
 
 
 def frame(body: bytes) -> bytes:

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 KAFKA_4_3 = {

@@ -10,7 +10,7 @@ from kohort.log.storage import MemoryStorage
 from kohort.notes import Level
 from kohort.sim.disk import FaultyDisk
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from support.machines.broker_house import House, fetch_request, values_of
+from support.machines.broker_stage import House, fetch_request, values_of
 
 REFUSED = "cannot append: the disk refused"
 

@@ -5,7 +5,7 @@ from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import fetch_request, values_of
+from support.machines.broker_stage import fetch_request, values_of
 
 
 def only(answer):

@@ -4,7 +4,7 @@ from kohort.broker.sessions import PARTITIONS_PER_SLOT
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
-from support.machines.broker_house import House, values_of
+from support.machines.broker_stage import House, values_of
 
 V = 12
 

@@ -6,7 +6,7 @@ from kohort.broker.io import Tick
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House, produce_request
+from support.machines.broker_stage import House, produce_request
 
 KAFKA_STORAGE_ERROR = 56
 NOT_COORDINATOR = 16

@@ -5,7 +5,7 @@ import struct
 from kohort.broker.frame_room import GRACE_MS, SMALL_FRAME_BYTES
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House, produce_request
+from support.machines.broker_stage import House, produce_request
 
 MIB = 1 << 20
 HUGE = 100 * 1000 * 1000
@@ -138,7 +138,7 @@ def test_small_requests_need_no_room():
 
 
 def test_a_large_request_behind_one_that_waits_is_not_read_far(peer, house):
-    from support.machines.broker_house import fetch_request
+    from support.machines.broker_stage import fetch_request
 
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)

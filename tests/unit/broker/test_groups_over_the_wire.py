@@ -16,7 +16,7 @@ from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import read_batch, split_batches
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 from support.raw.group_member import RawMember, committed
 
 

@@ -14,8 +14,8 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House, produce_request
-from support.machines.lived_in import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from support.machines.broker_stage import House, produce_request
+from support.machines.populated import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
 from support.raw.transactional import Transactional, committed_offset
 
 OWN = [OFFSETS, TRANSACTIONS, "__kohort_journal"]

@@ -18,7 +18,7 @@ from kohort.wire.messages.topic_partitions import (
     TopicPartitionsCursor,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 from support.raw.transactional import Transactional
 
 # ---------------------------------------------------------------- folders

@@ -36,7 +36,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House, fetch_request, produce_request
+from support.machines.broker_stage import House, fetch_request, produce_request
 
 MANY = 50_000
 

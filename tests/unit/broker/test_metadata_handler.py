@@ -3,7 +3,7 @@
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 
 def named(*names: str, **options) -> MetadataRequest:

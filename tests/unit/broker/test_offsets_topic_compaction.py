@@ -11,7 +11,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 GROUPS = ["alpha", "beta", "gamma"]
 PARTITIONS = 4

@@ -6,7 +6,7 @@ from kohort.errors import ErrorCode
 from kohort.wire.compression import Codec
 from kohort.wire.messages.producer_ids import InitProducerIdRequest
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import produce_request
+from support.machines.broker_stage import produce_request
 
 
 def batch(*values: bytes, **options) -> bytes:

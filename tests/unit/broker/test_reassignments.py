@@ -12,7 +12,7 @@ from kohort.wire.messages.reassignments import (
     ReassignableTopic,
 )
 from kohort.wire.messages.topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from support.machines.cluster_house import ClusterHouse
+from support.machines.cluster_stage import ClusterHouse
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from kohort.config import BrokerConfig
 from kohort.errors import NotARecording
 from kohort.sim.recordings import replay_recording
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 HEAD = Head(BrokerConfig(), seed=7, started_ms=1_000)
 

@@ -21,7 +21,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_house import House, produce_request
+from support.machines.broker_stage import House, produce_request
 
 REFUSED = [
     (CreateTopicsRequest(topics=[CreatableTopic(name="a/b", num_partitions=1, replication_factor=1)]), 7),

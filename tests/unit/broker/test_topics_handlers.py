@@ -16,7 +16,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 
 
 def create(peer, *topics: CreatableTopic, version: int = 7, validate_only: bool = False):

@@ -14,7 +14,7 @@ from kohort.wire.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 from support.raw.transactional import (
     Transactional,
     committed_offset,

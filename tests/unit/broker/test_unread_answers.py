@@ -8,7 +8,7 @@ from kohort.broker.io import Close, Congested, Drained, Received, Send, Tick
 from kohort.broker.unread import PIECE_BYTES, SMALL_PIECE_BYTES
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
-from support.machines.broker_house import House, fetch_request, values_of
+from support.machines.broker_stage import House, fetch_request, values_of
 
 MIB = 1 << 20
 VALUE = b"v" * 900_000

@@ -6,7 +6,7 @@ from kohort.errors import ApiError, ErrorCode, RecordsRefused, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
-from support.machines.log_room import LogRoom
+from support.machines.log_stage import LogRoom
 
 DAY_MS = 86_400_000
 PAD = "x" * 60

@@ -9,7 +9,7 @@ from kohort.errors import ApiError, ErrorCode
 from kohort.log.partition import Appended
 from kohort.log.producers import Producers
 from kohort.wire.record_batch import parse_batch_header
-from support.machines.log_room import LogRoom, batch, values_from
+from support.machines.log_stage import LogRoom, batch, values_from
 
 SEQUENCE_MAX = 2**31 - 1
 

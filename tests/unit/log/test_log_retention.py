@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from support.machines.log_room import LogRoom, values_from
+from support.machines.log_stage import LogRoom, values_from
 
 HOUR = 3_600_000
 

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.errors import StorageError
 from kohort.wire.record_batch import split_batches
-from support.machines.log_room import LogRoom, batch, values_from
+from support.machines.log_stage import LogRoom, batch, values_from
 
 
 def room_with(count: int, *, size: int = 500, segment_bytes: str = "1000000000") -> LogRoom:

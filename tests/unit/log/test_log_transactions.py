@@ -5,7 +5,7 @@ import pytest
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.control_records import Marker, build_marker, parse_marker
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
-from support.machines.log_room import LogRoom
+from support.machines.log_stage import LogRoom
 
 ABORT, COMMIT = False, True
 

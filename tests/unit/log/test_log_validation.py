@@ -6,7 +6,7 @@ import pytest
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.record_batch import check_crc, parse_batch_header
-from support.machines.log_room import LogRoom, batch
+from support.machines.log_stage import LogRoom, batch
 
 
 @pytest.fixture

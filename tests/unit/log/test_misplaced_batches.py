@@ -7,7 +7,7 @@ import pytest
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.sequence import true_base
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
-from support.machines.log_room import LogRoom, batch
+from support.machines.log_stage import LogRoom, batch
 
 COUNT = 40
 BITS = [0, 1, 2, 4, 5, 6, 12, 20, 30, 31, 32, 40, 62, 63]

@@ -8,7 +8,7 @@ from kohort.log.partition import Appended
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header
-from support.machines.log_room import LogRoom, batch, offsets_in, values_from
+from support.machines.log_stage import LogRoom, batch, offsets_in, values_from
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from kohort.log.recoding import CODECS
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import check_crc, pack_batch, parse_batch_header, read_batch
-from support.machines.log_room import LogRoom, batch, values_from
+from support.machines.log_stage import LogRoom, batch, values_from
 
 
 def stored(room: LogRoom) -> Buffer:

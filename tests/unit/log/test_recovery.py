@@ -4,7 +4,7 @@ import pytest
 
 from kohort.log.epochs import LeaderEpochs
 from kohort.log.storage import MemoryStorage
-from support.machines.log_room import LogRoom, batch, values_from
+from support.machines.log_stage import LogRoom, batch, values_from
 
 FIRST_LOG = f"{0:020d}.log"
 UNCLEAN = "the last stop was not clean: checked 1 logs from their recovery points"

@@ -10,7 +10,7 @@ from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from kohort.notes import Level
-from support.machines.log_room import LogRoom, batch, values_from
+from support.machines.log_stage import LogRoom, batch, values_from
 
 NOW = 1_700_000_000_000
 

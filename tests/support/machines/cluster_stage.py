@@ -26,7 +26,7 @@ from kohort.wire.messages.reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from support.machines.broker_house import Peer
+from support.machines.broker_stage import Peer
 from support.raw.group_member import RawMember
 
 APPEND, SUBTRACT = 2, 3

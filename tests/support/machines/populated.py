@@ -7,7 +7,7 @@ from kohort.broker.offsets_topic import NAME as OFFSETS
 from kohort.errors import ErrorCode
 from kohort.log.partition import PartitionLog
 from kohort.notes import Level
-from support.machines.broker_house import House
+from support.machines.broker_stage import House
 from support.raw.group_member import RawMember, committed
 from support.raw.transactional import Transactional
 
