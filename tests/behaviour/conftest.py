@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 import kohort
-from support.raw.broker_under_test import Crew
+from support.raw.broker_under_test import BrokerUnderTest
 from support.raw.raw_client import RawClient
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
@@ -48,10 +48,10 @@ def client(bootstrap: str) -> Iterator[RawClient]:
 
 
 @pytest.fixture
-def crew(bootstrap: str) -> Iterator[Crew]:
-    crew = Crew(bootstrap)
-    yield crew
-    crew.close()
+def broker(bootstrap: str) -> Iterator[BrokerUnderTest]:
+    broker = BrokerUnderTest(bootstrap)
+    yield broker
+    broker.close()
 
 
 @pytest.fixture

@@ -31,8 +31,8 @@ def welcome(newcomer: RawMember, *present: RawMember) -> None:
 def test_a_group_of_three_lives_through_joining_silence_and_leaving(bootstrap):
     wires = [RawClient(bootstrap) for _ in range(3)]
     wires[0].create("work", 3)
-    ann, ben = (RawMember(wire, "crew", ["work"], session_timeout_ms=30_000) for wire in wires[:2])
-    cal = RawMember(wires[2], "crew", ["work"], session_timeout_ms=6_000)
+    ann, ben = (RawMember(wire, "broker", ["work"], session_timeout_ms=30_000) for wire in wires[:2])
+    cal = RawMember(wires[2], "broker", ["work"], session_timeout_ms=6_000)
 
     welcome(ann)
     welcome(ben, ann)
@@ -53,7 +53,7 @@ def test_a_group_of_three_lives_through_joining_silence_and_leaving(bootstrap):
     settle(ann, ben)
     assert (ann.generation, ben.generation) == (generation + 1, generation + 1)
     assert set(ann.members) | set(ben.members) == {ann.member_id, ben.member_id}
-    assert committed(ann.wire, "crew", "work", [0, 1, 2]) == {0: 10, 1: 11, 2: 12}
+    assert committed(ann.wire, "broker", "work", [0, 1, 2]) == {0: 10, 1: 11, 2: 12}
 
     assert ben.leave() == 0
     assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS

@@ -3,7 +3,8 @@
 import pytest
 
 from kohort.errors import ErrorCode
-from support.raw.broker_under_test import settle, subscription
+from support.consumer_protocol import subscription
+from support.raw.broker_under_test import settle
 
 REBALANCING, UNKNOWN, STALE = (
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -13,24 +14,24 @@ REBALANCING, UNKNOWN, STALE = (
 
 
 class Scene:
-    """A group brought into a state: ann leads, ben follows; ``crew`` asks from outside."""
+    """A group brought into a state: ann leads, ben follows; ``broker`` asks from outside."""
 
-    def __init__(self, crew) -> None:
-        self.crew = crew
-        self.group = crew.group()
-        self.topic = crew.topic()
-        self.ann, self.ben = (crew.member(self.group, self.topic) for _ in range(2))
+    def __init__(self, broker) -> None:
+        self.broker = broker
+        self.group = broker.group()
+        self.topic = broker.topic()
+        self.ann, self.ben = (broker.member(self.group, self.topic) for _ in range(2))
 
     def stable(self) -> None:
-        self.crew.stable(self.ann, self.ben)
+        self.broker.stable(self.ann, self.ben)
 
     def preparing(self) -> None:
         self.stable()
-        self.crew.start_rebalance(self.ann)
+        self.broker.start_rebalance(self.ann)
 
     def completing(self) -> None:
         self.stable()
-        self.crew.start_rebalance(self.ann, self.ben)
+        self.broker.start_rebalance(self.ann, self.ben)
         self.ann.joined()
         self.ben.joined()
 
@@ -41,7 +42,7 @@ class Scene:
 
     def dead(self) -> None:
         self.empty()
-        self.crew.delete_group(self.group)
+        self.broker.delete_group(self.group)
 
 
 STATES = {
@@ -54,11 +55,11 @@ STATES = {
 
 
 @pytest.fixture(params=STATES)
-def scene(request, crew):
-    scene = Scene(crew)
+def scene(request, broker):
+    scene = Scene(broker)
     STATES[request.param](scene)
     scene.state = request.param
-    assert crew.state(scene.group) == request.param
+    assert broker.state(scene.group) == request.param
     return scene
 
 
@@ -101,9 +102,9 @@ def test_commit_by_a_member(scene):
 def test_commit_from_outside(scene):
     allowed = scene.state in ("Empty", "Dead")
 
-    assert scene.crew.commit(scene.group, scene.topic, {0: 5}) == [0 if allowed else UNKNOWN]
+    assert scene.broker.commit(scene.group, scene.topic, {0: 5}) == [0 if allowed else UNKNOWN]
 
-    assert scene.crew.committed(scene.group, scene.topic, [0]) == [5 if allowed else -1]
+    assert scene.broker.committed(scene.group, scene.topic, [0]) == [5 if allowed else -1]
 
 
 def test_join_of_a_member_that_was_there(scene):
@@ -129,7 +130,7 @@ def test_a_follower_that_says_something_else_begins_a_rebalance(scene):
 
     scene.ben.start_join()
     if scene.state != "PreparingRebalance":
-        scene.crew.await_state(scene.group, "PreparingRebalance")
+        scene.broker.await_state(scene.group, "PreparingRebalance")
         scene.ann.start_join()
 
     generation = 4 if scene.state == "CompletingRebalance" else 3
@@ -152,11 +153,11 @@ def test_leave(scene):
 def test_delete(scene):
     expected = {"Empty": 0, "Dead": ErrorCode.GROUP_ID_NOT_FOUND}
 
-    assert scene.crew.delete_group(scene.group) == [expected.get(scene.state, ErrorCode.NON_EMPTY_GROUP)]
+    assert scene.broker.delete_group(scene.group) == [expected.get(scene.state, ErrorCode.NON_EMPTY_GROUP)]
 
 
 def test_describe(scene):
-    group = scene.crew.describe(scene.group)
+    group = scene.broker.describe(scene.group)
 
     stable, there = scene.state == "Stable", scene.state != "Dead"
     assert (group.error_code, group.group_state) == (0, scene.state)
@@ -174,24 +175,24 @@ def test_describe(scene):
 def test_describe_from_version_6_tells_a_missing_group_from_an_empty_one(scene):
     code = ErrorCode.GROUP_ID_NOT_FOUND if scene.state == "Dead" else 0
 
-    assert scene.crew.describe(scene.group, version=6).error_code == code
+    assert scene.broker.describe(scene.group, version=6).error_code == code
 
 
 def test_list(scene):
-    crew, state = scene.crew, scene.state
+    broker, state = scene.broker, scene.state
     there = {scene.group} if state != "Dead" else set()
 
-    assert set(crew.listed()) == there
-    assert set(crew.listed(states=[f" {state.upper()} "])) == there
-    assert set(crew.listed(states=["Stable" if state == "Empty" else "Empty"])) == set()
-    assert set(crew.listed(types=["Classic"])) == there
-    assert set(crew.listed(types=["consumer"])) == set()
-    assert {(g.group_state, g.protocol_type, g.group_type) for g in crew.listed().values()} == {
+    assert set(broker.listed()) == there
+    assert set(broker.listed(states=[f" {state.upper()} "])) == there
+    assert set(broker.listed(states=["Stable" if state == "Empty" else "Empty"])) == set()
+    assert set(broker.listed(types=["Classic"])) == there
+    assert set(broker.listed(types=["consumer"])) == set()
+    assert {(g.group_state, g.protocol_type, g.group_type) for g in broker.listed().values()} == {
         (state, "consumer", "classic") for _ in there
     }
 
 
 def test_list_before_filters(scene):
-    listed = scene.crew.listed(version=3)
+    listed = scene.broker.listed(version=3)
 
     assert set(listed) == ({scene.group} if scene.state != "Dead" else set())

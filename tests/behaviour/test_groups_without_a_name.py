@@ -5,22 +5,22 @@ import pytest
 from kohort.errors import ErrorCode
 
 
-def test_it_stores_offsets_and_is_described_and_deleted_like_any_other(crew):
-    topic = crew.topic()
+def test_it_stores_offsets_and_is_described_and_deleted_like_any_other(broker):
+    topic = broker.topic()
 
-    assert crew.commit("", topic, {0: 3}) == [0]
+    assert broker.commit("", topic, {0: 3}) == [0]
 
-    assert crew.committed("", topic, [0]) == [3]
-    assert crew.state("") == "Empty"
-    assert crew.delete_group("") == [0]
-    assert crew.committed("", topic, [0]) == [-1]
-    assert crew.delete_group("") == [ErrorCode.GROUP_ID_NOT_FOUND]
-    assert crew.describe("", version=6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert broker.committed("", topic, [0]) == [3]
+    assert broker.state("") == "Empty"
+    assert broker.delete_group("") == [0]
+    assert broker.committed("", topic, [0]) == [-1]
+    assert broker.delete_group("") == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert broker.describe("", version=6).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
-def test_no_one_joins_it(crew, version):
-    ann = crew.member("", join_version=version)
+def test_no_one_joins_it(broker, version):
+    ann = broker.member("", join_version=version)
 
     assert ann.refused_join() == ErrorCode.INVALID_GROUP_ID
     assert ann.sync(version=4).error_code == ErrorCode.INVALID_GROUP_ID

@@ -13,7 +13,7 @@ from support.processes.served_broker import Served
 
 MEMBERS = 10
 PARTITIONS = 20
-GROUP = "crew"
+GROUP = "broker"
 TOPIC = "load"
 DEADLINE_S = 120
 SETTINGS = (

@@ -5,7 +5,7 @@ import time
 import pytest
 
 import kohort
-from support.raw.broker_under_test import Crew, settle
+from support.raw.broker_under_test import BrokerUnderTest, settle
 from support.waiting import eventually
 
 
@@ -14,9 +14,9 @@ def patient(request):
     """A broker whose initial delay is a second."""
     address = request.config.getoption("--broker", default=None)
     if address:
-        crew = Crew(address)
-        delay_ms = crew.config("group.initial.rebalance.delay.ms")
-        crew.close()
+        broker = BrokerUnderTest(address)
+        delay_ms = broker.config("group.initial.rebalance.delay.ms")
+        broker.close()
         if not 500 <= delay_ms <= 5000:
             pytest.skip(f"the broker's initial delay is {delay_ms} ms; this needs 500 to 5000")
         yield address
@@ -26,15 +26,15 @@ def patient(request):
 
 
 @pytest.fixture
-def slow_crew(patient):
-    crew = Crew(patient)
-    yield crew
-    crew.close()
+def slow_broker(patient):
+    broker = BrokerUnderTest(patient)
+    yield broker
+    broker.close()
 
 
-def test_members_that_come_within_the_delay_share_the_first_generation(slow_crew):
-    delay_s = slow_crew.config("group.initial.rebalance.delay.ms") / 1000
-    ann, ben, cal = (slow_crew.member(slow_crew.group()) for _ in range(3))
+def test_members_that_come_within_the_delay_share_the_first_generation(slow_broker):
+    delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
+    ann, ben, cal = (slow_broker.member(slow_broker.group()) for _ in range(3))
 
     started = time.monotonic()
     for member in (ann, ben, cal):
@@ -46,9 +46,9 @@ def test_members_that_come_within_the_delay_share_the_first_generation(slow_crew
     settle(ann, ben, cal)
 
 
-def test_the_delay_is_extended_while_members_come(slow_crew):
-    delay_s = slow_crew.config("group.initial.rebalance.delay.ms") / 1000
-    ann, ben = (slow_crew.member(slow_crew.group()) for _ in range(2))
+def test_the_delay_is_extended_while_members_come(slow_broker):
+    delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
+    ann, ben = (slow_broker.member(slow_broker.group()) for _ in range(2))
 
     started = time.monotonic()
     ann.join()
@@ -59,34 +59,34 @@ def test_the_delay_is_extended_while_members_come(slow_crew):
     assert time.monotonic() - started >= 2 * delay_s * 0.95
 
 
-def test_the_delay_never_passes_the_rebalance_timeout(slow_crew):
+def test_the_delay_never_passes_the_rebalance_timeout(slow_broker):
     """As long as members come the delay runs on, but only until the members' own timeout is up."""
-    delay_s = slow_crew.config("group.initial.rebalance.delay.ms") / 1000
-    group, timeout_ms = slow_crew.group(), int(delay_s * 1500)
+    delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
+    group, timeout_ms = slow_broker.group(), int(delay_s * 1500)
     came_at = [-delay_s]
 
     def is_over_while_members_come() -> bool:
-        if slow_crew.state(group) == "CompletingRebalance":
+        if slow_broker.state(group) == "CompletingRebalance":
             return True
         if time.monotonic() - came_at[-1] >= delay_s / 4:
             came_at.append(time.monotonic())
-            slow_crew.member(group, rebalance_timeout_ms=timeout_ms).join()
+            slow_broker.member(group, rebalance_timeout_ms=timeout_ms).join()
         return False
 
     eventually(is_over_while_members_come, "the delay went on for as long as members came")
 
 
-def test_a_group_that_has_members_does_not_wait(slow_crew):
-    ann, ben = (slow_crew.member(slow_crew.group()) for _ in range(2))
+def test_a_group_that_has_members_does_not_wait(slow_broker):
+    ann, ben = (slow_broker.member(slow_broker.group()) for _ in range(2))
     ann.join()
     ann.joined()
     settle(ann)
 
     started = time.monotonic()
     ben.join()
-    slow_crew.await_state(ann.group, "PreparingRebalance")
+    slow_broker.await_state(ann.group, "PreparingRebalance")
     ann.start_join()
     ann.joined()
     ben.joined()
 
-    assert time.monotonic() - started < slow_crew.config("group.initial.rebalance.delay.ms") / 1000
+    assert time.monotonic() - started < slow_broker.config("group.initial.rebalance.delay.ms") / 1000

@@ -1,20 +1,21 @@
 """KIP-341: what members say of themselves and are given is theirs; the coordinator hands it on byte for byte."""
 
-from support.raw.broker_under_test import settle, subscription
+from support.consumer_protocol import subscription
+from support.raw.broker_under_test import settle
 
 OPAQUE = bytes(range(256)) * 4
 
 
-def test_the_leader_is_given_every_members_user_data_and_generation(crew):
-    group = crew.group()
+def test_the_leader_is_given_every_members_user_data_and_generation(broker):
+    group = broker.group()
     ann, ben = (
-        crew.member(group, protocols=[("sticky", subscription("t", user_data=b"generation-%d" % i + OPAQUE))])
+        broker.member(group, protocols=[("sticky", subscription("t", user_data=b"generation-%d" % i + OPAQUE))])
         for i in range(2)
     )
     ann.join()
     ann.joined()
     ben.join()
-    crew.await_state(group, "PreparingRebalance")
+    broker.await_state(group, "PreparingRebalance")
     ann.start_join()
 
     members = {m.member_id: m.metadata for m in ann.joined().members}
@@ -23,31 +24,31 @@ def test_the_leader_is_given_every_members_user_data_and_generation(crew):
     assert ben.joined().members == []
 
 
-def test_only_the_chosen_protocols_metadata_is_shown(crew):
-    group = crew.group()
-    ann = crew.member(group, protocols=[("sticky", subscription("s")), ("range", subscription("r"))])
-    ben = crew.member(group, protocols=[("range", subscription("b"))])
-    crew.stable(ann, ben)
+def test_only_the_chosen_protocols_metadata_is_shown(broker):
+    group = broker.group()
+    ann = broker.member(group, protocols=[("sticky", subscription("s")), ("range", subscription("r"))])
+    ben = broker.member(group, protocols=[("range", subscription("b"))])
+    broker.stable(ann, ben)
 
-    crew.start_rebalance(ann, ben)
+    broker.start_rebalance(ann, ben)
     answer = ann.joined()
 
     assert {m.metadata for m in answer.members} == {subscription("r"), subscription("b")}
     assert answer.protocol_name == "range"
 
 
-def test_assignments_reach_their_members_byte_for_byte(crew):
-    group = crew.group()
-    ann, ben = crew.member(group), crew.member(group)
+def test_assignments_reach_their_members_byte_for_byte(broker):
+    group = broker.group()
+    ann, ben = broker.member(group), broker.member(group)
     ann.join()
     ann.joined()
     ben.join()
-    crew.await_state(group, "PreparingRebalance")
+    broker.await_state(group, "PreparingRebalance")
     ann.start_join()
     ann.joined()
     ben.joined()
 
     settle(ann, ben, plan={ann.member_id: OPAQUE, ben.member_id: b"\x00\xff" * 500})
 
-    described = {m.member_id: m.member_assignment for m in crew.describe(group).members}
+    described = {m.member_id: m.member_assignment for m in broker.describe(group).members}
     assert described == {ann.member_id: OPAQUE, ben.member_id: b"\x00\xff" * 500}

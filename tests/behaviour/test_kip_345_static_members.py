@@ -6,52 +6,53 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
-from support.raw.broker_under_test import settle, subscription
+from support.consumer_protocol import subscription
+from support.raw.broker_under_test import settle
 
 STICKY = ("sticky", b"s")
 
 
-def restarted(crew, member, **options):
+def restarted(broker, member, **options):
     """The same instance in a new process: no member id yet."""
     given = {"protocols": member.protocols, "instance_id": member.instance_id} | options
-    return crew.member(member.group, **given)
+    return broker.member(member.group, **given)
 
 
-def leave(crew, group, *entries, version=5):
-    answer = crew.ask(LeaveGroupRequest(group_id=group, members=list(entries)), version)
+def leave(broker, group, *entries, version=5):
+    answer = broker.ask(LeaveGroupRequest(group_id=group, members=list(entries)), version)
     assert answer.error_code == 0
     return [(m.member_id, m.group_instance_id, m.error_code) for m in answer.members]
 
 
-def test_a_static_member_joins_in_one_step_and_its_id_begins_with_its_instance(crew):
-    ann = crew.member(crew.group(), instance_id="pod-1")
-    crew.stable(ann)
+def test_a_static_member_joins_in_one_step_and_its_id_begins_with_its_instance(broker):
+    ann = broker.member(broker.group(), instance_id="pod-1")
+    broker.stable(ann)
 
     assert ann.member_id.startswith("pod-1-")
-    (member,) = crew.describe(ann.group).members
+    (member,) = broker.describe(ann.group).members
     assert (member.member_id, member.group_instance_id) == (ann.member_id, "pod-1")
 
 
-def test_a_restart_keeps_generation_and_share(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
-    crew.stable(ann, ben)
+def test_a_restart_keeps_generation_and_share(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
+    broker.stable(ann, ben)
 
-    again = restarted(crew, ben)
+    again = restarted(broker, ben)
     answer = again.rejoin()
 
     assert (answer.generation_id, answer.leader, answer.members) == (2, ann.member_id, [])
     assert again.member_id != ben.member_id
-    assert crew.state(group) == "Stable"
+    assert broker.state(group) == "Stable"
     assert again.sync().assignment == ben.member_id.encode()
     assert ann.heartbeat() == 0
 
 
-def test_the_old_process_is_fenced_everywhere(crew):
-    group, topic = crew.group(), crew.topic()
-    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
-    crew.stable(ann, ben)
-    restarted(crew, ben).rejoin()
+def test_the_old_process_is_fenced_everywhere(broker):
+    group, topic = broker.group(), broker.topic()
+    ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
+    broker.stable(ann, ben)
+    restarted(broker, ben).rejoin()
 
     fenced = ErrorCode.FENCED_INSTANCE_ID
     assert ben.heartbeat() == fenced
@@ -62,15 +63,15 @@ def test_the_old_process_is_fenced_everywhere(crew):
     assert ben.heartbeat(group_instance_id=None) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_parked_join_of_the_old_process_is_fenced(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
-    crew.stable(ann, ben)
+def test_a_parked_join_of_the_old_process_is_fenced(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
+    broker.stable(ann, ben)
     ben.protocols = [("range", subscription("other"))]
     ben.start_join()
-    crew.await_state(group, "PreparingRebalance")
+    broker.await_state(group, "PreparingRebalance")
 
-    again = restarted(crew, ben)
+    again = restarted(broker, ben)
     again.start_join()
 
     assert ben.wire.take().error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -78,17 +79,17 @@ def test_a_parked_join_of_the_old_process_is_fenced(crew):
     assert (ann.joined().generation_id, again.joined().generation_id) == (3, 3)
 
 
-def test_a_parked_sync_of_the_old_process_is_fenced(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
-    crew.stable(ann, ben)
-    crew.start_rebalance(ann, ben)
+def test_a_parked_sync_of_the_old_process_is_fenced(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
+    broker.stable(ann, ben)
+    broker.start_rebalance(ann, ben)
     ann.joined()
     ben.joined()
     ben.start_sync()
-    crew.let_others_be_heard(group)
+    broker.let_others_be_heard(group)
 
-    again = restarted(crew, ben)
+    again = restarted(broker, ben)
     again.start_join()
 
     assert ben.wire.take().error_code == ErrorCode.FENCED_INSTANCE_ID
@@ -98,44 +99,44 @@ def test_a_parked_sync_of_the_old_process_is_fenced(crew):
     settle(ann, again)
 
 
-def test_a_restart_that_changes_the_chosen_protocol_rebalances(crew):
-    group = crew.group()
-    ann = crew.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
-    crew.stable(ann)
+def test_a_restart_that_changes_the_chosen_protocol_rebalances(broker):
+    group = broker.group()
+    ann = broker.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
+    broker.stable(ann)
 
-    again = restarted(crew, ann, protocols=[STICKY, ("range", b"r")])
+    again = restarted(broker, ann, protocols=[STICKY, ("range", b"r")])
 
     assert again.rejoin().generation_id == 2
-    assert crew.state(group) == "CompletingRebalance"
+    assert broker.state(group) == "CompletingRebalance"
 
 
-def test_a_restart_that_keeps_the_chosen_protocol_does_not(crew):
-    group = crew.group()
-    ann = crew.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
-    crew.stable(ann)
+def test_a_restart_that_keeps_the_chosen_protocol_does_not(broker):
+    group = broker.group()
+    ann = broker.member(group, instance_id="a", protocols=[("range", b"r"), STICKY])
+    broker.stable(ann)
 
-    again = restarted(crew, ann, protocols=[("range", b"another"), STICKY])
+    again = restarted(broker, ann, protocols=[("range", b"another"), STICKY])
 
     assert again.rejoin().generation_id == 1
-    assert crew.describe(group).members[0].member_metadata == b"another"
+    assert broker.describe(group).members[0].member_metadata == b"another"
 
 
-def test_a_silent_static_member_goes_with_its_session(crew):
-    group = crew.group()
-    session_ms = crew.config("group.min.session.timeout.ms") * 3  # it joins and syncs in time on a slow machine too
-    ann = crew.member(group, instance_id="a", session_timeout_ms=session_ms)
-    crew.stable(ann)
+def test_a_silent_static_member_goes_with_its_session(broker):
+    group = broker.group()
+    session_ms = broker.config("group.min.session.timeout.ms") * 3  # it joins and syncs in time on a slow machine too
+    ann = broker.member(group, instance_id="a", session_timeout_ms=session_ms)
+    broker.stable(ann)
 
-    crew.await_state(group, "Empty")
+    broker.await_state(group, "Empty")
 
     assert ann.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_misses_a_rebalance_stays_in_it(crew):
-    group = crew.group()
-    ann = crew.member(group, instance_id="a", rebalance_timeout_ms=3000)
-    ben = crew.member(group, instance_id="b", rebalance_timeout_ms=3000)
-    crew.stable(ann, ben)
+def test_a_static_member_that_misses_a_rebalance_stays_in_it(broker):
+    group = broker.group()
+    ann = broker.member(group, instance_id="a", rebalance_timeout_ms=3000)
+    ben = broker.member(group, instance_id="b", rebalance_timeout_ms=3000)
+    broker.stable(ann, ben)
 
     started = time.monotonic()
     ann.protocols = [("range", subscription("more"))]
@@ -145,22 +146,22 @@ def test_a_static_member_that_misses_a_rebalance_stays_in_it(crew):
     assert members == {"a": subscription("more"), "b": ben.protocols[0][1]}
 
 
-def test_an_administrator_removes_by_instance_id_alone(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, instance_id=i) for i in ("a", "b"))
-    crew.stable(ann, ben)
+def test_an_administrator_removes_by_instance_id_alone(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, instance_id=i) for i in ("a", "b"))
+    broker.stable(ann, ben)
 
-    assert leave(crew, group, MemberIdentity(member_id="", group_instance_id="b")) == [("", "b", 0)]
+    assert leave(broker, group, MemberIdentity(member_id="", group_instance_id="b")) == [("", "b", 0)]
 
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
     assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_a_batch_is_answered_entry_by_entry(crew, version):
-    group = crew.group()
-    ann, ben, cal = (crew.member(group, instance_id=i) for i in ("a", "b", None))
-    crew.stable(ann, ben, cal)
+def test_a_batch_is_answered_entry_by_entry(broker, version):
+    group = broker.group()
+    ann, ben, cal = (broker.member(group, instance_id=i) for i in ("a", "b", None))
+    broker.stable(ann, ben, cal)
 
     entries = [
         MemberIdentity(member_id=ann.member_id, group_instance_id="a"),
@@ -172,7 +173,7 @@ def test_a_batch_is_answered_entry_by_entry(crew, version):
     ]
 
     unknown, fenced = ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
-    assert leave(crew, group, *entries, version=version) == [
+    assert leave(broker, group, *entries, version=version) == [
         (ann.member_id, "a", 0),
         ("wrong", "b", fenced),
         ("", "nobody", unknown),
@@ -183,9 +184,9 @@ def test_a_batch_is_answered_entry_by_entry(crew, version):
     assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_nobody_can_speak_for_an_instance_that_is_not_there(crew):
-    ann = crew.member(crew.group())
-    crew.stable(ann)
+def test_nobody_can_speak_for_an_instance_that_is_not_there(broker):
+    ann = broker.member(broker.group())
+    broker.stable(ann)
 
     assert ann.heartbeat(group_instance_id="ghost") == ErrorCode.UNKNOWN_MEMBER_ID
     assert ann.refused_join(group_instance_id="ghost") == ErrorCode.UNKNOWN_MEMBER_ID

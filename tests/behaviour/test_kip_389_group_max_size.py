@@ -4,52 +4,52 @@ from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle
 
 
-def full(crew):
+def full(broker):
     """A stable group of as many as may be."""
-    size = crew.config("group.max.size")
+    size = broker.config("group.max.size")
     assert size <= 20, f"group.max.size is {size}: the broker must be started with a small one"
-    members = [crew.member(crew.group()) for _ in range(size)]
-    crew.stable(*members)
+    members = [broker.member(broker.group()) for _ in range(size)]
+    broker.stable(*members)
     return members
 
 
-def test_a_full_group_takes_no_one_more(crew):
-    ann, *_ = full(crew)
+def test_a_full_group_takes_no_one_more(broker):
+    ann, *_ = full(broker)
 
-    answer = (late := crew.member(ann.group)).wire.ask(late.join_request(), 9)
+    answer = (late := broker.member(ann.group)).wire.ask(late.join_request(), 9)
 
     assert (answer.error_code, answer.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert ann.heartbeat() == 0
 
 
-def test_ids_that_were_handed_out_reserve_no_room(crew):
-    *members, last = [crew.member(crew.group()) for _ in range(crew.config("group.max.size"))]
-    crew.stable(*members)
-    late = crew.member(last.group)
+def test_ids_that_were_handed_out_reserve_no_room(broker):
+    *members, last = [broker.member(broker.group()) for _ in range(broker.config("group.max.size"))]
+    broker.stable(*members)
+    late = broker.member(last.group)
     late.ask_for_id()
     last.join()
-    crew.await_state(last.group, "PreparingRebalance")
+    broker.await_state(last.group, "PreparingRebalance")
     for member in members:
         member.start_join()
-    crew.let_others_be_heard(last.group)
+    broker.let_others_be_heard(last.group)
 
     assert late.refused_join() == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
-def test_a_full_group_lets_its_members_rejoin(crew):
-    ann, *others = full(crew)
+def test_a_full_group_lets_its_members_rejoin(broker):
+    ann, *others = full(broker)
 
-    crew.start_rebalance(ann, *others)
+    broker.start_rebalance(ann, *others)
     for member in (ann, *others):
         member.joined()
 
     settle(ann, *others)
 
 
-def test_who_leaves_makes_room(crew):
-    ann, *others, ben = full(crew)
+def test_who_leaves_makes_room(broker):
+    ann, *others, ben = full(broker)
     ben.leave()
-    late = crew.member(ann.group)
+    late = broker.member(ann.group)
 
     late.join()
     for member in (ann, *others):

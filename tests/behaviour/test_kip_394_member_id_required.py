@@ -7,8 +7,8 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, MemberIdentity
 
 
 @pytest.mark.parametrize("version", [4, 5, 6, 7, 8, 9])
-def test_the_first_join_is_answered_with_an_id_and_nothing_else(crew, version):
-    ann = crew.member(crew.group(), join_version=version, client_id="clerk")
+def test_the_first_join_is_answered_with_an_id_and_nothing_else(broker, version):
+    ann = broker.member(broker.group(), join_version=version, client_id="clerk")
 
     answer = ann.wire.ask(ann.join_request(), version)
 
@@ -17,12 +17,12 @@ def test_the_first_join_is_answered_with_an_id_and_nothing_else(crew, version):
     assert len(answer.member_id) == len("clerk-") + 36
     assert (answer.generation_id, answer.leader, answer.members) == (-1, "", [])
     assert answer.protocol_name == (None if version >= 7 else "")
-    assert crew.describe(ann.group).members == []
+    assert broker.describe(ann.group).members == []
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_before_version_4_a_member_joins_in_one_step(crew, version):
-    ann = crew.member(crew.group(), join_version=version)
+def test_before_version_4_a_member_joins_in_one_step(broker, version):
+    ann = broker.member(broker.group(), join_version=version)
 
     answer = ann.rejoin()
 
@@ -30,25 +30,25 @@ def test_before_version_4_a_member_joins_in_one_step(crew, version):
     assert [m.member_id for m in answer.members] == [ann.member_id]
 
 
-def test_every_first_join_is_given_another_id(crew):
-    ann = crew.member(crew.group())
+def test_every_first_join_is_given_another_id(broker):
+    ann = broker.member(broker.group())
 
     assert ann.ask_for_id() != ann.ask_for_id()
 
 
-def test_an_id_that_nobody_was_given_is_unknown(crew):
-    group = crew.group()
-    ann = crew.member(group)
+def test_an_id_that_nobody_was_given_is_unknown(broker):
+    group = broker.group()
+    ann = broker.member(group)
     assert ann.refused_join(member_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
     ann.ask_for_id()
     assert ann.refused_join(member_id="made-up") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_an_id_that_is_not_used_is_forgotten_after_the_session(crew):
-    session_ms = crew.config("group.min.session.timeout.ms")
-    ann = crew.member(crew.group(), session_timeout_ms=session_ms)
-    ben = crew.member(ann.group)
-    crew.stable(ben)
+def test_an_id_that_is_not_used_is_forgotten_after_the_session(broker):
+    session_ms = broker.config("group.min.session.timeout.ms")
+    ann = broker.member(broker.group(), session_timeout_ms=session_ms)
+    ben = broker.member(ann.group)
+    broker.stable(ben)
     ann.ask_for_id()
     ben.start_join()  # waits for ann, who may come any time
 
@@ -56,35 +56,35 @@ def test_an_id_that_is_not_used_is_forgotten_after_the_session(crew):
     assert ann.refused_join() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_rebalance_waits_for_whoever_was_given_an_id(crew):
-    ann, ben = (crew.member(crew.group()) for _ in range(2))
-    crew.stable(ann)
+def test_a_rebalance_waits_for_whoever_was_given_an_id(broker):
+    ann, ben = (broker.member(broker.group()) for _ in range(2))
+    broker.stable(ann)
     ben.ask_for_id()
     ann.start_join()
-    crew.await_state(ann.group, "PreparingRebalance")
+    broker.await_state(ann.group, "PreparingRebalance")
 
     ben.start_join()
 
     assert (ann.joined().generation_id, ben.joined().generation_id) == (2, 2)
 
 
-def test_whoever_was_given_an_id_can_leave_with_it(crew):
-    ann, ben = (crew.member(crew.group()) for _ in range(2))
-    crew.stable(ann)
+def test_whoever_was_given_an_id_can_leave_with_it(broker):
+    ann, ben = (broker.member(broker.group()) for _ in range(2))
+    broker.stable(ann)
     ben.ask_for_id()
     ann.start_join()
-    crew.await_state(ann.group, "PreparingRebalance")
+    broker.await_state(ann.group, "PreparingRebalance")
 
     entry = MemberIdentity(member_id=ben.member_id)
-    answer = crew.ask(LeaveGroupRequest(group_id=ann.group, members=[entry]), 5)
+    answer = broker.ask(LeaveGroupRequest(group_id=ann.group, members=[entry]), 5)
 
     assert [m.error_code for m in answer.members] == [0]
     assert ann.joined().generation_id == 2
     assert ben.refused_join() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_whoever_was_given_an_id_is_no_member_yet(crew):
-    ann = crew.member(crew.group())
+def test_whoever_was_given_an_id_is_no_member_yet(broker):
+    ann = broker.member(broker.group())
     ann.ask_for_id()
 
     assert ann.heartbeat(generation_id=0) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -1,19 +1,20 @@
 """KIP-429: members keep what they own through a rebalance; for the coordinator it is one more join, commits allowed."""
 
 from kohort.errors import ErrorCode
-from support.raw.broker_under_test import settle, subscription
+from support.consumer_protocol import subscription
+from support.raw.broker_under_test import settle
 
 
 def cooperative(*topics, owned=()):
     return [("cooperative-sticky", subscription(*topics, owned=owned))]
 
 
-def test_what_a_member_owns_reaches_the_leader(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, protocols=cooperative("t")) for _ in range(2))
-    crew.stable(ann, ben)
+def test_what_a_member_owns_reaches_the_leader(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, protocols=cooperative("t")) for _ in range(2))
+    broker.stable(ann, ben)
     ann.protocols = cooperative("t", owned=[("t", 0), ("t", 1)])
-    crew.start_rebalance(ann, ben)
+    broker.start_rebalance(ann, ben)
 
     members = {m.member_id: m.metadata for m in ann.joined().members}
 
@@ -21,14 +22,14 @@ def test_what_a_member_owns_reaches_the_leader(crew):
     ben.joined()
 
 
-def test_a_follower_whose_partitions_changed_brings_the_second_rebalance(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, protocols=cooperative("t", owned=[("t", i)])) for i in range(2))
-    crew.stable(ann, ben)
+def test_a_follower_whose_partitions_changed_brings_the_second_rebalance(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, protocols=cooperative("t", owned=[("t", i)])) for i in range(2))
+    broker.stable(ann, ben)
 
     ben.protocols = cooperative("t")  # it has revoked and says so
     ben.start_join()
-    crew.await_state(group, "PreparingRebalance")
+    broker.await_state(group, "PreparingRebalance")
 
     assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     ann.start_join()
@@ -36,33 +37,33 @@ def test_a_follower_whose_partitions_changed_brings_the_second_rebalance(crew):
     settle(ann, ben)
 
 
-def test_a_follower_that_says_the_same_is_answered_at_once(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, protocols=cooperative("t")) for _ in range(2))
-    crew.stable(ann, ben)
+def test_a_follower_that_says_the_same_is_answered_at_once(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, protocols=cooperative("t")) for _ in range(2))
+    broker.stable(ann, ben)
 
     answer = ben.rejoin()
 
     assert (answer.generation_id, answer.leader, answer.members) == (2, ann.member_id, [])
-    assert crew.state(group) == "Stable"
+    assert broker.state(group) == "Stable"
 
 
-def test_a_leader_that_says_the_same_rebalances(crew):
-    group = crew.group()
-    ann, ben = (crew.member(group, protocols=cooperative("t")) for _ in range(2))
-    crew.stable(ann, ben)
+def test_a_leader_that_says_the_same_rebalances(broker):
+    group = broker.group()
+    ann, ben = (broker.member(group, protocols=cooperative("t")) for _ in range(2))
+    broker.stable(ann, ben)
 
-    crew.start_rebalance(ann, ben)
+    broker.start_rebalance(ann, ben)
 
     assert (ann.joined().generation_id, ben.joined().generation_id) == (3, 3)
 
 
-def test_members_commit_while_the_rebalance_is_prepared_and_not_while_it_completes(crew):
-    group, topic = crew.group(), crew.topic()
-    ann, ben = (crew.member(group, protocols=cooperative(topic)) for _ in range(2))
-    crew.stable(ann, ben)
+def test_members_commit_while_the_rebalance_is_prepared_and_not_while_it_completes(broker):
+    group, topic = broker.group(), broker.topic()
+    ann, ben = (broker.member(group, protocols=cooperative(topic)) for _ in range(2))
+    broker.stable(ann, ben)
     ann.start_join()
-    crew.await_state(group, "PreparingRebalance")
+    broker.await_state(group, "PreparingRebalance")
 
     assert ben.commit(topic, {0: 5}) == [0]
 
@@ -72,4 +73,4 @@ def test_members_commit_while_the_rebalance_is_prepared_and_not_while_it_complet
     assert ben.commit(topic, {0: 6}) == [ErrorCode.REBALANCE_IN_PROGRESS]
     assert ben.commit(topic, {0: 6}, generation_id_or_member_epoch=2) == [ErrorCode.ILLEGAL_GENERATION]
     settle(ann, ben)
-    assert crew.committed(group, topic, [0]) == [5]
+    assert broker.committed(group, topic, [0]) == [5]

@@ -5,8 +5,8 @@ import pytest
 from kohort.errors import ErrorCode
 
 
-def test_join_and_sync_tell_the_protocol(crew):
-    ann = crew.member(crew.group(), protocol_type="connect", protocols=[("eager", b"")])
+def test_join_and_sync_tell_the_protocol(broker):
+    ann = broker.member(broker.group(), protocol_type="connect", protocols=[("eager", b"")])
     ann.join()
 
     joined = ann.joined()
@@ -17,8 +17,8 @@ def test_join_and_sync_tell_the_protocol(crew):
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "sticky"}])
-def test_a_sync_of_another_protocol_is_refused(crew, wrong):
-    ann = crew.member(crew.group())
+def test_a_sync_of_another_protocol_is_refused(broker, wrong):
+    ann = broker.member(broker.group())
     ann.join()
     ann.joined()
 
@@ -30,15 +30,15 @@ def test_a_sync_of_another_protocol_is_refused(crew, wrong):
 
 
 @pytest.mark.parametrize("missing", [{"protocol_type": None}, {"protocol_name": None}])
-def test_version_5_must_name_both_before_anything_else_is_looked_at(crew, missing):
-    ann = crew.member(crew.group())
+def test_version_5_must_name_both_before_anything_else_is_looked_at(broker, missing):
+    ann = broker.member(broker.group())
 
     assert ann.sync(**missing).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4])
-def test_earlier_versions_name_none(crew, version):
-    ann = crew.member(crew.group())
+def test_earlier_versions_name_none(broker, version):
+    ann = broker.member(broker.group())
     ann.join()
     ann.joined()
 

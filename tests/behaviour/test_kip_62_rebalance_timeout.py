@@ -6,28 +6,28 @@ from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle
 
 
-def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(crew):
-    ann, ben, cal = (crew.member(crew.group(), rebalance_timeout_ms=3000) for _ in range(3))
-    crew.stable(ann, ben)
+def test_a_member_that_misses_the_join_is_out_when_the_rebalance_timeout_is_over(broker):
+    ann, ben, cal = (broker.member(broker.group(), rebalance_timeout_ms=3000) for _ in range(3))
+    broker.stable(ann, ben)
 
     started = time.monotonic()
     cal.join()
-    crew.await_state(ann.group, "PreparingRebalance")
+    broker.await_state(ann.group, "PreparingRebalance")
     ann.start_join()
     assert ann.joined().generation_id == 3
     assert cal.joined().generation_id == 3
     assert time.monotonic() - started >= 2.9
     settle(ann, cal)
 
-    assert {m.member_id for m in crew.describe(ann.group).members} == {ann.member_id, cal.member_id}
+    assert {m.member_id for m in broker.describe(ann.group).members} == {ann.member_id, cal.member_id}
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_longest_timeout_of_the_members_counts(crew):
-    group = crew.group()
-    ann = crew.member(group, rebalance_timeout_ms=200)
-    ben = crew.member(group, rebalance_timeout_ms=2500)
-    crew.stable(ann, ben)
+def test_the_longest_timeout_of_the_members_counts(broker):
+    group = broker.group()
+    ann = broker.member(group, rebalance_timeout_ms=200)
+    ben = broker.member(group, rebalance_timeout_ms=2500)
+    broker.stable(ann, ben)
 
     started = time.monotonic()
     ann.start_join()
@@ -37,14 +37,14 @@ def test_the_longest_timeout_of_the_members_counts(crew):
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(crew):
-    group = crew.group()
-    ann = crew.member(group, join_version=0, session_timeout_ms=3000)
-    ben = crew.member(group, join_version=0, session_timeout_ms=3000)
-    crew.stable(ann, ben)
+def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(broker):
+    group = broker.group()
+    ann = broker.member(group, join_version=0, session_timeout_ms=3000)
+    ben = broker.member(group, join_version=0, session_timeout_ms=3000)
+    broker.stable(ann, ben)
 
     started = time.monotonic()
-    crew.start_rebalance(ann)
+    broker.start_rebalance(ann)
     deadline = started + 1.5
     while time.monotonic() < deadline:
         assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -54,12 +54,12 @@ def test_version_0_has_no_rebalance_timeout_and_its_session_counts_for_both(crew
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_parked_join_keeps_a_member_longer_than_its_session(crew):
-    group = crew.group()
-    session_ms = crew.config("group.min.session.timeout.ms") * 4  # a slow machine may stand still for a second
-    ann = crew.member(group, session_timeout_ms=session_ms, rebalance_timeout_ms=session_ms * 2)
-    ben = crew.member(group, session_timeout_ms=session_ms * 10, rebalance_timeout_ms=session_ms * 2)
-    crew.stable(ann, ben)
+def test_a_parked_join_keeps_a_member_longer_than_its_session(broker):
+    group = broker.group()
+    session_ms = broker.config("group.min.session.timeout.ms") * 4  # a slow machine may stand still for a second
+    ann = broker.member(group, session_timeout_ms=session_ms, rebalance_timeout_ms=session_ms * 2)
+    ben = broker.member(group, session_timeout_ms=session_ms * 10, rebalance_timeout_ms=session_ms * 2)
+    broker.stable(ann, ben)
 
     ann.start_join()
 
@@ -67,11 +67,11 @@ def test_a_parked_join_keeps_a_member_longer_than_its_session(crew):
     assert ann.heartbeat() == 0
 
 
-def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(crew):
-    group = crew.group()
-    session_ms = crew.config("group.min.session.timeout.ms") * 3
-    ann, ben = crew.member(group), crew.member(group, session_timeout_ms=session_ms)
-    crew.stable(ann, ben)
+def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(broker):
+    group = broker.group()
+    session_ms = broker.config("group.min.session.timeout.ms") * 3
+    ann, ben = broker.member(group), broker.member(group, session_timeout_ms=session_ms)
+    broker.stable(ann, ben)
 
     started = time.monotonic()
     ben.wire.close()  # a connection's end means nothing: the session must run out
@@ -85,27 +85,27 @@ def test_a_silent_member_is_out_after_its_session_and_the_others_rebalance(crew)
     settle(ann)
 
 
-def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_is_over(crew):
-    group = crew.group()
+def test_a_member_that_never_syncs_is_out_when_the_rebalance_timeout_is_over(broker):
+    group = broker.group()
     # As long as this is the group seen waiting for ann too: time enough on a slow machine.
-    ann, ben = (crew.member(group, rebalance_timeout_ms=6000) for _ in range(2))
-    crew.stable(ann, ben)
-    crew.start_rebalance(ann, ben)
+    ann, ben = (broker.member(group, rebalance_timeout_ms=6000) for _ in range(2))
+    broker.stable(ann, ben)
+    broker.start_rebalance(ann, ben)
     ann.joined()
     ben.joined()
     plan = {ann.member_id: b"all"}
     assert ann.sync(plan).assignment == b"all"  # Stable, but ben does not ask for its share
 
-    crew.await_state(group, "PreparingRebalance")
+    broker.await_state(group, "PreparingRebalance")
 
     assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
     assert ann.rejoin().generation_id == 4
 
 
-def test_session_timeouts_have_bounds(crew):
-    ann = crew.member(crew.group())
-    low, high = (crew.config(f"group.{end}.session.timeout.ms") for end in ("min", "max"))
+def test_session_timeouts_have_bounds(broker):
+    ann = broker.member(broker.group())
+    low, high = (broker.config(f"group.{end}.session.timeout.ms") for end in ("min", "max"))
 
     for wrong in (low - 1, high + 1, -1):
         assert ann.refused_join(session_timeout_ms=wrong) == ErrorCode.INVALID_SESSION_TIMEOUT

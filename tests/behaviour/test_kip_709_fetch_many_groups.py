@@ -15,11 +15,11 @@ def by_topic(group):
     return {(t.name, p.partition_index): p.committed_offset for t in group.topics for p in t.partitions}
 
 
-def test_each_group_is_answered_for_itself(crew):
-    one, two, none = crew.group("one"), crew.group("two"), crew.group("none")
-    t, u = crew.topic("t"), crew.topic("u")
-    crew.commit(one, t, {0: 1, 1: 2})
-    crew.commit(two, u, {0: 3})
+def test_each_group_is_answered_for_itself(broker):
+    one, two, none = broker.group("one"), broker.group("two"), broker.group("none")
+    t, u = broker.topic("t"), broker.topic("u")
+    broker.commit(one, t, {0: 1, 1: 2})
+    broker.commit(two, u, {0: 3})
     ask_t = [OffsetFetchRequestTopics(name=t, partition_indexes=[0, 1])]
     groups = [
         OffsetFetchRequestGroup(group_id=one, topics=ask_t),
@@ -28,7 +28,7 @@ def test_each_group_is_answered_for_itself(crew):
         OffsetFetchRequestGroup(group_id=none, topics=None),
     ]
 
-    answer = crew.ask(OffsetFetchRequest(groups=groups), 8)
+    answer = broker.ask(OffsetFetchRequest(groups=groups), 8)
 
     assert [(g.group_id, g.error_code) for g in answer.groups] == [(one, 0), (two, 0), (none, 0), (none, 0)]
     assert [by_topic(g) for g in answer.groups] == [
@@ -40,11 +40,11 @@ def test_each_group_is_answered_for_itself(crew):
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5, 6, 7])
-def test_earlier_versions_ask_for_one_group_and_may_ask_for_all_topics(crew, version):
-    group, topic = crew.group(), crew.topic()
-    crew.commit(group, topic, {0: 9}, metadata="note")
+def test_earlier_versions_ask_for_one_group_and_may_ask_for_all_topics(broker, version):
+    group, topic = broker.group(), broker.topic()
+    broker.commit(group, topic, {0: 9}, metadata="note")
 
-    answer = crew.ask(OffsetFetchRequest(group_id=group, topics=None), version)
+    answer = broker.ask(OffsetFetchRequest(group_id=group, topics=None), version)
 
     assert answer.error_code == 0
     (found,) = answer.topics
@@ -52,35 +52,35 @@ def test_earlier_versions_ask_for_one_group_and_may_ask_for_all_topics(crew, ver
     assert (found.name, partition.committed_offset, partition.metadata) == (topic, 9, "note")
 
 
-def test_version_1_answers_partitions_that_nobody_committed(crew):
-    group, topic = crew.group(), crew.topic()
+def test_version_1_answers_partitions_that_nobody_committed(broker):
+    group, topic = broker.group(), broker.topic()
     asked = OffsetFetchRequestTopic(name=topic, partition_indexes=[1])
 
-    (found,) = crew.ask(OffsetFetchRequest(group_id=group, topics=[asked]), 1).topics
+    (found,) = broker.ask(OffsetFetchRequest(group_id=group, topics=[asked]), 1).topics
 
     (partition,) = found.partitions
     assert (partition.committed_offset, partition.metadata, partition.error_code) == (-1, "", 0)
 
 
-def test_version_10_asks_by_topic_id(crew):
-    group, topic = crew.group(), crew.topic()
-    assert crew.commit(group, topic, {0: 4}, version=10) == [0]
-    topic_id, stranger = crew.topic_id(topic), b"\x01" * 16
+def test_version_10_asks_by_topic_id(broker):
+    group, topic = broker.group(), broker.topic()
+    assert broker.commit(group, topic, {0: 4}, version=10) == [0]
+    topic_id, stranger = broker.topic_id(topic), b"\x01" * 16
     asked = [OffsetFetchRequestTopics(topic_id=i, partition_indexes=[0]) for i in (topic_id, stranger)]
     entry = OffsetFetchRequestGroup(group_id=group, topics=asked)
 
-    (found,) = crew.ask(OffsetFetchRequest(groups=[entry]), 10).groups
+    (found,) = broker.ask(OffsetFetchRequest(groups=[entry]), 10).groups
 
     answers = {t.topic_id: (p.committed_offset, p.error_code) for t in found.topics for p in t.partitions}
     assert answers == {topic_id: (4, 0), stranger: (-1, ErrorCode.UNKNOWN_TOPIC_ID)}
 
 
-def test_a_group_without_members_ignores_member_and_epoch(crew):
-    group, topic = crew.group(), crew.topic()
-    crew.commit(group, topic, {0: 4})
+def test_a_group_without_members_ignores_member_and_epoch(broker):
+    group, topic = broker.group(), broker.topic()
+    broker.commit(group, topic, {0: 4})
     asked = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     entry = OffsetFetchRequestGroup(group_id=group, member_id="someone", member_epoch=7, topics=asked)
 
-    (found,) = crew.ask(OffsetFetchRequest(groups=[entry]), 9).groups
+    (found,) = broker.ask(OffsetFetchRequest(groups=[entry]), 9).groups
 
     assert (found.error_code, by_topic(found)) == (0, {(topic, 0): 4})

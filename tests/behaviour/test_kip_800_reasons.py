@@ -9,8 +9,8 @@ REASONS = [None, "", "a rebalance for maintenance", "é" * 300]
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_join_with_a_reason_is_a_join(crew, version, reason):
-    ann = crew.member(crew.group(), join_version=version)
+def test_a_join_with_a_reason_is_a_join(broker, version, reason):
+    ann = broker.member(broker.group(), join_version=version)
     ann.ask_for_id()
 
     ann.start_join(reason=reason)
@@ -19,12 +19,12 @@ def test_a_join_with_a_reason_is_a_join(crew, version, reason):
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_leave_with_a_reason_is_a_leave(crew, reason):
-    ann = crew.member(crew.group())
-    crew.stable(ann)
+def test_a_leave_with_a_reason_is_a_leave(broker, reason):
+    ann = broker.member(broker.group())
+    broker.stable(ann)
 
     answer = ann.leave(reason=reason)
 
     assert [m.error_code for m in answer.members] == [0]
     assert ann.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
-    assert crew.state(ann.group) == "Empty"
+    assert broker.state(ann.group) == "Empty"

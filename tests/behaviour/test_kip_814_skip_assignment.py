@@ -4,16 +4,16 @@ from kohort.errors import ErrorCode
 from support.raw.broker_under_test import settle
 
 
-def static_pair(crew, **options):
-    group = crew.group()
-    ann, ben = (crew.member(group, instance_id=i, **options) for i in ("a", "b"))
-    crew.stable(ann, ben)
+def static_pair(broker, **options):
+    group = broker.group()
+    ann, ben = (broker.member(group, instance_id=i, **options) for i in ("a", "b"))
+    broker.stable(ann, ben)
     return ann, ben
 
 
-def test_from_version_9_the_leader_is_told_to_skip_the_assignment(crew):
-    ann, ben = static_pair(crew)
-    again = crew.member(ann.group, instance_id="a")
+def test_from_version_9_the_leader_is_told_to_skip_the_assignment(broker):
+    ann, ben = static_pair(broker)
+    again = broker.member(ann.group, instance_id="a")
 
     answer = again.rejoin()
 
@@ -23,18 +23,18 @@ def test_from_version_9_the_leader_is_told_to_skip_the_assignment(crew):
     assert again.sync().assignment == ann.member_id.encode()
 
 
-def test_a_follower_that_comes_back_skips_nothing(crew):
-    ann, _ = static_pair(crew)
-    again = crew.member(ann.group, instance_id="b")
+def test_a_follower_that_comes_back_skips_nothing(broker):
+    ann, _ = static_pair(broker)
+    again = broker.member(ann.group, instance_id="b")
 
     answer = again.rejoin()
 
     assert (answer.skip_assignment, answer.leader, answer.members) == (False, ann.member_id, [])
 
 
-def test_before_version_9_the_leader_is_told_that_its_old_self_leads(crew):
-    ann, _ = static_pair(crew)
-    again = crew.member(ann.group, instance_id="a", join_version=8)
+def test_before_version_9_the_leader_is_told_that_its_old_self_leads(broker):
+    ann, _ = static_pair(broker)
+    again = broker.member(ann.group, instance_id="a", join_version=8)
 
     answer = again.rejoin()
 
@@ -42,13 +42,13 @@ def test_before_version_9_the_leader_is_told_that_its_old_self_leads(crew):
     assert again.sync().assignment == ann.member_id.encode()
 
 
-def test_the_leader_that_came_back_still_leads_the_next_generation(crew):
-    ann, ben = static_pair(crew)
-    again = crew.member(ann.group, instance_id="a")
+def test_the_leader_that_came_back_still_leads_the_next_generation(broker):
+    ann, ben = static_pair(broker)
+    again = broker.member(ann.group, instance_id="a")
     again.rejoin()
 
     again.start_join()
-    crew.await_state(ann.group, "PreparingRebalance")
+    broker.await_state(ann.group, "PreparingRebalance")
     assert ben.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
     ben.start_join()
     answer = again.joined()

@@ -59,81 +59,81 @@ class Patient(Transactional):
 
 
 @pytest.fixture(params=["before KIP-890", "after KIP-890"])
-def producer(crew, request):
-    name = crew.group()
+def producer(broker, request):
+    name = broker.group()
     find = FindCoordinatorRequest(key_type=1, coordinator_keys=[name])
-    eventually(lambda: crew.ask(find, 4).coordinators[0].error_code == 0)
-    made = Patient(crew, name, new=request.param == "after KIP-890")
+    eventually(lambda: broker.ask(find, 4).coordinators[0].error_code == 0)
+    made = Patient(broker, name, new=request.param == "after KIP-890")
     assert made.init() == 0
     return made
 
 
-def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(crew, producer):
-    topic = crew.topic()
+def test_what_is_committed_is_read_and_what_is_open_or_aborted_is_not(broker, producer):
+    topic = broker.topic()
     producer.send(topic, b"1", b"2")
-    assert committed_values(crew, topic) == []
-    assert (latest(crew, topic), latest(crew, topic, isolation=0)) == (0, 2)
+    assert committed_values(broker, topic) == []
+    assert (latest(broker, topic), latest(broker, topic, isolation=0)) == (0, 2)
 
     assert producer.end(commit=True) == 0
-    eventually(lambda: latest(crew, topic) == 3)
+    eventually(lambda: latest(broker, topic) == 3)
     producer.send(topic, b"gone")
     assert producer.end(commit=False) == 0
-    eventually(lambda: latest(crew, topic) == 5)
+    eventually(lambda: latest(broker, topic) == 5)
     producer.send(topic, b"3")
     assert producer.end(commit=True) == 0
-    eventually(lambda: latest(crew, topic) == 7)
+    eventually(lambda: latest(broker, topic) == 7)
 
-    assert committed_values(crew, topic) == [b"1", b"2", b"3"]
-    aborted = fetched(crew, topic, 3).aborted_transactions
+    assert committed_values(broker, topic) == [b"1", b"2", b"3"]
+    aborted = fetched(broker, topic, 3).aborted_transactions
     assert [(a.producer_id, a.first_offset) for a in aborted] == [(producer.producer_id, 3)]
 
 
-def test_offsets_count_when_their_transaction_is_committed(crew, producer):
-    topic, group = crew.topic(), crew.group()
-    crew.commit(group, topic, {0: 3})
+def test_offsets_count_when_their_transaction_is_committed(broker, producer):
+    topic, group = broker.topic(), broker.group()
+    broker.commit(group, topic, {0: 3})
     assert producer.commit_offsets(group, topic, 10) == 0
-    assert committed_offset(crew, group, topic) == (0, 3)
-    assert committed_offset(crew, group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert committed_offset(broker, group, topic) == (0, 3)
+    assert committed_offset(broker, group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
 
     assert producer.end(commit=True) == 0
 
-    eventually(lambda: committed_offset(crew, group, topic, stable=True) == (0, 10))
+    eventually(lambda: committed_offset(broker, group, topic, stable=True) == (0, 10))
 
 
-def test_offsets_of_an_aborted_transaction_are_forgotten(crew, producer):
-    topic, group = crew.topic(), crew.group()
-    crew.commit(group, topic, {0: 3})
+def test_offsets_of_an_aborted_transaction_are_forgotten(broker, producer):
+    topic, group = broker.topic(), broker.group()
+    broker.commit(group, topic, {0: 3})
     assert producer.commit_offsets(group, topic, 10) == 0
 
     assert producer.end(commit=False) == 0
 
-    eventually(lambda: committed_offset(crew, group, topic, stable=True) == (0, 3))
+    eventually(lambda: committed_offset(broker, group, topic, stable=True) == (0, 3))
 
 
-def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(crew, producer):
-    topic, group = crew.topic(), crew.group()
+def test_a_commit_outside_that_comes_later_wins_over_the_one_inside(broker, producer):
+    topic, group = broker.topic(), broker.group()
     assert producer.commit_offsets(group, topic, 10) == 0
-    crew.commit(group, topic, {0: 4})
-    assert committed_offset(crew, group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    broker.commit(group, topic, {0: 4})
+    assert committed_offset(broker, group, topic, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
 
     assert producer.end(commit=True) == 0
 
-    eventually(lambda: committed_offset(crew, group, topic, stable=True) == (0, 4))
+    eventually(lambda: committed_offset(broker, group, topic, stable=True) == (0, 4))
 
 
-def test_whoever_names_a_member_must_be_one(crew, producer):
-    topic, group = crew.topic(), crew.group()
+def test_whoever_names_a_member_must_be_one(broker, producer):
+    topic, group = broker.topic(), broker.group()
 
     assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
 
-    crew.commit(group, topic, {0: 3})
+    broker.commit(group, topic, {0: 3})
     assert producer.commit_offsets(group, topic, 1, generation=3, member="m") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_second_producer_of_one_id_fences_the_first(crew, producer):
-    topic = crew.topic()
+def test_a_second_producer_of_one_id_fences_the_first(broker, producer):
+    topic = broker.topic()
     producer.send(topic, b"of the first")
-    second = Patient(crew, producer.transactional_id, new=producer.new)
+    second = Patient(broker, producer.transactional_id, new=producer.new)
 
     assert second.init() == 0
 
@@ -143,27 +143,27 @@ def test_a_second_producer_of_one_id_fences_the_first(crew, producer):
     assert producer.write(topic, b"zombie").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     second.send(topic, b"of the second")
     assert second.end(commit=True) == 0
-    eventually(lambda: committed_values(crew, topic) == [b"of the second"])
+    eventually(lambda: committed_values(broker, topic) == [b"of the second"])
 
 
-def test_an_end_that_is_asked_for_twice_is_done_once(crew, producer):
-    topic = crew.topic()
+def test_an_end_that_is_asked_for_twice_is_done_once(broker, producer):
+    topic = broker.topic()
     producer.send(topic, b"1")
     had = producer.producer_id, producer.epoch
     assert producer.end(commit=True) == 0
-    eventually(lambda: latest(crew, topic) == 2)
+    eventually(lambda: latest(broker, topic) == 2)
     producer.producer_id, producer.epoch = had
 
     assert producer.again(lambda: producer.end(commit=True)) == 0
 
     producer.producer_id, producer.epoch = had
     assert producer.end(commit=False) == ErrorCode.INVALID_TXN_STATE
-    assert latest(crew, topic) == 2
+    assert latest(broker, topic) == 2
 
 
-def test_nothing_is_written_that_the_transaction_was_not_told_of(crew, producer):
-    topic, group = crew.topic(), crew.group()
-    crew.commit(group, topic, {0: 3})
+def test_nothing_is_written_that_the_transaction_was_not_told_of(broker, producer):
+    topic, group = broker.topic(), broker.group()
+    broker.commit(group, topic, {0: 3})
     if producer.new:
         assert producer.write(topic, b"joins by writing").error_code == 0
     else:
@@ -171,10 +171,10 @@ def test_nothing_is_written_that_the_transaction_was_not_told_of(crew, producer)
         assert producer.commit_offsets(group, topic, 1, adds=False) == ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_unknown_producer_is_told_so(crew, producer):
-    topic = crew.topic()
+def test_an_unknown_producer_is_told_so(broker, producer):
+    topic = broker.topic()
     producer.send(topic, b"1")
-    stranger = Patient(crew, producer.transactional_id)
+    stranger = Patient(broker, producer.transactional_id)
     stranger.producer_id, stranger.epoch = producer.producer_id + 100_000, 0
 
     assert stranger.end(commit=True) == ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -42,7 +42,7 @@ def test_kill_9_under_load_loses_no_acknowledged_record_and_no_acknowledged_comm
     with Served("--set", "group.initial.rebalance.delay.ms=0", data=tmp_path) as served:
         with RawClient(served.bootstrap) as client:
             client.create("load", 4)
-            member = RawMember(client, "crew", ["load"], session_timeout_ms=60_000)
+            member = RawMember(client, "broker", ["load"], session_timeout_ms=60_000)
             member.join()
             assert member.sync({member.member_id: {"load": [0, 1, 2, 3]}}).error_code == 0
             assert member.commit("load", 3, 42) == 0
@@ -66,7 +66,7 @@ def test_kill_9_under_load_loses_no_acknowledged_record_and_no_acknowledged_comm
         member.wire = client
         assert member.heartbeat() == 0, "the group goes on in its generation"
         assert member.assigned() == [TopicPartition("load", p) for p in range(4)]
-        assert committed(client, "crew", "load", [3]) == {3: 42}
+        assert committed(client, "broker", "load", [3]) == {3: 42}
 
 
 def test_a_clean_stop_is_quick_to_come_back_from_and_exits_0(tmp_path):

@@ -13,7 +13,7 @@ import kohort
 from support.differential import groups as differential_groups
 from support.differential import log as differential_log
 from support.differential import transactions as differential_transactions
-from support.differential.harness import LEVELS, compare, play
+from support.differential.harness import LEVELS, compare, run_script
 
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 SCRIPTS = {
@@ -36,10 +36,10 @@ def ours_alike():
 def test_kohort_answers_as_apache_kafka_does(script, ours_alike, apache):
     played: list[int] = []
     for level in CHOSEN:
-        ours = play(SCRIPTS[script], ours_alike, level)
+        ours = run_script(SCRIPTS[script], ours_alike, level)
         versions = [entry.version for entry in ours]
         if versions and versions == played:
             break  # every API is at its highest version by now
         played = versions
-        differences = compare(ours, play(SCRIPTS[script], apache, level))
+        differences = compare(ours, run_script(SCRIPTS[script], apache, level))
         assert differences == [], f"level {level}:\n" + "\n".join(map(str, differences))

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.differential.harness import compare
-from support.differential.steps import SIGHTS, TOPIC, play_ours, play_theirs
-from support.raw.broker_under_test import Crew
+from support.differential.steps import SIGHTS, TOPIC, run_on_ours, run_on_theirs
+from support.raw.broker_under_test import BrokerUnderTest
 
 EXAMPLES = int(os.environ.get("KOHORT_EXAMPLES", "40"))
 pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(60 * EXAMPLES)]
@@ -28,11 +28,11 @@ steps = st.lists(
 @pytest.fixture(scope="module")
 def prepared(apache):
     """The address of an Apache Kafka that has the topic of all sequences."""
-    crew = Crew(apache)
-    if not crew._described(TOPIC).partitions:
-        crew.wire.create(TOPIC, 2)
-    crew.await_topic(TOPIC, 2)
-    crew.close()
+    broker = BrokerUnderTest(apache)
+    if not broker._described(TOPIC).partitions:
+        broker.wire.create(TOPIC, 2)
+    broker.await_topic(TOPIC, 2)
+    broker.close()
     return apache
 
 
@@ -41,10 +41,10 @@ def prepared(apache):
 )
 @given(steps=steps)
 def test_any_sequence_of_group_requests_has_the_same_answers(prepared, steps):
-    crew = Crew(prepared)
+    broker = BrokerUnderTest(prepared)
     try:
-        ours, schedule = play_ours(steps, crew.mark)
-        differences = compare(ours, play_theirs(steps, schedule, crew))
+        ours, schedule = run_on_ours(steps, broker.mark)
+        differences = compare(ours, run_on_theirs(steps, schedule, broker))
     finally:
-        crew.close()
+        broker.close()
     assert differences == [], "\n".join(map(str, differences))

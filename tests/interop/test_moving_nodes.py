@@ -60,7 +60,7 @@ def broker(tmp_path):
 
 
 @pytest.fixture
-def crew(broker, request):
+def workload(broker, request):
     """A writer and two members that own everything."""
     writer = Writer(broker.bootstrap)
     members = [Member(program(request.param), broker.bootstrap, GROUP, TOPIC) for _ in range(2)]
@@ -116,10 +116,10 @@ def end_well(broker, writer, members):
         assert committed() == ends
 
 
-@pytest.mark.parametrize("crew", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
+@pytest.mark.parametrize("workload", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
 @pytest.mark.parametrize("moves", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
-def test_a_coordinator_that_moves_rebalances_nobody(broker, crew, moves):
-    writer, members = crew
+def test_a_coordinator_that_moves_rebalances_nobody(broker, workload, moves):
+    writer, members = workload
     before = [list(m.changes) for m in members]
 
     for n in range(moves):
@@ -133,10 +133,10 @@ def test_a_coordinator_that_moves_rebalances_nobody(broker, crew, moves):
     end_well(broker, writer, members)
 
 
-@pytest.mark.parametrize("crew", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
+@pytest.mark.parametrize("workload", [*BOTH_CONFLUENTS, "aiokafka", "kohort"], indirect=True)
 @pytest.mark.parametrize("rounds", [FEW, pytest.param(MANY, marks=[pytest.mark.slow, pytest.mark.long])])
-def test_nodes_that_stop_and_leaders_that_move_lose_nothing(broker, crew, rounds):
-    writer, members = crew
+def test_nodes_that_stop_and_leaders_that_move_lose_nothing(broker, workload, rounds):
+    writer, members = workload
 
     for n in range(rounds):
         if n % 2 == 0:

@@ -24,7 +24,7 @@ from kohort.spark.runtime.session import SHORT_RUN, session
 from support.peers.kafka_tools import kafka
 from support.processes.member_process import eventually
 from support.processes.pipeline_process import rows_of
-from support.processes.two_pipelines import play
+from support.processes.two_pipelines import run_two_pipelines
 from support.spark.finite_query import run_to_end
 
 pytestmark = [
@@ -207,4 +207,4 @@ def test_a_pipeline_accounts_for_every_row_and_its_group_has_lag_0(
 
 
 def test_two_pipelines_share_a_topic_and_one_is_fenced_and_then_killed(apache: str, tmp_path: Path) -> None:
-    play(tmp_path, apache, generation=lambda: 1)  # Apache Kafka does not tell it
+    run_two_pipelines(tmp_path, apache, generation=lambda: 1)  # Apache Kafka does not tell it

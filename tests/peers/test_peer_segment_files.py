@@ -4,15 +4,15 @@ from kafka.record import MemoryRecords
 
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.wire.compression import Codec
-from support.machines.log_stage import LogRoom
+from support.machines.log_stage import LogStage
 
 
 def test_kafka_python_reads_our_segment_files(tmp_path):
     with FileStorage(tmp_path, sync=False) as storage:
-        room = LogRoom(storage)
+        stage = LogStage(storage)
         for i in range(30):
-            room.append(f"a{i}", f"b{i}", codec=Codec.GZIP if i % 2 else Codec.NONE, at_ms=1_000 + i)
-        room.topics.close()
+            stage.append(f"a{i}", f"b{i}", codec=Codec.GZIP if i % 2 else Codec.NONE, at_ms=1_000 + i)
+        stage.topics.close()
 
     files = sorted((tmp_path / "orders-0").glob("*.log"))
     found = []

@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kohort.log.dirty import dirty_part
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, read_batch, split_batches
-from support.machines.log_stage import LogRoom
+from support.machines.log_stage import LogStage
 
 KEYS = [b"a", b"b", b"", b"a longer key", b"e"]
 pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max_size=80)), min_size=1, max_size=6)
@@ -19,7 +19,7 @@ class CompactionAgainstDict(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.room = LogRoom(
+        self.stage = LogStage(
             cleanup_policy="compact", min_cleanable_dirty_ratio="0", delete_retention_ms=str(HORIZON_MS)
         )
         self.appended: dict[int, tuple[bytes, bytes | None, int]] = {}
@@ -28,16 +28,16 @@ class CompactionAgainstDict(RuleBasedStateMachine):
 
     @property
     def log(self):
-        return self.room.log
+        return self.stage.log
 
     @rule(pairs=pairs, codec=st.sampled_from([Codec.NONE, Codec.LZ4]), timed=st.booleans(), produced=st.booleans())
     def append(self, pairs, codec, timed, produced):
-        at_ms = self.room.now_ms if timed else -1
+        at_ms = self.stage.now_ms if timed else -1
         records = [
             NewRecord(key, None if value is None else value.encode(), (("h", b"1"),), at_ms) for key, value in pairs
         ]
         producer = {"producer_id": 9, "producer_epoch": 0, "base_sequence": self.sequence} if produced else {}
-        at = self.log.append(build_batch(records, codec=codec, **producer), self.room.now_ms).base_offset
+        at = self.log.append(build_batch(records, codec=codec, **producer), self.stage.now_ms).base_offset
         self.sequence += len(pairs) * produced
         for i, record in enumerate(records):
             self.appended[at + i] = (record.key, record.value, at_ms)
@@ -46,32 +46,32 @@ class CompactionAgainstDict(RuleBasedStateMachine):
     @precondition(lambda self: self.log.segments[-1].size)
     @rule()
     def roll(self):
-        self.log.roll(self.room.now_ms)
+        self.log.roll(self.stage.now_ms)
 
     @rule(ticks=st.integers(1, 60))
     def let_the_cleaner_work(self, ticks):
         for _ in range(ticks):
-            self.room.clock.advance(max(self.room.topics.wake_at_ms - self.room.now_ms, 0))
-            self.room.topics.tick(self.room.now_ms)
+            self.stage.clock.advance(max(self.stage.topics.wake_at_ms - self.stage.now_ms, 0))
+            self.stage.topics.tick(self.stage.now_ms)
 
     @rule()
     def let_horizons_pass(self):
-        self.room.clock.advance(HORIZON_MS)
+        self.stage.clock.advance(HORIZON_MS)
 
     @rule()
     def stop_and_start(self):
-        assert self.room.restart() == []
+        assert self.stage.restart() == []
 
     @rule()
     def crash(self):
-        notes = self.room.crash()
+        notes = self.stage.crash()
         assert not any("cut" in note or "missing" in note for note in notes), notes
 
     @rule()
     def compact_whole(self):
         """After a compaction nothing stands twice in what was dirty, and no tombstone in it is past its horizon."""
-        self.log.roll(self.room.now_ms) if self.log.segments[-1].size else None
-        cleaner = self.room.topics._upkeep._cleaner
+        self.log.roll(self.stage.now_ms) if self.log.segments[-1].size else None
+        cleaner = self.stage.topics._upkeep._cleaner
         for _ in range(1000):
             self.let_the_cleaner_work(1)
             if cleaner._now is None and not dirty_part(self.log, cleaner.clean_until(self.log.tp), 0).is_worth_it(0):
@@ -95,7 +95,7 @@ class CompactionAgainstDict(RuleBasedStateMachine):
 
     @invariant()
     def the_log_gives_the_dict(self):
-        self.room.check()
+        self.stage.check()
         assert self.log.log_end_offset == len(self.appended)
         records = self.records()
         assert [r[0] for r in records] == sorted({r[0] for r in records})

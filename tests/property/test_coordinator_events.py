@@ -25,7 +25,8 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
-from support.machines.coordinator_stage import GROUP, RANGE, Stage, assignment, subscription
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
 
 HOUR = 3_600_000
 OTHER = (("range", subscription("t", "u")), ("sticky", b""))
@@ -36,7 +37,7 @@ class Players:
 
     def __init__(self, **options: int) -> None:
         options = {"offsets_topic_num_partitions": 1, "group_max_size": 4} | options
-        self.stage = Stage(**options)
+        self.stage = CoordinatorStage(**options)
         self.ids = [""] * 6
         self.tickets: dict[int, int] = {}
         self.lost: set[int] = set()

@@ -11,7 +11,7 @@ from kohort.errors import ApiError, CorruptRecord, ErrorCode
 from kohort.log.storage import MemoryStorage
 from kohort.wire.control_records import Marker
 from kohort.wire.record_batch import check_crc, read_batch, split_batches
-from support.machines.log_stage import LogRoom
+from support.machines.log_stage import LogStage
 
 TRUTH_OF_THE_FOLDER = {"kohort-topics.json", "meta.properties"}
 RECORDS = 60
@@ -20,21 +20,21 @@ RECORDS = 60
 @cache
 def filled(policy, clean):
     """The files of a log of plain, idempotent and transactional batches, and its records."""
-    room = LogRoom(cleanup_policy=policy, min_cleanable_dirty_ratio="0.01")
+    stage = LogStage(cleanup_policy=policy, min_cleanable_dirty_ratio="0.01")
     for i in range(RECORDS):
         producer = {"producer_id": 3, "producer_epoch": 0, "base_sequence": i // 3} if i % 3 == 0 else {}
-        room.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 9), **producer)
+        stage.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 9), **producer)
         if i % 20 == 10:
             transactional = {"producer_id": 5, "producer_epoch": 0, "is_transactional": True}
-            room.append("t", key=b"t", base_sequence=i // 20, **transactional)
-            room.log.end_transaction(Marker(5, 0, i % 40 == 10, 0), room.now_ms)
+            stage.append("t", key=b"t", base_sequence=i // 20, **transactional)
+            stage.log.end_transaction(Marker(5, 0, i % 40 == 10, 0), stage.now_ms)
     for _ in range(10):
-        room.clock.advance(15_000)
-        room.topics.tick(room.now_ms)
-    records = dict(read_from(room.log, 0))
+        stage.clock.advance(15_000)
+        stage.topics.tick(stage.now_ms)
+    records = dict(read_from(stage.log, 0))
     if clean:
-        room.topics.close()
-    return room.storage._folders, records
+        stage.topics.close()
+    return stage.storage._folders, records
 
 
 def read_from(log, offset):
@@ -83,29 +83,29 @@ def test_a_broker_starts_on_it_and_hands_out_nothing_but_what_was_written(policy
     for _ in range(rng.choice([1, 1, 3])):
         damage(storage._folders, rng)
 
-    room = LogRoom(storage)
+    stage = LogStage(storage)
 
-    found = dict(read_from(room.log, room.log.log_start_offset))
+    found = dict(read_from(stage.log, stage.log.log_start_offset))
     assert set(found.values()) <= set(records.values())
-    for time in (0, 1, room.now_ms):
+    for time in (0, 1, stage.now_ms):
         with suppress(ApiError):
-            room.log.find_by_time(time)
-    end = room.log.log_end_offset
-    assert room.append("new", key=b"new").base_offset == end
+            stage.log.find_by_time(time)
+    end = stage.log.log_end_offset
+    assert stage.append("new", key=b"new").base_offset == end
     for _ in range(6):
-        room.clock.advance(31_000)
-        room.topics.tick(room.now_ms)
-    room.topics.close()
-    room.crash()
-    assert room.log.log_end_offset == end + 1
-    assert dict(read_from(room.log, end)) in ({end: b"new"}, {})
+        stage.clock.advance(31_000)
+        stage.topics.tick(stage.now_ms)
+    stage.topics.close()
+    stage.crash()
+    assert stage.log.log_end_offset == end + 1
+    assert dict(read_from(stage.log, end)) in ({end: b"new"}, {})
 
 
 def test_a_batch_is_appended_though_the_head_of_its_segment_is_damaged():
-    room = LogRoom()
-    room.fill(6)
-    room.topics.close()
-    room.storage._folders["orders-0"][f"{0:020d}.log"][16] = 9
-    assert room.crash() == [], "the end of the log is whole, and nothing else is read"
+    stage = LogStage()
+    stage.fill(6)
+    stage.topics.close()
+    stage.storage._folders["orders-0"][f"{0:020d}.log"][16] = 9
+    assert stage.crash() == [], "the end of the log is whole, and nothing else is read"
 
-    assert room.append("next").base_offset == 6
+    assert stage.append("next").base_offset == 6

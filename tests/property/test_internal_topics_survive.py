@@ -30,8 +30,8 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House, Peer, produce_request
-from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from support.machines.broker_stage import BrokerStage, Peer, produce_request
+from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there, own_logs, populate, warnings_of
 from support.raw.transactional import Transactional
 
 names = st.sampled_from([TRANSACTIONS, TRANSACTIONS, OFFSETS, "__kohort_journal", "a"])
@@ -211,22 +211,22 @@ def told(peer: Peer, message, version: int) -> None:
 @settings(max_examples=100, deadline=None)
 @given(asked=st.lists(requests, min_size=1, max_size=8), pause_ms=st.sampled_from([0, 700]), cleanly=st.booleans())
 def test_the_next_start_finds_all_groups(asked, pause_ms, cleanly):
-    house = House(transaction_state_log_num_partitions=2)
-    ann = live_in(house)
-    peer = house.connect()
+    stage = BrokerStage(transaction_state_log_num_partitions=2)
+    ann = populate(stage)
+    peer = stage.connect()
     evil = Transactional(peer, "evil", timeout_ms=500)
     assert evil.init() == 0
     assert (evil.producer_id, evil.epoch) == (EVIL, 0)
-    house.broker.take_notes()
-    counts = {name: len(house.broker.state.topics.get(name).partitions) for name in own_logs(house)}
+    stage.broker.take_notes()
+    counts = {name: len(stage.broker.state.topics.get(name).partitions) for name in own_logs(stage)}
 
     for message, version in asked:
         if peer.closed is not None:
-            peer = house.connect()
+            peer = stage.connect()
         told(peer, message, version)
-        house.advance(pause_ms)
-    house.restart(cleanly=cleanly)
+        stage.advance(pause_ms)
+    stage.restart(cleanly=cleanly)
 
-    assert warnings_of(house) == []
-    assert {name: len(house.broker.state.topics.get(name).partitions) for name in counts} == counts
-    check_all_is_there(house, ann)
+    assert warnings_of(stage) == []
+    assert {name: len(stage.broker.state.topics.get(name).partitions) for name in counts} == counts
+    check_all_is_there(stage, ann)

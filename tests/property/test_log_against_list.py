@@ -7,7 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.record_batch import read_batch, split_batches
-from support.machines.log_stage import OPTIONS, LogRoom, batch, values_from
+from support.machines.log_stage import OPTIONS, LogStage, batch, values_from
 
 TIMES = st.one_of(st.just(-1), st.integers(1_600_000_000_000, 1_700_000_000_000))
 values = st.lists(st.text("abc", max_size=120), min_size=1, max_size=6)
@@ -18,29 +18,29 @@ class LogAgainstList(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.room = LogRoom(retention_ms="-1")
+        self.stage = LogStage(retention_ms="-1")
         self.records: list[tuple[int, str, int]] = []
         self.next_offset = 0
         self.sequence = 0
 
     @property
     def log(self):
-        return self.room.log
+        return self.stage.log
 
     @rule(values=values, at_ms=TIMES)
     def append(self, values, at_ms):
-        appended = self.room.append(*values, at_ms=at_ms)
+        appended = self.stage.append(*values, at_ms=at_ms)
         self.remember(values, at_ms, appended)
 
     @rule(values=values, repeat=st.booleans())
     def append_as_a_producer(self, values, repeat):
         given = batch(values, at_ms=5, producer_id=9, producer_epoch=0, base_sequence=self.sequence)
-        appended = self.log.append(given, self.room.now_ms)
+        appended = self.log.append(given, self.stage.now_ms)
         assert not appended.duplicate
         self.sequence += len(values)
         self.remember(values, 5, appended)
         if repeat:
-            again = self.log.append(given, self.room.now_ms)
+            again = self.log.append(given, self.stage.now_ms)
             assert again == appended._replace(duplicate=True)
 
     def remember(self, values, at_ms, appended):
@@ -79,18 +79,18 @@ class LogAgainstList(RuleBasedStateMachine):
         start = self.log.log_start_offset
         offset = start + int(at * (self.next_offset - start))
         assert self.log.delete_records_before(offset) == offset
-        self.log.retain(self.room.now_ms)
-        self.room.topics._upkeep.write_checkpoints()
+        self.log.retain(self.stage.now_ms)
+        self.stage.topics._upkeep.write_checkpoints()
         self.records = [r for r in self.records if r[0] >= offset]
 
     @rule(keep=st.integers(0, 5000))
     def retain_by_size(self, keep):
-        self.room.topics.alter_config("orders", OPTIONS | {"retention.ms": "-1", "retention.bytes": str(keep)})
+        self.stage.topics.alter_config("orders", OPTIONS | {"retention.ms": "-1", "retention.bytes": str(keep)})
         size = self.log.size_bytes
-        self.log.retain(self.room.now_ms)
+        self.log.retain(self.stage.now_ms)
         assert self.log.size_bytes >= min(size, keep)
         self.forget_what_was_retained()
-        self.room.topics.alter_config("orders", OPTIONS | {"retention.ms": "-1"})
+        self.stage.topics.alter_config("orders", OPTIONS | {"retention.ms": "-1"})
 
     def forget_what_was_retained(self):
         self.records = [r for r in self.records if r[0] >= self.log.log_start_offset]
@@ -98,20 +98,20 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule()
     def flush(self):
         self.log.flush()
-        self.room.topics._upkeep.write_checkpoints()
+        self.stage.topics._upkeep.write_checkpoints()
 
     @rule()
     def idle(self):
-        self.room.clock.advance(61_000)
-        self.room.topics.tick(self.room.now_ms)
+        self.stage.clock.advance(61_000)
+        self.stage.topics.tick(self.stage.now_ms)
 
     @rule()
     def stop_and_start(self):
-        assert self.room.restart() == []
+        assert self.stage.restart() == []
 
     @rule()
     def crash(self):
-        assert not any("cut" in note for note in self.room.crash())
+        assert not any("cut" in note for note in self.stage.crash())
 
     @precondition(lambda self: self.log.segments[-1].size)
     @rule(torn=values, data=st.data())
@@ -119,8 +119,8 @@ class LogAgainstList(RuleBasedStateMachine):
         whole = batch(torn, base_offset=self.next_offset)
         kept = data.draw(st.integers(1, len(whole) - 1))
         name = f"orders-0/{self.log.segments[-1].log_name}"
-        self.room.storage.open(name).append([whole[:kept]])
-        notes = self.room.crash()
+        self.stage.storage.open(name).append([whole[:kept]])
+        notes = self.stage.crash()
         assert any(f"cut {kept} bytes at offset {self.next_offset}" in note for note in notes)
 
     @precondition(lambda self: self.next_offset > self.log.recovery_point)
@@ -129,16 +129,16 @@ class LogAgainstList(RuleBasedStateMachine):
         unflushed = self.log._unflushed_segments()
         batches = [(segment, position) for segment in unflushed for position, _ in segment.headers()]
         segment, position = batches[int(at * len(batches))]
-        data = self.room.storage._folders["orders-0"][segment.log_name]
+        data = self.stage.storage._folders["orders-0"][segment.log_name]
         data[position + bit // 8] ^= 1 << bit % 8
-        self.room.storage.open(f"orders-0/{self.log.segments[-1].log_name}").append([batch(["torn"])[:torn]])
-        notes = self.room.crash()
+        self.stage.storage.open(f"orders-0/{self.log.segments[-1].log_name}").append([batch(["torn"])[:torn]])
+        notes = self.stage.crash()
         assert any("said base offset" in note for note in notes)
         assert any("cut" in note for note in notes) == bool(torn)
 
     @invariant()
     def the_log_is_the_list(self):
-        self.room.check()
+        self.stage.check()
         start = self.log.log_start_offset
         assert self.log.log_end_offset == self.next_offset
         assert [r[0] for r in self.records] == list(range(start, self.next_offset))

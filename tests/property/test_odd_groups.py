@@ -14,8 +14,8 @@ from kohort.wire.messages.group_admin import DescribeGroupsRequest, ListGroupsRe
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House
-from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs
+from support.machines.broker_stage import BrokerStage
+from support.machines.populated import OFFSETS, TRANSACTIONS, check_all_is_there, own_logs, populate
 from support.raw.group_member import RawMember, committed
 from support.raw.transactional import Transactional
 
@@ -68,7 +68,7 @@ transactions = st.builds(
 )
 
 
-class Unchecked(House):
+class Unchecked(BrokerStage):
     """What must hold of groups holds of those that a coordinator wrote."""
 
     def start(self) -> None:
@@ -83,47 +83,47 @@ def write(log, key, value):
 @SOME
 @given(written=st.lists(generations, min_size=1, max_size=2), again=st.booleans())
 def test_a_group_of_odd_members_lets_others_join(written, again):
-    house = Unchecked(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
-    ann = live_in(house)
+    stage = Unchecked(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
+    ann = populate(stage)
     for generation in written:
-        write(own_logs(house)[OFFSETS], *build_record(GroupWritten("odd", generation)))
+        write(own_logs(stage)[OFFSETS], *build_record(GroupWritten("odd", generation)))
 
-    house.restart(cleanly=again)
+    stage.restart(cleanly=again)
 
-    check_all_is_there(house, ann)
-    peer = house.connect()
+    check_all_is_there(stage, ann)
+    peer = stage.connect()
     peer.send(DescribeGroupsRequest(groups=["odd", "g"]), 5)
     peer.send(ListGroupsRequest(), 4)
     peer.send(HeartbeatRequest(group_id="odd", generation_id=written[-1].generation, member_id="m"), 4)
-    bob = RawMember(house.connect(), "odd", ["a"])
+    bob = RawMember(stage.connect(), "odd", ["a"])
     bob.wire.send(bob.join_request(), 9)
     if (answer := bob.wire.take()) is not None and answer.error_code == 79:
         bob.member_id = answer.member_id
         bob.wire.send(bob.join_request(), 9)
     for _ in range(3):
-        house.advance(5_000)
+        stage.advance(5_000)
         ann.heartbeat()
-    house.advance(100_000)
-    assert committed(house.connect(), "g", "a", [0]) == {0: 7}
-    house.restart()
-    assert committed(house.connect(), "g", "a", [0]) == {0: 7}
+    stage.advance(100_000)
+    assert committed(stage.connect(), "g", "a", [0]) == {0: 7}
+    stage.restart()
+    assert committed(stage.connect(), "g", "a", [0]) == {0: 7}
 
 
 @SOME
 @given(written=st.lists(transactions, min_size=1, max_size=2), again=st.booleans())
 def test_an_odd_transaction_lets_others_go_on(written, again):
-    house = Unchecked(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
-    ann = live_in(house)
+    stage = Unchecked(offsets_topic_num_partitions=1, transaction_state_log_num_partitions=1)
+    ann = populate(stage)
     for transaction in written:
-        write(own_logs(house)[TRANSACTIONS], *build_transaction("odd", transaction))
+        write(own_logs(stage)[TRANSACTIONS], *build_transaction("odd", transaction))
 
-    house.restart(cleanly=again)
+    stage.restart(cleanly=again)
 
-    check_all_is_there(house, ann)
-    odd = Transactional(house.connect(), "odd")
+    check_all_is_there(stage, ann)
+    odd = Transactional(stage.connect(), "odd")
     if odd.init() == 0:
         assert odd.add("a", 0) == 0
         assert odd.end(commit=True) == 0
-    house.advance(5_000)
-    house.restart()
-    check_all_is_there(house, ann)
+    stage.advance(5_000)
+    stage.restart()
+    check_all_is_there(stage, ann)

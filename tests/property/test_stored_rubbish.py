@@ -10,9 +10,9 @@ import pytest
 
 from kohort.errors import ConfigError, StorageError
 from kohort.log.storage import MemoryStorage
-from support.machines.broker_stage import House
-from support.machines.cluster_stage import ClusterHouse
-from support.machines.populated import OFFSETS, TRANSACTIONS, live_in
+from support.machines.broker_stage import BrokerStage
+from support.machines.cluster_stage import ClusterStage
+from support.machines.populated import OFFSETS, TRANSACTIONS, populate
 from support.raw.group_member import RawMember
 from support.raw.transactional import Transactional
 
@@ -21,18 +21,18 @@ NEEDED = {"kohort-topics.json", "meta.properties", "kohort-cluster.json"}
 FLIPS = 12
 
 
-def furnished() -> House:
+def furnished() -> BrokerStage:
     """A broker with something of every kind on its storage."""
-    house = House(transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
-    ann = live_in(house)
-    producer = Transactional(house.connect(), "aborter")
+    stage = BrokerStage(transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
+    ann = populate(stage)
+    producer = Transactional(stage.connect(), "aborter")
     producer.init()
     producer.send("a", b"gone")
     assert producer.end(commit=False) == 0
     ann.wire.create("keyed", cleanup_policy="compact")
-    house.broker.state.topics.get("a").partitions[0].begin_leader_epoch()
+    stage.broker.state.topics.get("a").partitions[0].begin_leader_epoch()
     ann.wire.produce("a", b"more")
-    return house
+    return stage
 
 
 def content_of(storage: MemoryStorage) -> dict[str, bytes]:
@@ -85,10 +85,10 @@ FURNISHED = content_of(furnished().storage)
 
 
 def stopped(*, cleanly: bool) -> dict[str, bytes]:
-    house = furnished()
+    stage = furnished()
     if cleanly:
-        house.broker.close(house.now_ms)
-    return content_of(house.storage)
+        stage.broker.close(stage.now_ms)
+    return content_of(stage.storage)
 
 
 STOPPED = {cleanly: stopped(cleanly=cleanly) for cleanly in (True, False)}
@@ -101,11 +101,11 @@ def test_there_is_something_of_every_kind():
     assert {"recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "kohort-topics.json"} < set(KINDS)
 
 
-def start_on(storage: MemoryStorage, path: str) -> House | None:
+def start_on(storage: MemoryStorage, path: str) -> BrokerStage | None:
     """A broker on the storage; None where it said that it cannot do without the file of ``path``."""
     refusals = (StorageError, ConfigError) if path in NEEDED else ()
     try:
-        return House(storage, transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
+        return BrokerStage(storage, transaction_state_log_num_partitions=1, offsets_topic_num_partitions=1)
     except refusals:
         return None
 
@@ -119,23 +119,23 @@ def test_the_broker_starts_or_says_which_file_it_needs(kind, cleanly):
     rng = random.Random(f"{kind} {cleanly}")
     for path in paths[:2]:
         for data in (*others.values(), *rubbish(content[path], rng)):
-            house = start_on(storage_of({**content, path: data}), path)
-            if house is None:
+            stage = start_on(storage_of({**content, path: data}), path)
+            if stage is None:
                 continue
-            peer = house.connect()
+            peer = stage.connect()
             peer.create("new")
             assert peer.produce("new", b"1").error_code == 0
-            newcomer = RawMember(house.connect(), "newcomers", ["new"])
+            newcomer = RawMember(stage.connect(), "newcomers", ["new"])
             newcomer.wire.send(newcomer.join_request(), 9)
-            house.advance(1_000_000)
-            house.broker.close(house.now_ms)
+            stage.advance(1_000_000)
+            stage.broker.close(stage.now_ms)
 
 
 def test_several_nodes_start_on_any_placements_or_say_that_they_need_them():
-    town = ClusterHouse(2)
-    town.houses[1].connect().create("a", 2)
-    town.restart(2)
-    content = content_of(town.storage)
+    stage = ClusterStage(2)
+    stage.nodes[1].connect().create("a", 2)
+    stage.restart(2)
+    content = content_of(stage.storage)
     own = content["kohort-cluster.json"]
     beyond = own.replace(b"[[1", b"[[1, 1, 7", 1)
     more = own.replace(b"]]}}", b"], [[1, 2], 9, [[]], [null]], [[2], 2, [], []], [[2], 2, [], []]]}}")
@@ -143,11 +143,11 @@ def test_several_nodes_start_on_any_placements_or_say_that_they_need_them():
 
     for data in (*content.values(), beyond, more, *rubbish(own, random.Random(7))):
         try:
-            started = ClusterHouse(2, storage_of({**content, "kohort-cluster.json": data}))
+            started = ClusterStage(2, storage_of({**content, "kohort-cluster.json": data}))
         except StorageError as error:
             said.append(str(error))
         else:
-            assert started.houses[1].connect().produce("a", b"1").error_code in (0, 6)
+            assert started.nodes[1].connect().produce("a", b"1").error_code in (0, 6)
 
     assert said
     assert all(line.startswith("kohort-cluster.json cannot be read (") for line in said)

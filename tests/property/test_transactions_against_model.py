@@ -16,7 +16,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional, committed_offset, committed_values, latest
 
 TOPICS, GROUPS, STEPS = ("a", "b"), ("g", "h"), 120
@@ -65,12 +65,12 @@ class Model:
         return all(of is None or of.outcome is not None for of, _ in self.offsets[group])
 
 
-class Play:
+class RandomRun:
     def __init__(self, seed):
         self.rng = random.Random(seed)
         self.storage = Moody()
-        self.house = House(self.storage, connections_max_idle_ms=-1, offsets_topic_segment_bytes=4096)
-        self.peer = self.house.connect()
+        self.stage = BrokerStage(self.storage, connections_max_idle_ms=-1, offsets_topic_segment_bytes=4096)
+        self.peer = self.stage.connect()
         for topic in TOPICS:
             self.peer.create(topic, segment_bytes="2048")
         for group in GROUPS:
@@ -99,7 +99,7 @@ class Play:
         """The disk refuses no more, and what was held up is done."""
         if self.storage.refuses:
             self.storage.refuses = False
-            self.house.advance(RETRY_MS)
+            self.stage.advance(RETRY_MS)
 
     def step(self):
         producer = self.rng.choice(self.producers)
@@ -151,8 +151,8 @@ class Play:
 
     def restart(self, _producer):
         self.calm()
-        self.house.restart(cleanly=self.rng.random() < 0.5)
-        self.peer = self.house.connect()
+        self.stage.restart(cleanly=self.rng.random() < 0.5)
+        self.peer = self.stage.connect()
         for producer in self.producers:
             producer.peer = self.peer
 
@@ -165,7 +165,7 @@ class Play:
     def wait(self, _producer):
         """Longer than any transaction may take: whoever has one open is fenced."""
         self.calm()
-        self.house.advance(TIMEOUT_MS)
+        self.stage.advance(TIMEOUT_MS)
         for producer, transaction in list(self.open.items()):
             assert producer.end(commit=True) == ErrorCode.PRODUCER_FENCED
             transaction.outcome = False
@@ -175,7 +175,7 @@ class Play:
     def check(self):
         if self.storage.refuses:
             return  # an abort may be held up
-        state = self.house.broker.state
+        state = self.stage.broker.state
         topic = state.topics.get("__consumer_offsets")
         for partition, log in enumerate(topic.partitions if topic is not None else ()):
             state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log, Skipped())))
@@ -192,14 +192,14 @@ class Play:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_readers_and_groups_see_is_what_was_committed(seed):
-    play = Play(seed)
+    run = RandomRun(seed)
     for _ in range(STEPS):
-        play.step()
-        play.check()
-    play.calm()
-    play.house.advance(TIMEOUT_MS)
-    for transaction in play.open.values():
+        run.step()
+        run.check()
+    run.calm()
+    run.stage.advance(TIMEOUT_MS)
+    for transaction in run.open.values():
         transaction.outcome = False
-    play.check()
+    run.check()
     for topic in TOPICS:
-        assert latest(play.peer, topic) == latest(play.peer, topic, isolation=0), "nothing hangs"
+        assert latest(run.peer, topic) == latest(run.peer, topic, isolation=0), "nothing hangs"

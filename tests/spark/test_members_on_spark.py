@@ -14,14 +14,14 @@ from click.testing import CliRunner
 from kohort import Broker
 from kohort.cli.why import read_journal, why
 from kohort.coordinator.journal import RequestFenced
-from support.processes.two_pipelines import GROUP, play
+from support.processes.two_pipelines import GROUP, run_two_pipelines
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.whole, pytest.mark.timeout(3000)]
 
 
 def test_one_of_two_pipelines_stands_still_and_is_killed_and_no_row_is_lost(tmp_path: Path) -> None:
     with Broker() as broker:
-        play(tmp_path, broker.bootstrap, lambda: generation_of(broker.bootstrap))
+        run_two_pipelines(tmp_path, broker.bootstrap, lambda: generation_of(broker.bootstrap))
 
         fenced = [e for e in read_journal(broker.bootstrap, GROUP) if isinstance(e, RequestFenced)]
         assert ("left", "UNKNOWN_MEMBER_ID") in {(e.who.client_id, e.error) for e in fenced}

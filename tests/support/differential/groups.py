@@ -30,8 +30,8 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from support.differential.harness import Play
-from support.raw.broker_under_test import subscription
+from support.consumer_protocol import subscription
+from support.differential.harness import ScriptRun
 
 RANGE = [("range", subscription("t"))]
 BOTH = [("range", subscription("t")), ("sticky", subscription("t"))]
@@ -42,8 +42,10 @@ STRANGER = b"\x01" * 16
 class Actor:
     """A member: what it sends, with what it was last told. It asserts nothing, the comparison does."""
 
-    def __init__(self, play: Play, name: str, group: str, *, instance_id: str | None = None, **options: Any) -> None:
-        self.play = play
+    def __init__(
+        self, run: ScriptRun, name: str, group: str, *, instance_id: str | None = None, **options: Any
+    ) -> None:
+        self.run = run
         self.name = name
         self.group = group
         self.instance_id = instance_id
@@ -71,11 +73,11 @@ class Actor:
             "protocols": [JoinGroupRequestProtocol(name=n, metadata=m) for n, m in self.protocols],
             "reason": "because",
         }
-        self.play.send(self.name, JoinGroupRequest(**(given | self.options | fields)))
+        self.run.send(self.name, JoinGroupRequest(**(given | self.options | fields)))
 
     def take(self) -> Any:
         """The next answer, learnt from if it is JoinGroup's."""
-        answer = self.play.take(self.name)
+        answer = self.run.take(self.name)
         if isinstance(answer, JoinGroupResponse):
             if answer.error_code in (0, 79):
                 self.member_id = answer.member_id
@@ -90,8 +92,8 @@ class Actor:
 
     def start_enter(self) -> None:
         """Join as far as it is parked: a dynamic member asks for its id first, where its version has one asked for."""
-        two_steps = self.instance_id is None or self.play.version(JoinGroupRequest) < 5
-        if not self.member_id and two_steps and self.play.version(JoinGroupRequest) >= 4:
+        two_steps = self.instance_id is None or self.run.version(JoinGroupRequest) < 5
+        if not self.member_id and two_steps and self.run.version(JoinGroupRequest) >= 4:
             self.join()
         self.start_join()
 
@@ -109,7 +111,7 @@ class Actor:
             "protocol_name": self.protocols[0][0] if self.protocols else "",
             "assignments": [SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (plan or {}).items()],
         }
-        self.play.send(self.name, SyncGroupRequest(**(given | fields)))
+        self.run.send(self.name, SyncGroupRequest(**(given | fields)))
 
     def sync(self, plan: Mapping[str, bytes] | None = None, **fields: Any) -> Any:
         self.start_sync(plan, **fields)
@@ -126,7 +128,7 @@ class Actor:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        self.play.send(self.name, HeartbeatRequest(**(given | fields)))
+        self.run.send(self.name, HeartbeatRequest(**(given | fields)))
 
     def leave(self, *entries: MemberIdentity) -> Any:
         self.start_leave(*entries)
@@ -134,10 +136,10 @@ class Actor:
 
     def start_leave(self, *entries: MemberIdentity) -> None:
         own = MemberIdentity(member_id=self.member_id, group_instance_id=self.instance_id, reason="done")
-        if self.play.version(LeaveGroupRequest) < 3:
-            self.play.send(self.name, LeaveGroupRequest(group_id=self.group, member_id=self.member_id))
+        if self.run.version(LeaveGroupRequest) < 3:
+            self.run.send(self.name, LeaveGroupRequest(group_id=self.group, member_id=self.member_id))
         else:
-            self.play.send(self.name, LeaveGroupRequest(group_id=self.group, members=list(entries or [own])))
+            self.run.send(self.name, LeaveGroupRequest(group_id=self.group, members=list(entries or [own])))
 
     def start_commit(self, topic: str, offsets: Mapping[int, int], **fields: Any) -> None:
         given = {
@@ -148,7 +150,7 @@ class Actor:
         }
         partitions = [OffsetCommitRequestPartition(partition_index=p, committed_offset=o) for p, o in offsets.items()]
         asked = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
-        self.play.send(self.name, OffsetCommitRequest(topics=asked, **(given | fields)))
+        self.run.send(self.name, OffsetCommitRequest(topics=asked, **(given | fields)))
 
     def commit(self, topics: Mapping[str, Mapping[int, int]], **fields: Any) -> Any:
         given = {
@@ -156,25 +158,25 @@ class Actor:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        return commit(self.play, self.group, topics, actor=self.name, **(given | fields))
+        return commit(self.run, self.group, topics, actor=self.name, **(given | fields))
 
 
 # What anyone may ask.
 
 
-def ids_of(play: Play, topics: Sequence[str], request: type[Any], by_id_from: int) -> dict[str, bytes]:
+def ids_of(run: ScriptRun, topics: Sequence[str], request: type[Any], by_id_from: int) -> dict[str, bytes]:
     """Topic ids, where the version asks by id; of a topic that does not exist a stranger's."""
-    if play.version(request) < by_id_from:
+    if run.version(request) < by_id_from:
         return dict.fromkeys(topics, bytes(16))
-    found = {topic: play.crew.topic_id(topic) for topic in topics}
+    found = {topic: run.broker.topic_id(topic) for topic in topics}
     return {topic: STRANGER if topic_id == bytes(16) else topic_id for topic, topic_id in found.items()}
 
 
 def commit(
-    play: Play, group: str, topics: Mapping[str, Mapping[int, int]], *, actor: str = "outsider", **fields: Any
+    run: ScriptRun, group: str, topics: Mapping[str, Mapping[int, int]], *, actor: str = "outsider", **fields: Any
 ) -> Any:
     metadata, epoch = fields.pop("metadata", "m"), fields.pop("epoch", -1)
-    ids = ids_of(play, list(topics), OffsetCommitRequest, 10)
+    ids = ids_of(run, list(topics), OffsetCommitRequest, 10)
     asked = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -191,58 +193,58 @@ def commit(
         )
         for topic, offsets in topics.items()
     ]
-    return play.ask(actor, OffsetCommitRequest(group_id=group, topics=asked, **fields))
+    return run.ask(actor, OffsetCommitRequest(group_id=group, topics=asked, **fields))
 
 
 def fetch(
-    play: Play, group: str, topics: Mapping[str, Sequence[int]] | None, *, stable: bool = False, **fields: Any
+    run: ScriptRun, group: str, topics: Mapping[str, Sequence[int]] | None, *, stable: bool = False, **fields: Any
 ) -> Any:
-    version = play.version(OffsetFetchRequest)
+    version = run.version(OffsetFetchRequest)
     if version >= 8:
-        ids = ids_of(play, list(topics or ()), OffsetFetchRequest, 10)
+        ids = ids_of(run, list(topics or ()), OffsetFetchRequest, 10)
         asked = None
         if topics is not None:
             asked = [
                 OffsetFetchRequestTopics(name=t, topic_id=ids[t], partition_indexes=list(p)) for t, p in topics.items()
             ]
         entry = OffsetFetchRequestGroup(group_id=group, topics=asked, **fields)
-        return play.ask("outsider", OffsetFetchRequest(groups=[entry], require_stable=stable))
+        return run.ask("outsider", OffsetFetchRequest(groups=[entry], require_stable=stable))
     named = None
     if topics is not None or version < 2:
         named = [OffsetFetchRequestTopic(name=t, partition_indexes=list(p)) for t, p in (topics or {}).items()]
-    return play.ask("outsider", OffsetFetchRequest(group_id=group, topics=named, require_stable=stable))
+    return run.ask("outsider", OffsetFetchRequest(group_id=group, topics=named, require_stable=stable))
 
 
-def describe(play: Play, *groups: str, operations: bool = False) -> Any:
-    return play.ask("outsider", DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations))
+def describe(run: ScriptRun, *groups: str, operations: bool = False) -> Any:
+    return run.ask("outsider", DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations))
 
 
-def list_groups(play: Play, states: Sequence[str] = (), types: Sequence[str] = ()) -> Any:
-    return play.ask("outsider", ListGroupsRequest(states_filter=list(states), types_filter=list(types)))
+def list_groups(run: ScriptRun, states: Sequence[str] = (), types: Sequence[str] = ()) -> Any:
+    return run.ask("outsider", ListGroupsRequest(states_filter=list(states), types_filter=list(types)))
 
 
-def delete_groups(play: Play, *groups: str) -> Any:
-    return play.ask("outsider", DeleteGroupsRequest(groups_names=list(groups)))
+def delete_groups(run: ScriptRun, *groups: str) -> Any:
+    return run.ask("outsider", DeleteGroupsRequest(groups_names=list(groups)))
 
 
-def delete_offsets(play: Play, group: str, topics: Mapping[str, Sequence[int]]) -> Any:
+def delete_offsets(run: ScriptRun, group: str, topics: Mapping[str, Sequence[int]]) -> Any:
     asked = [
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
     ]
-    return play.ask("outsider", OffsetDeleteRequest(group_id=group, topics=asked))
+    return run.ask("outsider", OffsetDeleteRequest(group_id=group, topics=asked))
 
 
-def find(play: Play, *keys: str, key_type: int = 0) -> Any:
-    if play.version(FindCoordinatorRequest) >= 4:
-        return play.ask("outsider", FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
-    return play.ask("outsider", FindCoordinatorRequest(key=keys[0], key_type=key_type))
+def find(run: ScriptRun, *keys: str, key_type: int = 0) -> Any:
+    if run.version(FindCoordinatorRequest) >= 4:
+        return run.ask("outsider", FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
+    return run.ask("outsider", FindCoordinatorRequest(key=keys[0], key_type=key_type))
 
 
 # Situations.
 
 
-def share(play: Play, *actors: Actor) -> None:
+def share(run: ScriptRun, *actors: Actor) -> None:
     """Everyone syncs to the generation that it was told of; each is given its name."""
     plan = {a.member_id: a.name.encode() for a in actors}
     for actor in actors:
@@ -251,29 +253,29 @@ def share(play: Play, *actors: Actor) -> None:
         actor.take()
 
 
-def stable(play: Play, *actors: Actor) -> None:
+def stable(run: ScriptRun, *actors: Actor) -> None:
     """All of them, new, in one stable generation; the first leads."""
     for i, actor in enumerate(actors):
         if i == 0:
             actor.enter()
             continue
         actor.start_enter()
-        play.crew.await_state(actor.group, "PreparingRebalance")
+        run.broker.await_state(actor.group, "PreparingRebalance")
         for present in actors[:i]:
             present.start_join()
         for present in actors[: i + 1]:
             present.take()
-    share(play, *actors)
+    share(run, *actors)
 
 
-def start_rebalance(play: Play, leader: Actor, *others: Actor) -> None:
+def start_rebalance(run: ScriptRun, leader: Actor, *others: Actor) -> None:
     leader.start_join()
-    play.crew.await_state(leader.group, "PreparingRebalance")
+    run.broker.await_state(leader.group, "PreparingRebalance")
     for other in others:
         other.start_join()
 
 
-def everything(play: Play, topic: str, *members: Actor) -> None:
+def everything(run: ScriptRun, topic: str, *members: Actor) -> None:
     """Every request that is answered at once and moves nothing, with every way to be wrong."""
     group = members[0].group
     for actor in (member.twin() for member in members):
@@ -289,151 +291,151 @@ def everything(play: Play, topic: str, *members: Actor) -> None:
         actor.commit({topic: {0: 5}})
         actor.commit({topic: {0: 5}}, generation_id_or_member_epoch=actor.generation + 1)
         actor.commit({topic: {0: 5}}, member_id="stranger")
-        wrong_instance(play, actor, topic)
-        if play.can_say(SyncGroupRequest, "protocol_name"):
+        wrong_instance(run, actor, topic)
+        if run.can_say(SyncGroupRequest, "protocol_name"):
             actor.sync(protocol_name="nonsense")
             actor.sync(protocol_type=None)
-        if play.can_say(LeaveGroupRequest, "members"):
+        if run.can_say(LeaveGroupRequest, "members"):
             actor.leave(
                 MemberIdentity(member_id="stranger"), MemberIdentity(member_id="", group_instance_id="stranger")
             )
         else:
-            play.ask(actor.name, LeaveGroupRequest(group_id=group, member_id="stranger"))
-    commit(play, group, {topic: {0: 6}})
-    commit(play, group, {topic: {0: 6}}, generation_id_or_member_epoch=members[0].generation)
-    look(play, group, topic)
+            run.ask(actor.name, LeaveGroupRequest(group_id=group, member_id="stranger"))
+    commit(run, group, {topic: {0: 6}})
+    commit(run, group, {topic: {0: 6}}, generation_id_or_member_epoch=members[0].generation)
+    look(run, group, topic)
     if members[0].generation >= 0:
-        delete_groups(play, group)
-    delete_offsets(play, group, {topic: [1], f"other-{play.crew.mark}": [0]})
+        delete_groups(run, group)
+    delete_offsets(run, group, {topic: [1], f"other-{run.broker.mark}": [0]})
 
 
-def wrong_instance(play: Play, actor: Actor, topic: str) -> None:
+def wrong_instance(run: ScriptRun, actor: Actor, topic: str) -> None:
     """Where a request cannot name an instance it would be right, not wrong."""
     stranger = {"group_instance_id": "stranger"}
     actor.heartbeat(**stranger)
     actor.commit({topic: {0: 5}}, **stranger)
-    if play.can_say(SyncGroupRequest, "group_instance_id"):
+    if run.can_say(SyncGroupRequest, "group_instance_id"):
         actor.sync(**stranger)
-    if play.can_say(JoinGroupRequest, "group_instance_id"):
+    if run.can_say(JoinGroupRequest, "group_instance_id"):
         actor.join(**stranger)
 
 
-def look(play: Play, group: str, topic: str) -> None:
+def look(run: ScriptRun, group: str, topic: str) -> None:
     """What can be seen of a group from outside."""
-    fetch(play, group, {topic: [0, 1]})
-    fetch(play, group, {topic: [0, 1]}, stable=True)
-    fetch(play, group, None)
-    describe(play, group)
-    list_groups(play)
-    list_groups(play, states=["stable", "PREPARINGREBALANCE "])
-    list_groups(play, types=["Classic"])
-    list_groups(play, types=["consumer"])
-    find(play, group)
+    fetch(run, group, {topic: [0, 1]})
+    fetch(run, group, {topic: [0, 1]}, stable=True)
+    fetch(run, group, None)
+    describe(run, group)
+    list_groups(run)
+    list_groups(run, states=["stable", "PREPARINGREBALANCE "])
+    list_groups(run, types=["Classic"])
+    list_groups(run, types=["consumer"])
+    find(run, group)
 
 
 # The scripts.
 
 
-def crew_of(play: Play, *instances: str | None, **options: Any) -> tuple[str, list[Actor]]:
+def members_of(run: ScriptRun, *instances: str | None, **options: Any) -> tuple[str, list[Actor]]:
     """A topic, and actors of one group: one for each instance id, None for a dynamic one."""
-    group, topic = play.crew.group(), play.topic()
+    group, topic = run.broker.group(), run.topic()
     names = ("ann", "ben", "cal", "dan", "eve", "fay")
-    return topic, [Actor(play, names[i], group, instance_id=x, **options) for i, x in enumerate(instances)]
+    return topic, [Actor(run, names[i], group, instance_id=x, **options) for i, x in enumerate(instances)]
 
 
-def a_group_that_is_not_there(play: Play) -> None:
-    topic, (ann,) = crew_of(play, None)
-    everything(play, topic, ann)
+def a_group_that_is_not_there(run: ScriptRun) -> None:
+    topic, (ann,) = members_of(run, None)
+    everything(run, topic, ann)
 
 
-def a_group_of_one(play: Play) -> None:
-    topic, (ann,) = crew_of(play, None)
+def a_group_of_one(run: ScriptRun) -> None:
+    topic, (ann,) = members_of(run, None)
     ann.enter()
-    everything(play, topic, ann)
+    everything(run, topic, ann)
     ann.sync({ann.member_id: b"all", "unknown": b"ignored"})
-    everything(play, topic, ann)
+    everything(run, topic, ann)
     ann.leave()
-    everything(play, topic, ann)
-    delete_groups(play, ann.group, ann.group, "nobody")
-    everything(play, topic, ann)
+    everything(run, topic, ann)
+    delete_groups(run, ann.group, ann.group, "nobody")
+    everything(run, topic, ann)
 
 
-def a_pending_member(play: Play) -> None:
-    topic, (ann, ben) = crew_of(play, None, None)
-    if play.version(JoinGroupRequest) < 4:
+def a_pending_member(run: ScriptRun) -> None:
+    topic, (ann, ben) = members_of(run, None, None)
+    if run.version(JoinGroupRequest) < 4:
         return
     ann.join()
-    everything(play, topic, ann)
+    everything(run, topic, ann)
     ben.enter()
-    everything(play, topic, ann, ben)
+    everything(run, topic, ann, ben)
 
 
-def two_members_in_every_state(play: Play) -> None:
-    topic, (ann, ben) = crew_of(play, None, None)
-    stable(play, ann, ben)
-    everything(play, topic, ann, ben)
+def two_members_in_every_state(run: ScriptRun) -> None:
+    topic, (ann, ben) = members_of(run, None, None)
+    stable(run, ann, ben)
+    everything(run, topic, ann, ben)
     ben.commit({topic: {1: 11}})
-    start_rebalance(play, ann)
-    everything(play, topic, ann, ben)
+    start_rebalance(run, ann)
+    everything(run, topic, ann, ben)
     ben.start_join()
     ann.take()
     ben.take()
-    everything(play, topic, ann, ben)
+    everything(run, topic, ann, ben)
     ben.join()  # it says the same again: told of the same generation
-    share(play, ann, ben)
-    everything(play, topic, ann, ben)
+    share(run, ann, ben)
+    everything(run, topic, ann, ben)
     ben.sync()
     ann.sync()
     ben.join()
     ben.leave()
     ann.heartbeat()
-    look(play, ann.group, topic)
+    look(run, ann.group, topic)
     ann.join()
     ann.sync({})
-    everything(play, topic, ann, ben)
+    everything(run, topic, ann, ben)
 
 
-def static_members_in_every_state(play: Play) -> None:
-    topic, (ann, ben) = crew_of(play, "a", "b")
-    stable(play, ann, ben)
-    everything(play, topic, ann, ben)
+def static_members_in_every_state(run: ScriptRun) -> None:
+    topic, (ann, ben) = members_of(run, "a", "b")
+    stable(run, ann, ben)
+    everything(run, topic, ann, ben)
     old = ben.twin()
     ben.member_id = ""
-    if not play.can_say(JoinGroupRequest, "group_instance_id"):
+    if not run.can_say(JoinGroupRequest, "group_instance_id"):
         return
     ben.join()  # restarted: no rebalance
-    everything(play, topic, ann, old)
+    everything(run, topic, ann, old)
     ben.sync()
     leader = ann.twin()
     ann.member_id = ""
     ann.join()  # the leader too
-    everything(play, topic, leader, ben)
+    everything(run, topic, leader, ben)
     ann.sync()
-    start_rebalance(play, ann)
-    everything(play, topic, leader, ben)
+    start_rebalance(run, ann)
+    everything(run, topic, leader, ben)
     ben.start_join()
     ann.take()
     ben.take()
-    everything(play, topic, ann, old)
-    share(play, ann, ben)
+    everything(run, topic, ann, old)
+    share(run, ann, ben)
 
 
-def a_static_member_restarts_during_a_rebalance(play: Play) -> None:
-    topic, (ann, ben) = crew_of(play, "a", "b")
-    if not play.can_say(JoinGroupRequest, "group_instance_id"):
+def a_static_member_restarts_during_a_rebalance(run: ScriptRun) -> None:
+    topic, (ann, ben) = members_of(run, "a", "b")
+    if not run.can_say(JoinGroupRequest, "group_instance_id"):
         return
-    stable(play, ann, ben)
-    start_rebalance(play, ann, ben)
+    stable(run, ann, ben)
+    start_rebalance(run, ann, ben)
     ann.take()
     ben.take()
     old = ben.twin()
     old.start_sync()  # waits for the leader
-    play.crew.let_others_be_heard(ann.group)
+    run.broker.let_others_be_heard(ann.group)
     ben.member_id = ""
     ben.start_join()
     old.take()  # fenced
-    play.crew.await_state(ann.group, "PreparingRebalance")
-    look(play, ann.group, topic)
+    run.broker.await_state(ann.group, "PreparingRebalance")
+    look(run, ann.group, topic)
     again = ben.twin("ben-again")
     again.member_id = ""
     again.start_join()
@@ -441,26 +443,26 @@ def a_static_member_restarts_during_a_rebalance(play: Play) -> None:
     ann.start_join()
     ann.take()
     again.take()
-    share(play, ann, again)
-    look(play, ann.group, topic)
+    share(run, ann, again)
+    look(run, ann.group, topic)
 
 
-def a_static_member_restarts_with_other_protocols(play: Play) -> None:
-    topic, (ann,) = crew_of(play, "a", protocols=BOTH)
-    if not play.can_say(JoinGroupRequest, "group_instance_id"):
+def a_static_member_restarts_with_other_protocols(run: ScriptRun) -> None:
+    topic, (ann,) = members_of(run, "a", protocols=BOTH)
+    if not run.can_say(JoinGroupRequest, "group_instance_id"):
         return
-    stable(play, ann)
+    stable(run, ann)
     for protocols in (BOTH, [("range", subscription("t", "u")), BOTH[1]], BOTH[::-1]):
         ann.member_id, ann.protocols = "", protocols
         ann.join()
-        look(play, ann.group, topic)
+        look(run, ann.group, topic)
 
 
-def leaving_in_batches(play: Play) -> None:
-    topic, (ann, ben, cal, dan) = crew_of(play, None, "b", "c", None)
-    if play.version(JoinGroupRequest) < 4:
+def leaving_in_batches(run: ScriptRun) -> None:
+    topic, (ann, ben, cal, dan) = members_of(run, None, "b", "c", None)
+    if run.version(JoinGroupRequest) < 4:
         return
-    stable(play, ann, ben, cal)
+    stable(run, ann, ben, cal)
     dan.join()
     entry = MemberIdentity
     outsider = ann.twin()
@@ -468,151 +470,151 @@ def leaving_in_batches(play: Play) -> None:
     outsider.leave(entry(member_id=ben.member_id, group_instance_id="c"))
     outsider.leave(entry(member_id="stranger", group_instance_id="b"), entry(member_id=ann.member_id + "x"))
     outsider.leave(entry(member_id=dan.member_id, group_instance_id="whatever"))
-    look(play, ann.group, topic)
+    look(run, ann.group, topic)
     outsider.leave(
         entry(member_id="", group_instance_id="b"),
         entry(member_id="", group_instance_id="b"),
         entry(member_id=cal.member_id),
         entry(member_id="", group_instance_id="nobody"),
     )
-    everything(play, topic, ann, ben, cal)
+    everything(run, topic, ann, ben, cal)
     ann.leave()
-    everything(play, topic, ann, ben)
+    everything(run, topic, ann, ben)
 
 
-def leaving_while_parked(play: Play) -> None:
-    topic, (ann, ben) = crew_of(play, None, None)
-    stable(play, ann, ben)
-    start_rebalance(play, ann)
+def leaving_while_parked(run: ScriptRun) -> None:
+    topic, (ann, ben) = members_of(run, None, None)
+    stable(run, ann, ben)
+    start_rebalance(run, ann)
     ann.twin().leave()
     ann.take()
-    look(play, ann.group, topic)
+    look(run, ann.group, topic)
     ben.join()
     ben.twin().leave()
-    look(play, ann.group, topic)
+    look(run, ann.group, topic)
 
 
-def protocols_that_do_not_fit(play: Play) -> None:
-    topic, (ann, ben, cal) = crew_of(play, None, None, None)
+def protocols_that_do_not_fit(run: ScriptRun) -> None:
+    topic, (ann, ben, cal) = members_of(run, None, None, None)
     ann.protocols, ben.protocols, cal.protocols = RANGE, STICKY, BOTH
     ann.join(protocols=[])
     ann.join(protocol_type="")
-    look(play, ann.group, topic)
-    stable(play, ann)
+    look(run, ann.group, topic)
+    stable(run, ann)
     ben.join()
     ben.join(protocol_type="connect", protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")])
     cal.start_enter()
-    play.crew.await_state(ann.group, "PreparingRebalance")
+    run.broker.await_state(ann.group, "PreparingRebalance")
     ann.start_join()
     ann.take()
     cal.take()
-    share(play, ann, cal)
-    look(play, ann.group, topic)
+    share(run, ann, cal)
+    look(run, ann.group, topic)
 
 
-def a_group_that_is_no_consumers(play: Play) -> None:
-    topic, (ann,) = crew_of(play, None, protocol_type="connect", protocols=[("default", b"\x00")])
-    stable(play, ann)
-    everything(play, topic, ann)
+def a_group_that_is_no_consumers(run: ScriptRun) -> None:
+    topic, (ann,) = members_of(run, None, protocol_type="connect", protocols=[("default", b"\x00")])
+    stable(run, ann)
+    everything(run, topic, ann)
     ann.leave()
-    everything(play, topic, ann)
+    everything(run, topic, ann)
     ann.member_id, ann.protocol_type, ann.protocols = "", "consumer", RANGE
-    stable(play, ann)
-    look(play, ann.group, topic)
+    stable(run, ann)
+    look(run, ann.group, topic)
 
 
-def metadata_that_cannot_be_read(play: Play) -> None:
-    topic, (ann,) = crew_of(play, None, protocols=[("range", b"\x00")])
-    stable(play, ann)
+def metadata_that_cannot_be_read(run: ScriptRun) -> None:
+    topic, (ann,) = members_of(run, None, protocols=[("range", b"\x00")])
+    stable(run, ann)
     ann.commit({topic: {0: 1}})
-    delete_offsets(play, ann.group, {topic: [0]})
-    look(play, ann.group, topic)
+    delete_offsets(run, ann.group, {topic: [0]})
+    look(run, ann.group, topic)
 
 
-def a_full_group(play: Play) -> None:
-    topic, members = crew_of(play, None, None, None, None, None, None)
+def a_full_group(run: ScriptRun) -> None:
+    topic, members = members_of(run, None, None, None, None, None, None)
     *members, late = members
-    stable(play, *members)
+    stable(run, *members)
     late.join()
     late.join(member_id="stranger")
-    start_rebalance(play, *members)
+    start_rebalance(run, *members)
     for member in members:
         member.take()
     late.join()
-    share(play, *members)
-    look(play, late.group, topic)
+    share(run, *members)
+    look(run, late.group, topic)
     members[-1].leave()
     late.start_enter()
-    play.crew.let_others_be_heard(late.group)
+    run.broker.let_others_be_heard(late.group)
     for member in members[:-1]:
         member.start_join()
     for member in (*members[:-1], late):
         member.take()
 
 
-def groups_without_a_name(play: Play) -> None:
-    topic = play.topic()
-    nobody = Actor(play, "nobody", "")
+def groups_without_a_name(run: ScriptRun) -> None:
+    topic = run.topic()
+    nobody = Actor(run, "nobody", "")
     nobody.join()
     nobody.sync()
     nobody.heartbeat()
     nobody.leave()
-    commit(play, "", {topic: {0: 4}})
-    fetch(play, "", {topic: [0]})
-    delete_offsets(play, "", {topic: [0]})
-    delete_groups(play, "")
-    describe(play, "")
+    commit(run, "", {topic: {0: 4}})
+    fetch(run, "", {topic: [0]})
+    delete_offsets(run, "", {topic: [0]})
+    delete_groups(run, "")
+    describe(run, "")
 
 
-def offsets_from_outside(play: Play) -> None:
-    group, topic, other = play.crew.group(), play.topic(), play.topic("other", 1)
-    gone = f"gone-{play.crew.mark}"
-    commit(play, group, {topic: {0: 1, 1: 2}, other: {0: 3, 1: 4, -1: 5}, gone: {0: 6}})
-    look(play, group, topic)
-    fetch(play, group, {topic: [1, 0, 7], other: [0], gone: [0]})
-    commit(play, group, {topic: {0: -1, 1: 2**62}}, metadata=None, epoch=3)
-    commit(play, group, {other: {0: 9}}, metadata="x" * 4096)
-    commit(play, group, {topic: {0: 9}, other: {0: 9}}, metadata="x" * 4097)
-    commit(play, group, {topic: {0: 9}, other: {0: 9}}, metadata="\N{GRINNING FACE}" * 2049)
-    commit(play, group, {gone: {0: 9}})
-    commit(play, group, {topic: {}})
-    commit(play, group, {})
-    commit(play, group, {topic: {0: 10}}, retention_time_ms=100_000)
-    commit(play, group, {topic: {0: 10}}, member_id="someone")
-    commit(play, group, {topic: {0: 11}}, generation_id_or_member_epoch=0)
-    look(play, group, topic)
-    delete_offsets(play, group, {topic: [0, 5], other: [0, 1], gone: [0], f"more-{play.crew.mark}": []})
-    delete_offsets(play, group, {})
-    look(play, group, topic)
-    delete_groups(play, group, "", group)
-    delete_offsets(play, group, {topic: [0]})
-    look(play, group, topic)
+def offsets_from_outside(run: ScriptRun) -> None:
+    group, topic, other = run.broker.group(), run.topic(), run.topic("other", 1)
+    gone = f"gone-{run.broker.mark}"
+    commit(run, group, {topic: {0: 1, 1: 2}, other: {0: 3, 1: 4, -1: 5}, gone: {0: 6}})
+    look(run, group, topic)
+    fetch(run, group, {topic: [1, 0, 7], other: [0], gone: [0]})
+    commit(run, group, {topic: {0: -1, 1: 2**62}}, metadata=None, epoch=3)
+    commit(run, group, {other: {0: 9}}, metadata="x" * 4096)
+    commit(run, group, {topic: {0: 9}, other: {0: 9}}, metadata="x" * 4097)
+    commit(run, group, {topic: {0: 9}, other: {0: 9}}, metadata="\N{GRINNING FACE}" * 2049)
+    commit(run, group, {gone: {0: 9}})
+    commit(run, group, {topic: {}})
+    commit(run, group, {})
+    commit(run, group, {topic: {0: 10}}, retention_time_ms=100_000)
+    commit(run, group, {topic: {0: 10}}, member_id="someone")
+    commit(run, group, {topic: {0: 11}}, generation_id_or_member_epoch=0)
+    look(run, group, topic)
+    delete_offsets(run, group, {topic: [0, 5], other: [0, 1], gone: [0], f"more-{run.broker.mark}": []})
+    delete_offsets(run, group, {})
+    look(run, group, topic)
+    delete_groups(run, group, "", group)
+    delete_offsets(run, group, {topic: [0]})
+    look(run, group, topic)
 
 
-def administration_of_many(play: Play) -> None:
-    topic, (ann,) = crew_of(play, None)
-    simple = play.crew.group("simple")
-    commit(play, simple, {topic: {0: 1}})
-    stable(play, ann)
-    describe(play, ann.group, simple, "nobody", "", simple)
-    describe(play, ann.group, simple, "nobody", operations=True)
-    describe(play)
-    list_groups(play)
+def administration_of_many(run: ScriptRun) -> None:
+    topic, (ann,) = members_of(run, None)
+    simple = run.broker.group("simple")
+    commit(run, simple, {topic: {0: 1}})
+    stable(run, ann)
+    describe(run, ann.group, simple, "nobody", "", simple)
+    describe(run, ann.group, simple, "nobody", operations=True)
+    describe(run)
+    list_groups(run)
     for states in (["Empty"], ["stable", "nonsense"], ["nonsense"], ["", "Dead"], [" Stable"]):
-        list_groups(play, states=states)
+        list_groups(run, states=states)
     for types in (["classic"], ["CLASSIC", "nonsense"], ["nonsense"], ["consumer", "share"], [" classic"]):
-        list_groups(play, types=types)
-    list_groups(play, states=["Empty"], types=["classic"])
-    delete_groups(play, simple, "", "nobody", ann.group, simple)
-    delete_groups(play)
+        list_groups(run, types=types)
+    list_groups(run, states=["Empty"], types=["classic"])
+    delete_groups(run, simple, "", "nobody", ann.group, simple)
+    delete_groups(run)
 
 
-def finding_coordinators(play: Play) -> None:
-    group = play.crew.group()
-    find(play, group, "another", group, "")
-    find(play, "")
-    find(play, group, key_type=2)
-    find(play, group, key_type=7)
+def finding_coordinators(run: ScriptRun) -> None:
+    group = run.broker.group()
+    find(run, group, "another", group, "")
+    find(run, "")
+    find(run, group, key_type=2)
+    find(run, group, key_type=7)
 
 
 SCRIPTS = (

@@ -1,6 +1,6 @@
 """One script of raw requests, played to two brokers; their answers compared field by field.
 
-A script is a function of a ``Play``. It makes actors, each with a connection of its own, and lets them ask. What a
+A script is a function of a ``ScriptRun``. It makes actors, each with a connection of its own, and lets them ask. What a
 broker makes up (ids, ports, marks of this run) is renamed in the order in which it appears; what may differ beside that
 stands in ``differences.py``, with its reason. A level chooses the versions: at level n every API is asked at its lowest
 version plus n, or its highest; a request loses what its version cannot say.
@@ -17,7 +17,7 @@ from typing import Any
 from kohort.wire.apis import APIS
 from kohort.wire.schema import FieldSpec, Message
 from support.differential.differences import UNORDERED, is_allowed
-from support.raw.broker_under_test import Crew
+from support.raw.broker_under_test import BrokerUnderTest
 from support.raw.raw_client import RawClient
 
 LEVELS = range(max(api.high - api.low for api in APIS.values()) + 1)
@@ -115,22 +115,22 @@ def fitted(message: Any, version: int) -> Any:
     return type(message)(**given)
 
 
-class Play:
+class ScriptRun:
     """One run of a script against one broker."""
 
     def __init__(self, bootstrap: str, level: int) -> None:
-        self.crew = Crew(bootstrap)
+        self.broker = BrokerUnderTest(bootstrap)
         self.level = level
-        self.names = Names(self.crew.mark)
+        self.names = Names(self.broker.mark)
         self.transcript: list[Entry] = []
         self._wires: dict[str, RawClient] = {}
 
     def close(self) -> None:
-        self.crew.close()
+        self.broker.close()
 
     def topic(self, name: str = "t", partitions: int = 2) -> str:
-        topic = self.crew.topic(name, partitions)
-        self.names.topic_ids[self.crew.topic_id(topic)] = f"the id of {name}"
+        topic = self.broker.topic(name, partitions)
+        self.names.topic_ids[self.broker.topic_id(topic)] = f"the id of {name}"
         return topic
 
     def version(self, request: type[Message]) -> int:
@@ -144,7 +144,7 @@ class Play:
 
     def send(self, actor: str, message: Message) -> None:
         if actor not in self._wires:
-            self._wires[actor] = self.crew.connect(f"client-{actor}")
+            self._wires[actor] = self.broker.connect(f"client-{actor}")
         version = self.version(type(message))
         self._wires[actor].send(fitted(message, version), version)
 
@@ -171,16 +171,16 @@ class Play:
 
     def send_raw(self, actor: str, key: int, version: int, body: bytes = b"") -> None:
         """A frame that no message fits."""
-        wire = self._wires.setdefault(actor, self.crew.connect(f"client-{actor}"))
+        wire = self._wires.setdefault(actor, self.broker.connect(f"client-{actor}"))
         payload = struct.pack(">hhih", key, version, 1, -1) + body
         wire.send_bytes(struct.pack(">i", len(payload)) + payload)
 
 
-Script = Callable[[Play], None]
+Script = Callable[[ScriptRun], None]
 
 
-def play(script: Script, bootstrap: str, level: int) -> list[Entry]:
-    run = Play(bootstrap, level)
+def run_script(script: Script, bootstrap: str, level: int) -> list[Entry]:
+    run = ScriptRun(bootstrap, level)
     try:
         script(run)
         return run.transcript

@@ -23,10 +23,11 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestGroup,
 )
 from kohort.wire.schema import Message
+from support.consumer_protocol import subscription
 from support.differential.groups import Actor
 from support.differential.harness import CLOSED, NO_ANSWER, Entry, Names, fitted
-from support.machines.broker_stage import House
-from support.raw.broker_under_test import Crew, subscription
+from support.machines.broker_stage import BrokerStage
+from support.raw.broker_under_test import BrokerUnderTest
 from support.raw.raw_client import RawClient
 
 Step = tuple[str, int, int]
@@ -44,8 +45,8 @@ SILENCE_S = 20.0  # of who never answers: a JVM on a busy machine stands still f
 class Client:
     """A connection to our broker, with a client id of its own."""
 
-    def __init__(self, house: House, client_id: str) -> None:
-        self._peer = house.connect()
+    def __init__(self, stage: BrokerStage, client_id: str) -> None:
+        self._peer = stage.connect()
         self._client_id = client_id
 
     def send(self, message: Message, version: int) -> None:
@@ -57,8 +58,8 @@ class Client:
         return CLOSED if answer is None and self._peer.closed else answer
 
 
-class Hand:
-    """The part of a play that an ``Actor`` needs: versions, and a connection for each name."""
+class StepRun:
+    """One run of a sequence of steps against one broker: as much of a ``ScriptRun`` as an ``Actor`` needs."""
 
     def __init__(self, mark: str, connect: Callable[[str], Client | RawClient]) -> None:
         self.names = Names(mark)
@@ -93,28 +94,28 @@ class Hand:
         self.transcript.append(Entry(actor, asked, version, noted))
 
 
-class Cast:
-    """A cast of five, three dynamic members and two static, that does as the steps say with what it was told."""
+class GroupOfFive:
+    """Three dynamic members and two static ones that do as the steps say with what they were told."""
 
-    def __init__(self, hand: Hand, group: str) -> None:
-        self.hand = hand
+    def __init__(self, run: StepRun, group: str) -> None:
+        self.run = run
         self.group = group
         instances = (None, None, None, "a", "b")
-        self.cast = [Actor(hand, f"m{i}", group, instance_id=x) for i, x in enumerate(instances)]  # type: ignore[arg-type]  # as much of a play as an actor needs
+        self.members = [Actor(run, f"m{i}", group, instance_id=x) for i, x in enumerate(instances)]  # type: ignore[arg-type]  # as much of a run as an actor needs
 
     def start(self, step: Step) -> str:
         """Send the step's request; returns who asks."""
-        what, who, self.hand.variant = step
+        what, who, self.run.variant = step
         if what in SIGHTS:
-            self.hand.send("outsider", self._of_outsider(what))
+            self.run.send("outsider", self._of_outsider(what))
             return "outsider"
-        getattr(self, f"_{what}")(self.cast[who], self.hand.variant)
-        return self.cast[who].name
+        getattr(self, f"_{what}")(self.members[who], self.run.variant)
+        return self.members[who].name
 
     def learn(self, name: str, answer: Any) -> None:
         if not isinstance(answer, JoinGroupResponse):
             return
-        (actor,) = [a for a in self.cast if a.name == name]
+        (actor,) = [a for a in self.members if a.name == name]
         if answer.error_code in (0, ErrorCode.MEMBER_ID_REQUIRED):
             actor.member_id = answer.member_id
         elif answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -132,7 +133,7 @@ class Cast:
 
     def _sync(self, actor: Actor, variant: int) -> None:
         leads = actor.leader == actor.member_id != ""
-        plan = {a.member_id: a.name.encode() for a in self.cast if a.member_id} if leads else None
+        plan = {a.member_id: a.name.encode() for a in self.members if a.member_id} if leads else None
         actor.start_sync(plan, generation_id=actor.generation - (variant == 3), protocol_name="range")
 
     def _heartbeat(self, actor: Actor, variant: int) -> None:
@@ -149,9 +150,9 @@ class Cast:
 
     def _of_outsider(self, what: str) -> Message:
         if what == "fetch":
-            if self.hand.version(OffsetFetchRequest) >= 8:
+            if self.run.version(OffsetFetchRequest) >= 8:
                 return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=self.group, topics=None)])
-            return OffsetFetchRequest(group_id=self.group, topics=[] if self.hand.variant == 3 else None)
+            return OffsetFetchRequest(group_id=self.group, topics=[] if self.run.variant == 3 else None)
         if what == "describe":
             return DescribeGroupsRequest(groups=[self.group])
         if what == "list":
@@ -168,67 +169,67 @@ Schedule = list[list[str] | None]
 """For each step who is answered after it, in order; None where the step is left out."""
 
 
-def play_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule]:
-    house = House(group_max_size=5)
-    hand = Hand(mark, lambda name: Client(house, f"client-{name}"))
-    sequence = Cast(hand, f"g-{mark}")
-    admin = house.connect()
+def run_on_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule]:
+    stage = BrokerStage(group_max_size=5)
+    run = StepRun(mark, lambda name: Client(stage, f"client-{name}"))
+    sequence = GroupOfFive(run, f"g-{mark}")
+    admin = stage.connect()
     admin.create(TOPIC, 2)
     admin.ask(FindCoordinatorRequest(coordinator_keys=[sequence.group]), 4)
     schedule: Schedule = []
     for step in steps:
-        if _is_left_out(house, sequence, step):
+        if _is_left_out(stage, sequence, step):
             schedule.append(None)
             continue
         sequence.start(step)
-        house.advance(0)
+        stage.advance(0)
         answered = []
-        for name in sorted(hand.waiting):
-            answer = hand.wires[name].take()
+        for name in sorted(run.waiting):
+            answer = run.wires[name].take()
             if answer is not None:
                 answered.append(name)
                 sequence.learn(name, answer)
-                hand.note(name, answer)
+                run.note(name, answer)
         schedule.append(answered)
-    return hand.transcript, schedule
+    return run.transcript, schedule
 
 
-def _is_left_out(house: House, sequence: Cast, step: Step) -> bool:
+def _is_left_out(stage: BrokerStage, sequence: GroupOfFive, step: Step) -> bool:
     """Whoever waits can ask nothing. Whom a group has lead when its leader is gone is chance in Kafka, and a group of
     offsets alone is gone with its last one here, and there with the next sweep."""
     what, who, _ = step
-    actor = sequence.cast[who]
-    coordinator = house.broker.state.coordinator
+    actor = sequence.members[who]
+    coordinator = stage.broker.state.coordinator
     shard = coordinator._shards.get(coordinator.partition_of(sequence.group))
     group = shard.groups.by_id.get(sequence.group) if shard is not None else None
     if what == "delete_offsets":
         return group is not None and group.written is None
     if what in SIGHTS:
         return False
-    return actor.name in sequence.hand.waiting or (
+    return actor.name in sequence.run.waiting or (
         what == "leave" and group is not None and len(group.round.members) > 2
     )
 
 
-def play_theirs(steps: Sequence[Step], schedule: Schedule, crew: Crew) -> list[Entry]:
+def run_on_theirs(steps: Sequence[Step], schedule: Schedule, broker: BrokerUnderTest) -> list[Entry]:
     """What another broker answers to the same steps, and at last whether it answers whom it should not."""
-    hand = Hand(crew.mark, lambda name: crew.connect(f"client-{name}"))
-    sequence = Cast(hand, crew.group())
+    run = StepRun(broker.mark, lambda name: broker.connect(f"client-{name}"))
+    sequence = GroupOfFive(run, broker.group())
     for step, answered in zip(steps, schedule, strict=True):
         if answered is None:
             continue
         asker = sequence.start(step)
         for name in answered:
-            answer = _take(hand.wires[name], SILENCE_S)
+            answer = _take(run.wires[name], SILENCE_S)
             sequence.learn(name, answer)
-            hand.note(name, answer)
+            run.note(name, answer)
         if asker not in answered or step[0] == "leave":  # whoever leaves last ends a round by a timer of no time
-            crew.let_others_be_heard(sequence.group)
-    for name in sorted(hand.waiting):
-        answer = _take(hand.wires[name], 0.02)
+            broker.let_others_be_heard(sequence.group)
+    for name in sorted(run.waiting):
+        answer = _take(run.wires[name], 0.02)
         if answer != NO_ANSWER:
-            hand.note(name, answer)
-    return hand.transcript
+            run.note(name, answer)
+    return run.transcript
 
 
 def _take(wire: RawClient, seconds: float) -> Any:

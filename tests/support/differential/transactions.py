@@ -24,7 +24,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestTopic,
 )
 from kohort.wire.record_batch import build_batch
-from support.differential.harness import Play
+from support.differential.harness import ScriptRun
 from support.differential.log import produce, records
 from support.waiting import eventually
 
@@ -37,17 +37,17 @@ NOBODY = 4_000_000_000
 class Writer:
     """A transactional producer: what it sends, with what it was last told. It asserts nothing, the comparison does."""
 
-    def __init__(self, play: Play, name: str = "tx") -> None:
-        self.play = play
-        self.name = f"{name}-{play.crew.mark}"
+    def __init__(self, run: ScriptRun, name: str = "tx") -> None:
+        self.run = run
+        self.name = f"{name}-{run.broker.mark}"
         self.producer_id = self.epoch = -1
         self.sequence = 0
 
     def is_served(self) -> Writer:
         """Wait until the coordinator gives it its first epoch: a new cluster makes its topic first."""
-        crew = self.play.crew
-        crew.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.name]), 4)
-        crew.eventually_serves(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), 4)
+        broker = self.run.broker
+        broker.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.name]), 4)
+        broker.eventually_serves(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), 4)
         return self
 
     def init(self, *, timeout_ms: int = 60_000, known: tuple[int, int] = (-1, -1)) -> Any:
@@ -58,14 +58,14 @@ class Writer:
             producer_id=known[0],
             producer_epoch=known[1],
         )
-        answer = self.play.ask("coordinator", asked)
+        answer = self.run.ask("coordinator", asked)
         if answer is not None and not answer.error_code:
             self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
         return answer
 
     def also(self) -> Writer:
         """Another process with the same transactional id, as far as this one is."""
-        other = Writer(self.play)
+        other = Writer(self.run)
         other.name, other.producer_id, other.epoch = self.name, self.producer_id, self.epoch
         return other
 
@@ -76,7 +76,7 @@ class Writer:
         one = AddPartitionsToTxnTransaction(
             transactional_id=self.name, producer_id=who, producer_epoch=at, verify_only=False, topics=topics
         )
-        self.play.ask(
+        self.run.ask(
             "coordinator",
             AddPartitionsToTxnRequest(
                 transactions=[one],
@@ -95,7 +95,7 @@ class Writer:
             base_sequence=self.sequence,
             is_transactional=True,
         )
-        answer = produce(self.play, topic, {partition: batch}, transactional_id=self.name)
+        answer = produce(self.run, topic, {partition: batch}, transactional_id=self.name)
         if answer is not None and not answer.responses[0].partition_responses[0].error_code:
             self.sequence += 3
 
@@ -104,7 +104,7 @@ class Writer:
         asked = AddOffsetsToTxnRequest(
             transactional_id=self.name, producer_id=self.producer_id, producer_epoch=at, group_id=group
         )
-        self.play.ask("coordinator", asked)
+        self.run.ask("coordinator", asked)
 
     def commit_offset(self, group: str, topic: str, offset: int, **member: Any) -> None:
         partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
@@ -116,71 +116,71 @@ class Writer:
             topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
             **member,
         )
-        self.play.ask("group", asked)
+        self.run.ask("group", asked)
 
     def end(self, *, commit: bool = True, producer_id: int | None = None, epoch: int | None = None) -> None:
         who = self.producer_id if producer_id is None else producer_id
         at = self.epoch if epoch is None else epoch
         asked = EndTxnRequest(transactional_id=self.name, producer_id=who, producer_epoch=at, committed=commit)
-        answer = self.play.ask("coordinator", asked)
+        answer = self.run.ask("coordinator", asked)
         if answer is not None and not answer.error_code and answer.producer_id >= 0:
             self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
         eventually(lambda: self.state() not in UNDER_WAY, "the markers are never written")
 
     def state(self) -> str:
         """Asked beside the script: when markers are all written is chance."""
-        (described,) = self.play.crew.ask(
+        (described,) = self.run.broker.ask(
             DescribeTransactionsRequest(transactional_ids=[self.name]), 0
         ).transaction_states
         state: str = described.transaction_state
         return state
 
 
-def ends(play: Play, topic: str) -> None:
+def ends(run: ScriptRun, topic: str) -> None:
     """The end of what is written, and of what is committed."""
     for isolation_level in (0, 1):
         at = ListOffsetsPartition(partition_index=0, timestamp=-1)
         topics = [ListOffsetsTopic(name=topic, partitions=[at])]
-        play.ask("reader", ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics))
+        run.ask("reader", ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics))
 
 
-def committed(play: Play, group: str, topic: str) -> None:
+def committed(run: ScriptRun, group: str, topic: str) -> None:
     """What the group has committed, and what it has for whoever waits for transactions."""
     topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
     for stable in (False, True):
         groups = [OffsetFetchRequestGroup(group_id=group, topics=topics)]
-        play.ask("group", OffsetFetchRequest(group_id=group, topics=topics, groups=groups, require_stable=stable))
+        run.ask("group", OffsetFetchRequest(group_id=group, topics=topics, groups=groups, require_stable=stable))
 
 
-def describe(play: Play, *names: str) -> None:
-    play.ask("administrator", DescribeTransactionsRequest(transactional_ids=list(names)))
+def describe(run: ScriptRun, *names: str) -> None:
+    run.ask("administrator", DescribeTransactionsRequest(transactional_ids=list(names)))
 
 
-def a_transaction(play: Play) -> None:
-    topic, writer = play.topic(), Writer(play).is_served()
+def a_transaction(run: ScriptRun) -> None:
+    topic, writer = run.topic(), Writer(run).is_served()
     writer.init()
-    describe(play, writer.name)
+    describe(run, writer.name)
     for commit in (True, False):
         writer.add(topic, 0, 1)
-        describe(play, writer.name)
+        describe(run, writer.name)
         writer.write(topic)
         writer.write(topic)
-        ends(play, topic)
+        ends(run, topic)
         writer.end(commit=commit)
-        ends(play, topic)
-        describe(play, writer.name)
+        ends(run, topic)
+        describe(run, writer.name)
         writer.end(commit=commit)  # an answer was lost: the same again
         writer.end(commit=not commit)
-        describe(play, writer.name)
+        describe(run, writer.name)
     writer.init(known=(writer.producer_id, writer.epoch))
     writer.write(topic)
     writer.end(commit=False)
-    ends(play, topic)
-    describe(play, writer.name)
+    ends(run, topic)
+    describe(run, writer.name)
 
 
-def what_is_no_transaction(play: Play) -> None:
-    topic, gone, writer = play.topic(), f"gone-{play.crew.mark}", Writer(play).is_served()
+def what_is_no_transaction(run: ScriptRun) -> None:
+    topic, gone, writer = run.topic(), f"gone-{run.broker.mark}", Writer(run).is_served()
     for timeout_ms in (0, -1, 900_001):
         writer.init(timeout_ms=timeout_ms)
     writer.init(known=(NOBODY, 0))
@@ -189,23 +189,23 @@ def what_is_no_transaction(play: Play) -> None:
     writer.end(commit=False)
     writer.add(gone, 0)
     writer.add(topic, 0, 7)
-    describe(play, writer.name)
+    describe(run, writer.name)
     for epoch in (writer.epoch + 1, writer.epoch - 1):
         writer.add(topic, 0, epoch=epoch)
         writer.end(epoch=epoch)
         writer.write(topic, epoch=epoch)
     writer.add(topic, 0, producer_id=NOBODY)
     writer.end(producer_id=NOBODY)
-    stranger = Writer(play, "stranger")
+    stranger = Writer(run, "stranger")
     stranger.producer_id, stranger.epoch = NOBODY, 0
     stranger.add(topic, 0)
-    stranger.add_group(f"g-{play.crew.mark}")
+    stranger.add_group(f"g-{run.broker.mark}")
     stranger.end()
-    describe(play, stranger.name, "", writer.name)
+    describe(run, stranger.name, "", writer.name)
 
 
-def who_comes_later_fences(play: Play) -> None:
-    topic, first = play.topic(), Writer(play).is_served()
+def who_comes_later_fences(run: ScriptRun) -> None:
+    topic, first = run.topic(), Writer(run).is_served()
     first.init()
     second = first.also()
     first.add(topic, 0)
@@ -213,51 +213,51 @@ def who_comes_later_fences(play: Play) -> None:
     second.init()  # what the first began is aborted
     eventually(lambda: second.state() not in UNDER_WAY, "it is never aborted")
     second.init()
-    ends(play, topic)
+    ends(run, topic)
     first.write(topic)
     first.add(topic, 1)
-    first.add_group(play.crew.group())
+    first.add_group(run.broker.group())
     first.end()
     first.init(known=(first.producer_id, first.epoch))
     second.add(topic, 1)
     second.write(topic, 1)
     second.end()
-    describe(play, second.name)
+    describe(run, second.name)
 
 
-def offsets_in_transactions(play: Play) -> None:
-    topic, group, writer = play.topic(), play.crew.group(), Writer(play).is_served()
+def offsets_in_transactions(run: ScriptRun) -> None:
+    topic, group, writer = run.topic(), run.broker.group(), Writer(run).is_served()
     writer.init()
     for offset, commit in ((5, True), (9, False)):
         writer.add_group(group)
         writer.commit_offset(group, topic, offset)
-        committed(play, group, topic)
+        committed(run, group, topic)
         writer.end(commit=commit)
-        committed(play, group, topic)
+        committed(run, group, topic)
     writer.add_group(group)
     writer.commit_offset(group, topic, 11, generation_id=3, member_id="nobody")
     writer.commit_offset(group, topic, 11, generation_id=-1, member_id="nobody")
     writer.commit_offset(group, topic, 11, group_instance_id="nobody")
-    writer.commit_offset(group, f"gone-{play.crew.mark}", 11)
+    writer.commit_offset(group, f"gone-{run.broker.mark}", 11)
     writer.add_group("")
     writer.add_group(group, epoch=writer.epoch + 1)
     writer.end(commit=False)
-    committed(play, group, topic)
+    committed(run, group, topic)
 
 
-def listing_transactions(play: Play) -> None:
-    topic, open_one, idle = play.topic(), Writer(play, "open").is_served(), Writer(play, "idle").is_served()
+def listing_transactions(run: ScriptRun) -> None:
+    topic, open_one, idle = run.topic(), Writer(run, "open").is_served(), Writer(run, "idle").is_served()
     open_one.init()
     idle.init()
     open_one.add(topic, 0)
     open_one.write(topic)
     for states in ([], ["Ongoing"], ["Empty", "no such state"], ["ongoing"]):
-        play.ask("administrator", ListTransactionsRequest(state_filters=states))
-    play.ask("administrator", ListTransactionsRequest(producer_id_filters=[idle.producer_id, NOBODY]))
-    play.ask("administrator", ListTransactionsRequest(duration_filter=3_600_000))
-    if play.can_say(ListTransactionsRequest, "transactional_id_pattern"):
+        run.ask("administrator", ListTransactionsRequest(state_filters=states))
+    run.ask("administrator", ListTransactionsRequest(producer_id_filters=[idle.producer_id, NOBODY]))
+    run.ask("administrator", ListTransactionsRequest(duration_filter=3_600_000))
+    if run.can_say(ListTransactionsRequest, "transactional_id_pattern"):
         for pattern in ("open.*", "(", ""):
-            play.ask("administrator", ListTransactionsRequest(transactional_id_pattern=pattern))
+            run.ask("administrator", ListTransactionsRequest(transactional_id_pattern=pattern))
     open_one.end()
 
 

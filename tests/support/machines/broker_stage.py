@@ -25,8 +25,8 @@ from kohort.wire.schema import Message
 class Peer:
     """One connection to the broker, seen from its far end."""
 
-    def __init__(self, house: House, number: int) -> None:
-        self.house = house
+    def __init__(self, stage: BrokerStage, number: int) -> None:
+        self.stage = stage
         self.number = number
         self.closed: str | None = None
         self.close_level: Level | None = None
@@ -38,7 +38,7 @@ class Peer:
         self._correlation_id = 0
 
     def send_bytes(self, data: bytes) -> None:
-        self.house.give(Received(self.number, data))
+        self.stage.give(Received(self.number, data))
 
     def request_bytes(
         self, message: Message, version: int, *, client_id: str = "tester", answered: bool = True
@@ -74,7 +74,7 @@ class Peer:
             self._answers.append(answer)
 
     def leave(self) -> None:
-        self.house.give(Disconnected(self.number))
+        self.stage.give(Disconnected(self.number))
 
     # ------------------------------------------------------------ what tests often do
 
@@ -91,7 +91,7 @@ class Peer:
         return answer.topics[0].topic_id
 
     def produce(self, topic: str, *values: bytes, partition: int = 0, acks: int = -1, batch: bytes | None = None):
-        data = batch or build_batch([NewRecord(None, value, (), self.house.now_ms) for value in values])
+        data = batch or build_batch([NewRecord(None, value, (), self.stage.now_ms) for value in values])
         answer = self.ask(produce_request(topic, data, partition=partition, acks=acks), 9)
         return answer.responses[0].partition_responses[0]
 
@@ -100,7 +100,7 @@ class Peer:
         return self.take()
 
 
-class House:
+class BrokerStage:
     """A broker, its storage, its peers, and the time."""
 
     def __init__(self, storage: MemoryStorage | None = None, **options: object) -> None:

@@ -1,4 +1,4 @@
-"""Several brokers without a network, over one storage: each a house of its own, and one clock for all."""
+"""Several brokers without a network, over one storage: each a stage, and one clock for all."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ APPEND, SUBTRACT = 2, 3
 OFFSETS = "__consumer_offsets"
 
 
-class NodeHouse:
+class NodeStage:
     """One node, and its peers."""
 
-    def __init__(self, town: ClusterHouse, node_id: int) -> None:
-        self.town = town
+    def __init__(self, stage: ClusterStage, node_id: int) -> None:
+        self.stage = stage
         self.node_id = node_id
         self.peers: dict[int, Peer] = {}
-        self.broker = town.make_broker(node_id)
+        self.broker = stage.make_broker(node_id)
 
     @property
     def now_ms(self) -> int:
-        return self.town.now_ms
+        return self.stage.now_ms
 
     def connect(self) -> Peer:
-        number = self.town.next_number()
+        number = self.stage.next_number()
         peer = self.peers[number] = Peer(self, number)
         self.give(Connected(number, "127.0.0.1"))
         return peer
 
     def give(self, event) -> None:
-        if self.town.houses.get(self.node_id) is not self:
+        if self.stage.nodes.get(self.node_id) is not self:
             return  # it was stopped; nobody listens any more
         self.handle(event)
-        self.town.settle()
+        self.stage.settle()
 
     def handle(self, event) -> None:
         for output in self.broker.handle(event, self.now_ms):
@@ -85,7 +85,7 @@ def _is_due(wake_at_ms: int | None, now_ms: int) -> bool:
     return wake_at_ms is not None and wake_at_ms <= now_ms
 
 
-class ClusterHouse:
+class ClusterStage:
     """Nodes 1 to ``count``, all up."""
 
     def __init__(self, count: int = 3, storage: Storage | None = None, **options: object) -> None:
@@ -101,7 +101,7 @@ class ClusterHouse:
         nodes = [Node(n, "127.0.0.1", 9090 + n) for n in range(1, count + 1)]
         self.cluster = Cluster(self.config, self.storage, self.rng, self.now_ms, nodes)
         self.cluster.nodes_are_up(self.cluster.nodes)
-        self.houses = {node.node_id: NodeHouse(self, node.node_id) for node in nodes}
+        self.nodes = {node.node_id: NodeStage(self, node.node_id) for node in nodes}
         self.settle()
 
     @property
@@ -118,34 +118,35 @@ class ClusterHouse:
     def restart(self, count: int = 3, *, cleanly: bool = True) -> None:
         """End the process, in order or not, and start it again on the same storage."""
         if cleanly:
-            for house in self.houses.values():
-                house.stop()
+            for node in self.nodes.values():
+                node.stop()
             assert self.cluster.close() == []
         self._start(count)
 
     def settle(self) -> None:
         """Run what the nodes have to tell each other, and see that those are up that shall be."""
         while True:
-            for node_id in [n for n in self.houses if n not in self.cluster.wanted]:
-                self.houses.pop(node_id).stop()
-            for node_id in sorted(self.cluster.wanted - set(self.houses)):
-                self.houses[node_id] = NodeHouse(self, node_id)
+            for node_id in [n for n in self.nodes if n not in self.cluster.wanted]:
+                self.nodes.pop(node_id).stop()
+            for node_id in sorted(self.cluster.wanted - set(self.nodes)):
+                self.nodes[node_id] = NodeStage(self, node_id)
                 self.cluster.nodes_are_up([node_id])
-            busy = [h for h in self.houses.values() if _is_due(h.broker.wake_at_ms, self.now_ms)]
+            busy = [node for node in self.nodes.values() if _is_due(node.broker.wake_at_ms, self.now_ms)]
             if not busy:
                 return
-            for house in busy:
-                house.handle(Tick())
+            for node in busy:
+                node.handle(Tick())
 
     def advance(self, delta_ms: int) -> None:
         end_ms = self.now_ms + delta_ms
         while True:
-            wake_at_ms = min((h.broker.wake_at_ms for h in self.houses.values() if h.broker.wake_at_ms), default=None)
+            wakes = [node.broker.wake_at_ms for node in self.nodes.values() if node.broker.wake_at_ms]
+            wake_at_ms = min(wakes, default=None)
             if wake_at_ms is None or wake_at_ms > end_ms:
                 break
             self.clock.advance(max(wake_at_ms - self.now_ms, 0))
-            for house in list(self.houses.values()):
-                house.handle(Tick())
+            for node in list(self.nodes.values()):
+                node.handle(Tick())
             self.settle()
         self.clock.advance(end_ms - self.now_ms)
 
@@ -153,7 +154,7 @@ class ClusterHouse:
 
     def peer(self, node_id: int | None = None) -> Peer:
         """A new connection to a node, or to any."""
-        return self.houses[min(self.houses) if node_id is None else node_id].connect()
+        return self.nodes[min(self.nodes) if node_id is None else node_id].connect()
 
     def leader(self, topic: str, partition: int = 0) -> int:
         answer = self.peer().ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
@@ -163,7 +164,7 @@ class ClusterHouse:
         return self.peer().ask(FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators[0].node_id
 
     def coordinator_partition(self, group: str) -> int:
-        return next(iter(self.houses.values())).broker.state.coordinator.partition_of(group)
+        return next(iter(self.nodes.values())).broker.state.coordinator.partition_of(group)
 
     def alter_stopped(self, operation: int, node_id: int) -> int:
         """Stop (APPEND) or start (SUBTRACT) a node by an admin call to another; the error code."""

@@ -26,7 +26,7 @@ SERVERS = "one:9092"
 class User:
     """One consumer with the face's habits, in a single thread: it polls, is told of rebalances, and reads."""
 
-    def __init__(self, stage: Stage | Any, **options: Any) -> None:
+    def __init__(self, stage: ConsumerStage | Any, **options: Any) -> None:
         options = {"bootstrap_servers": SERVERS, "auto_offset_reset": "earliest", **options}
         self.stage = stage
         self.machine = ConsumerMachine(client_config(ConsumerConfig, None, options), random.Random(stage.next_seed()))
@@ -91,7 +91,7 @@ class User:
         self.stage.loop.close(self.machine.engine)
 
 
-class Turns:
+class PollingStage:
     """Users and a loop: everybody polls, time passes, and so on."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Turns:
         return promise.result()
 
 
-class Stage(Turns):
+class ConsumerStage(PollingStage):
     """With a real broker machine."""
 
     def __init__(self, **options: Any) -> None:

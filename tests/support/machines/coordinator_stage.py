@@ -23,8 +23,7 @@ from kohort.coordinator.records import (
 )
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import KohortError
-from kohort.model import ProducerIdAndEpoch, TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
+from kohort.model import ProducerIdAndEpoch
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -40,6 +39,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitRequestTopic,
 )
 from kohort.wire.schema import Message
+from support.consumer_protocol import assignment, subscription
 
 GROUP = "g"
 
@@ -64,18 +64,10 @@ class Topics:
         del self.partitions[name], self.ids[name]
 
 
-def subscription(*topics: str, owned: Sequence[tuple[str, int]] = ()) -> bytes:
-    return build_subscription(Subscription(list(topics), owned_partitions=[TopicPartition(*p) for p in owned]))
-
-
-def assignment(*partitions: tuple[str, int]) -> bytes:
-    return build_assignment(Assignment([TopicPartition(*p) for p in partitions]))
-
-
 RANGE = (("range", subscription("t")),)
 
 
-class Stage:
+class CoordinatorStage:
     """One coordinator of one partition-count, its log, and the answers that came, by ticket."""
 
     def __init__(self, *, topics: Topics | None = None, **options: Any) -> None:

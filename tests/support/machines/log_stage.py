@@ -1,4 +1,4 @@
-"""A room for one log: its storage, its clock, batches to put in, and what can be read back."""
+"""A stage for one log: its storage, its clock, batches to put in, and what can be read back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batch(
     return build_batch(records, codec=codec, **producer)
 
 
-class LogRoom:
+class LogStage:
     """``orders-0`` with small segments, on a storage that outlives restarts."""
 
     def __init__(self, storage: Storage | None = None, **options: str) -> None:

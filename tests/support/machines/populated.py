@@ -7,46 +7,46 @@ from kohort.broker.offsets_topic import NAME as OFFSETS
 from kohort.errors import ErrorCode
 from kohort.log.partition import PartitionLog
 from kohort.notes import Level
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 from support.raw.group_member import RawMember, committed
 from support.raw.transactional import Transactional
 
 GROUP, TOPIC, TRANSACTIONAL_ID, OFFSET = "g", "a", "t", 7
 
 
-def live_in(house: House) -> RawMember:
+def populate(stage: BrokerStage) -> RawMember:
     """Have a member of a group, and a producer with a transactional id, do something; returns the member."""
-    ann = RawMember(house.connect(), GROUP, [TOPIC])
+    ann = RawMember(stage.connect(), GROUP, [TOPIC])
     ann.wire.create(TOPIC)
     ann.start_join()
-    house.advance(0)
+    stage.advance(0)
     ann.end_join()
     ann.sync({ann.member_id: {TOPIC: [0]}})
     assert ann.commit(TOPIC, 0, OFFSET) == 0
-    producer = Transactional(house.connect(), TRANSACTIONAL_ID)
+    producer = Transactional(stage.connect(), TRANSACTIONAL_ID)
     assert producer.init() == 0
     producer.send(TOPIC, b"1", b"2")
     assert producer.end(commit=True) == 0
     return ann
 
 
-def check_all_is_there(house: House, ann: RawMember) -> None:
+def check_all_is_there(stage: BrokerStage, ann: RawMember) -> None:
     """The member is still one, its offset is known, and the producer goes on."""
-    ann.wire = house.connect()
+    ann.wire = stage.connect()
     assert ann.heartbeat() == 0
     assert committed(ann.wire, GROUP, TOPIC, [0]) == {0: OFFSET}
-    known = house.broker.state.cluster.transactions.get(TRANSACTIONAL_ID)
+    known = stage.broker.state.cluster.transactions.get(TRANSACTIONAL_ID)
     assert known is not None
     assert known.producer_id >= 0
-    producer = Transactional(house.connect(), TRANSACTIONAL_ID)
+    producer = Transactional(stage.connect(), TRANSACTIONAL_ID)
     if producer.init() == ErrorCode.CONCURRENT_TRANSACTIONS:
         assert producer.init() == 0, "what was open is aborted by now"
     assert producer.producer_id == known.producer_id
 
 
-def own_logs(house: House) -> dict[str, PartitionLog]:
+def own_logs(stage: BrokerStage) -> dict[str, PartitionLog]:
     """The logs of the broker's own topics that hold the group and the transactional id, by topic."""
-    state = house.broker.state
+    state = stage.broker.state
     places = {
         OFFSETS: state.coordinator.partition_of(GROUP),
         TRANSACTIONS: state.cluster.transactions.partition_of(TRANSACTIONAL_ID),
@@ -54,6 +54,6 @@ def own_logs(house: House) -> dict[str, PartitionLog]:
     return {topic: state.topics.get(topic).partitions[partition] for topic, partition in places.items()}
 
 
-def warnings_of(house: House) -> list[str]:
+def warnings_of(stage: BrokerStage) -> list[str]:
     """What the broker told of since the last time, as a warning or worse."""
-    return [note.text for note in house.broker.take_notes() if note.level >= Level.WARNING]
+    return [note.text for note in stage.broker.take_notes() if note.level >= Level.WARNING]

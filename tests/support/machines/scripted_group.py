@@ -54,7 +54,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.consumer_stage import ONE, Turns
+from support.machines.consumer_stage import ONE, PollingStage
 
 MEMBER = "member-1"
 TOPIC_ID = b"t" * 16
@@ -80,7 +80,7 @@ class Leader(ScriptedBroker):
         return out + answers
 
 
-class ScriptedGroup(Turns):
+class ScriptedGroup(PollingStage):
     """One topic ``t`` with one partition and ten records, one scripted node.
 
     ``next_codes[request class]`` are the error codes of the next answers; then all is well again.

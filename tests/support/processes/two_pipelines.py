@@ -159,7 +159,7 @@ class Orders:
             return code
 
 
-def play(folder: Path, bootstrap: str, generation: Callable[[], int]) -> None:
+def run_two_pipelines(folder: Path, bootstrap: str, generation: Callable[[], int]) -> None:
     """The story, and that each row is accounted for. ``generation``: the group's, as far as the broker tells it."""
     (folder / "orders.yaml").write_text(ORDERS)
     (folder / "steps.py").write_text(HELD)

@@ -1,7 +1,7 @@
 """Members of groups, spelled out in raw requests of any version, against the broker at an address, whosever it is.
 
-A ``Crew`` makes names that no other test uses, so that a broker can be judged many times. What a broker does later than
-it answers (a new topic, its offsets topic) is waited for, with a deadline.
+A ``BrokerUnderTest`` makes names that no other test uses, so that one broker can be judged many times. What a broker
+does after it has answered (a new topic, its offsets topic) is waited for, with a deadline.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kohort.model import TopicPartition
-from kohort.wire.consumer_protocol import Assignment, Subscription, build_assignment, build_subscription
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
@@ -35,6 +33,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequestTopics,
 )
 from kohort.wire.schema import Message
+from support.consumer_protocol import subscription
 from support.raw.raw_client import RawClient
 from support.waiting import eventually
 
@@ -43,17 +42,8 @@ Protocols = Sequence[tuple[str, bytes]]
 Plan = Mapping[str, bytes]
 
 
-def subscription(*topics: str, owned: Sequence[tuple[str, int]] = (), user_data: bytes | None = None) -> bytes:
-    partitions = [TopicPartition(*p) for p in owned]
-    return build_subscription(Subscription(list(topics), owned_partitions=partitions, user_data=user_data))
-
-
-def assignment(*partitions: tuple[str, int]) -> bytes:
-    return build_assignment(Assignment([TopicPartition(*p) for p in partitions]))
-
-
-class Crew:
-    """Connections to one broker, the groups and topics of one test."""
+class BrokerUnderTest:
+    """The broker at an address: connections to it, and the groups and topics of one test."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -225,7 +215,7 @@ class Member:
 
     def __init__(
         self,
-        crew: Crew,
+        broker: BrokerUnderTest,
         group: str,
         *,
         protocols: Protocols,
@@ -236,8 +226,8 @@ class Member:
         client_id: str = "raw",
         join_version: int = 9,
     ) -> None:
-        self.crew = crew
-        self.wire = crew.connect(client_id)
+        self.broker = broker
+        self.wire = broker.connect(client_id)
         self.group = group
         self.protocols = list(protocols)
         self.instance_id = instance_id
@@ -339,7 +329,7 @@ class Member:
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        return self.crew.wire_commit(self.wire, self.group, topic, offsets, version=version, **(given | fields))
+        return self.broker.wire_commit(self.wire, self.group, topic, offsets, version=version, **(given | fields))
 
     def leave(self, *, version: int = 5, reason: str | None = None) -> Any:
         if version < 3:

@@ -11,7 +11,7 @@ from kohort.spark.options.offsets import Range
 from kohort.spark.reading.cluster import RangeGone
 
 
-class Dictionaries:
+class DictionaryCluster:
     """A cluster: logs as lists of offsets (a compacted one has gaps), a group as what it committed."""
 
     def __init__(self, **logs: list[int]) -> None:

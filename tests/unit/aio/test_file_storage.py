@@ -15,7 +15,7 @@ from kohort.aio.serving.file_storage import FileStorage
 from kohort.config import BrokerConfig
 from kohort.errors import DataDirInUse, StorageError
 from kohort.log.topics import Topics
-from support.machines.log_stage import LogRoom, batch, values_from
+from support.machines.log_stage import LogStage, batch, values_from
 
 NOW = 1_700_000_000_000
 
@@ -181,56 +181,56 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path):
 
 
 def test_a_log_outlives_clean_stops_and_crashes(storage):
-    room = LogRoom(storage)
-    names = room.fill(40)
-    assert room.restart() == []
-    names += room.fill(40)
-    room.crash()
+    stage = LogStage(storage)
+    names = stage.fill(40)
+    assert stage.restart() == []
+    names += stage.fill(40)
+    stage.crash()
 
-    assert values_from(room.log, 0) == names
-    assert values_from(room.log, 33, max_bytes=200) == names[33:]
-    room.check()
-    room.topics.close()
+    assert values_from(stage.log, 0) == names
+    assert values_from(stage.log, 33, max_bytes=200) == names[33:]
+    stage.check()
+    stage.topics.close()
 
 
 def test_the_last_batch_torn_or_garbled_at_any_byte_costs_no_other(tmp_path):
     whole = batch(["last"], at_ms=1)
     with FileStorage(tmp_path / "data", sync=False) as storage:
-        room = LogRoom(storage)
-        names = room.fill(3)
+        stage = LogStage(storage)
+        names = stage.fill(3)
         path = Path(storage.root, "orders-0", f"{0:020d}.log")
-        good = room.log.size_bytes
+        good = stage.log.size_bytes
         for kept in range(len(whole)):
-            room.log.append(whole, room.now_ms)
-            room.log.drop()
+            stage.log.append(whole, stage.now_ms)
+            stage.log.drop()
             with path.open("r+b") as file:
                 file.truncate(good + kept)
                 file.seek(0, os.SEEK_END)
                 file.write(random.Random(kept).randbytes(kept % 7))
 
-            notes = room.crash()
+            notes = stage.crash()
 
             assert any("cut" in note for note in notes) == bool(kept + kept % 7)
-            assert values_from(room.log, 0) == names
-            assert room.log.size_bytes == path.stat().st_size == good
-        room.check()
-        room.topics.close()
+            assert values_from(stage.log, 0) == names
+            assert stage.log.size_bytes == path.stat().st_size == good
+        stage.check()
+        stage.topics.close()
 
 
 def test_a_base_offset_that_lost_a_bit_is_mended_in_its_file(tmp_path):
     with FileStorage(tmp_path / "data", sync=False) as storage:
-        room = LogRoom(storage)
-        names = room.fill(3)
+        stage = LogStage(storage)
+        names = stage.fill(3)
         path = Path(storage.root, "orders-0", f"{0:020d}.log")
         whole = path.read_bytes()
-        room.log.drop()
+        stage.log.drop()
         path.write_bytes(bytes([whole[0] ^ 4]) + whole[1:])
 
-        assert "said base offset 288230376151711744" in room.crash()[0]
+        assert "said base offset 288230376151711744" in stage.crash()[0]
 
         assert path.read_bytes() == whole
-        assert values_from(room.log, 0) == names
-        room.topics.close()
+        assert values_from(stage.log, 0) == names
+        stage.topics.close()
 
 
 def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage, tmp_path):
@@ -245,11 +245,11 @@ def test_an_idle_broker_holds_no_file_of_an_empty_partition(storage, tmp_path):
 
 
 def test_a_closed_log_holds_no_file(storage, tmp_path):
-    room = LogRoom(storage)
-    room.fill(40)
-    values_from(room.log, 0)
+    stage = LogStage(storage)
+    stage.fill(40)
+    values_from(stage.log, 0)
 
-    room.topics.close()
+    stage.topics.close()
     storage.close()  # waits for the flushes, which hold files of their own
 
     assert open_files(tmp_path) == 0
@@ -287,22 +287,22 @@ def test_what_is_large_is_removed_without_waiting_and_its_name_is_free_at_once(t
 
 def test_a_log_on_real_files_is_compacted_under_its_readers(tmp_path):
     with FileStorage(tmp_path) as storage:
-        room = LogRoom(storage, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", segment_bytes="20000")
-        room.fill(1000, key=b"k")
-        room.log.roll(room.now_ms)
+        stage = LogStage(storage, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", segment_bytes="20000")
+        stage.fill(1000, key=b"k")
+        stage.log.roll(stage.now_ms)
         told: list[str] = []
         deadline = time.monotonic() + 30
         while not any("compacted up to offset 1000" in note for note in told) and time.monotonic() < deadline:
-            room.clock.advance(max(room.topics.wake_at_ms - room.now_ms, 0))
-            told += map(str, room.topics.tick(room.now_ms))
+            stage.clock.advance(max(stage.topics.wake_at_ms - stage.now_ms, 0))
+            told += map(str, stage.topics.tick(stage.now_ms))
 
-        assert len(values_from(room.log, 0)) == 1
-        room.check()
-        assert room.restart() == []
-        assert len(values_from(room.log, 0)) == 1
-        assert not room.files(".cleaned")
-        assert not room.files(".swap")
-        room.topics.close()
+        assert len(values_from(stage.log, 0)) == 1
+        stage.check()
+        assert stage.restart() == []
+        assert len(values_from(stage.log, 0)) == 1
+        assert not stage.files(".cleaned")
+        assert not stage.files(".swap")
+        stage.topics.close()
 
 
 def test_what_is_lent_of_a_real_file_is_what_would_be_read(storage):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from support.machines.broker_stage import House, Peer
+from support.machines.broker_stage import BrokerStage, Peer
 
 
 @pytest.fixture
-def house() -> House:
-    return House()
+def stage() -> BrokerStage:
+    return BrokerStage()
 
 
 @pytest.fixture
-def peer(house: House) -> Peer:
-    return house.connect()
+def peer(stage: BrokerStage) -> Peer:
+    return stage.connect()

@@ -13,7 +13,7 @@ from kohort.wire.messages.configs import (
     ReplacingConfig,
     ReplacingConfigsResource,
 )
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -22,9 +22,9 @@ THROTTLED = "leader.replication.throttled.replicas"
 
 
 @pytest.fixture
-def topic(house, peer):
+def topic(stage, peer):
     peer.create("orders", retention_ms="1000")
-    return house.broker.state.topics.get("orders")
+    return stage.broker.state.topics.get("orders")
 
 
 def change(peer, *changes, name="orders", kind=TOPIC, validate_only=False, times=1):
@@ -103,12 +103,12 @@ def test_rates_of_replication_are_kept_and_shown_until_they_are_deleted(peer):
     assert described(peer, "1") == []
 
 
-def test_the_least_compaction_lag_is_at_most_the_longest_when_it_is_given(house, peer, topic):
+def test_the_least_compaction_lag_is_at_most_the_longest_when_it_is_given(stage, peer, topic):
     lags = ("min.compaction.lag.ms", SET, "11"), ("max.compaction.lag.ms", SET, "10")
     assert change(peer, *lags) == ErrorCode.INVALID_CONFIG
     assert change(peer, lags[0]) == 0
 
-    lower = House(house.storage, log_cleaner_max_compaction_lag_ms=10)
+    lower = BrokerStage(stage.storage, log_cleaner_max_compaction_lag_ms=10)
 
     assert lower.broker.state.topics.get("orders").config.min_compaction_lag_ms == 11
 
@@ -119,12 +119,12 @@ def test_replacing_forgets_what_is_not_named(peer, topic):
     assert topic.overrides == {"segment.bytes": "4096"}
 
 
-def test_a_change_outlives_a_restart(peer, house, topic):
+def test_a_change_outlives_a_restart(peer, stage, topic):
     change(peer, ("segment.bytes", SET, "4096"))
 
-    house.restart()
+    stage.restart()
 
-    assert house.broker.state.topics.get("orders").config.segment_bytes == 4096
+    assert stage.broker.state.topics.get("orders").config.segment_bytes == 4096
 
 
 def test_validation_alone_changes_nothing(peer, topic):

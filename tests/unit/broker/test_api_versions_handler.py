@@ -76,7 +76,7 @@ def test_every_version_of_it_is_answered(peer):
         assert len(peer.ask(ASKED, version).api_keys) == 45
 
 
-def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, house, monkeypatch):
+def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, stage, monkeypatch):
     answers = []
     monkeypatch.setattr(peer, "received", lambda buffers: answers.append(b"".join(buffers)))
 

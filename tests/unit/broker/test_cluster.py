@@ -24,15 +24,15 @@ from kohort.wire.messages.topics import (
 )
 from kohort.wire.record_batch import NewRecord, build_batch
 from support.machines.broker_stage import fetch_request, produce_request, values_of
-from support.machines.cluster_stage import ClusterHouse
+from support.machines.cluster_stage import ClusterStage
 
 
 @pytest.fixture
-def town():
-    return ClusterHouse()
+def stage():
+    return ClusterStage()
 
 
-def create(town, topic, partitions=1, replicas=-1, assignments=()):
+def create(stage, topic, partitions=1, replicas=-1, assignments=()):
     by_hand = [CreatableReplicaAssignment(partition_index=i, broker_ids=list(a)) for i, a in enumerate(assignments)]
     asked = CreatableTopic(
         name=topic,
@@ -40,11 +40,11 @@ def create(town, topic, partitions=1, replicas=-1, assignments=()):
         replication_factor=-1 if by_hand else replicas,
         assignments=by_hand,
     )
-    return town.peer().ask(CreateTopicsRequest(topics=[asked]), 7).topics[0]
+    return stage.peer().ask(CreateTopicsRequest(topics=[asked]), 7).topics[0]
 
 
-def describe(town, topic):
-    answer = town.peer().ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+def describe(stage, topic):
+    answer = stage.peer().ask(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
     return answer.topics[0].partitions
 
 
@@ -52,10 +52,10 @@ def batch(*values):
     return build_batch([NewRecord(None, value, (), 5) for value in values])
 
 
-def test_partitions_are_led_in_turn_and_every_node_says_the_same(town):
-    create(town, "orders", partitions=6, replicas=3)
+def test_partitions_are_led_in_turn_and_every_node_says_the_same(stage):
+    create(stage, "orders", partitions=6, replicas=3)
 
-    answers = [town.peer(n).ask(MetadataRequest(topics=None), 12) for n in (1, 2, 3)]
+    answers = [stage.peer(n).ask(MetadataRequest(topics=None), 12) for n in (1, 2, 3)]
 
     leaders = [p.leader_id for p in answers[0].topics[0].partitions]
     assert sorted(leaders) == [1, 1, 2, 2, 3, 3]
@@ -68,21 +68,21 @@ def test_partitions_are_led_in_turn_and_every_node_says_the_same(town):
         assert sorted(partition.isr_nodes) == [1, 2, 3]
 
 
-def test_replication_is_bounded_by_the_nodes_that_are_up(town):
-    assert create(town, "a", replicas=4).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
-    assert create(town, "b", replicas=2).replication_factor == 2
-    assert create(town, "c", assignments=[[3, 1], [2, 3]]).error_code == 0
-    assert [p.leader_id for p in describe(town, "c")] == [3, 2]
-    assert create(town, "d", assignments=[[3, 9]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert create(town, "e", assignments=[[3], [1, 2]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+def test_replication_is_bounded_by_the_nodes_that_are_up(stage):
+    assert create(stage, "a", replicas=4).error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert create(stage, "b", replicas=2).replication_factor == 2
+    assert create(stage, "c", assignments=[[3, 1], [2, 3]]).error_code == 0
+    assert [p.leader_id for p in describe(stage, "c")] == [3, 2]
+    assert create(stage, "d", assignments=[[3, 9]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert create(stage, "e", assignments=[[3], [1, 2]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     asked = CreatePartitionsTopic(name="c", count=3, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])])
-    assert town.peer().ask(CreatePartitionsRequest(topics=[asked]), 3).results[0].error_code == 0
-    assert [p.replica_nodes for p in describe(town, "c")] == [[3, 1], [2, 3], [1, 2]]
+    assert stage.peer().ask(CreatePartitionsRequest(topics=[asked]), 3).results[0].error_code == 0
+    assert [p.replica_nodes for p in describe(stage, "c")] == [[3, 1], [2, 3], [1, 2]]
 
 
-def test_who_does_not_lead_says_who_does(town):
-    create(town, "orders", assignments=[[2]])
-    stranger, topic_id = town.peer(1), town.cluster.topics.get("orders").topic_id
+def test_who_does_not_lead_says_who_does(stage):
+    create(stage, "orders", assignments=[[2]])
+    stranger, topic_id = stage.peer(1), stage.cluster.topics.get("orders").topic_id
 
     produced = stranger.ask(produce_request("orders", batch(b"v")), 10)
     fetched = stranger.ask(fetch_request("orders", topic_id=topic_id), 16)
@@ -106,14 +106,14 @@ def test_who_does_not_lead_says_who_does(town):
     assert stranger.ask(epochs, 4).topics[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_any_replica_describes_the_producers_of_a_partition(town):
-    create(town, "orders", assignments=[[2, 3]])
+def test_any_replica_describes_the_producers_of_a_partition(stage):
+    create(stage, "orders", assignments=[[2, 3]])
     record = NewRecord(None, b"v", (), 5)
     produced = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
-    assert town.peer(2).produce("orders", batch=produced).error_code == 0
+    assert stage.peer(2).produce("orders", batch=produced).error_code == 0
 
     asked = DescribeProducersRequest(topics=[DescribeProducersTopic(name="orders", partition_indexes=[0])])
-    told = {node: town.peer(node).ask(asked, 0).topics[0].partitions[0] for node in (1, 2, 3)}
+    told = {node: stage.peer(node).ask(asked, 0).topics[0].partitions[0] for node in (1, 2, 3)}
 
     assert told[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert [producer.producer_id for producer in told[2].active_producers] == [7]
@@ -129,112 +129,112 @@ def test_any_replica_describes_the_producers_of_a_partition(town):
 )
 @pytest.mark.parametrize(("factor", "replicas"), [(1, 1), (2, 2), (9, 3), (None, 3)])
 def test_topics_of_the_brokers_have_the_replicas_that_their_options_say(topic, option, factor, replicas):
-    town = ClusterHouse(**({} if factor is None else {option: factor}))
+    stage = ClusterStage(**({} if factor is None else {option: factor}))
 
-    assert {len(partition.replica_nodes) for partition in describe(town, topic)} == {replicas}
+    assert {len(partition.replica_nodes) for partition in describe(stage, topic)} == {replicas}
 
 
-def test_the_log_goes_on_under_the_next_leader_in_a_later_epoch(town):
-    create(town, "orders", assignments=[[1, 2]])
-    assert town.peer(1).produce("orders", b"one").base_offset == 0
+def test_the_log_goes_on_under_the_next_leader_in_a_later_epoch(stage):
+    create(stage, "orders", assignments=[[1, 2]])
+    assert stage.peer(1).produce("orders", b"one").base_offset == 0
 
-    town.move("orders", 0, 2)
+    stage.move("orders", 0, 2)
 
-    assert town.peer(1).produce("orders", b"lost").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert town.peer(2).produce("orders", b"two").base_offset == 1
-    read = town.peer(2).fetch("orders", 0).responses[0].partitions[0]
+    assert stage.peer(1).produce("orders", b"lost").error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert stage.peer(2).produce("orders", b"two").base_offset == 1
+    read = stage.peer(2).fetch("orders", 0).responses[0].partitions[0]
     assert values_of(b"".join(map(bytes, [read.records]))) == [b"one", b"two"]
-    assert town.cluster.topics.log("orders", 0).epochs.entries == [(0, 0), (1, 1)]
-    assert describe(town, "orders")[0].leader_epoch == 1
+    assert stage.cluster.topics.log("orders", 0).epochs.entries == [(0, 0), (1, 1)]
+    assert describe(stage, "orders")[0].leader_epoch == 1
 
 
-def test_a_reader_that_waits_is_sent_on_when_its_partition_moves(town):
-    create(town, "orders", assignments=[[1, 2]])
-    reader = town.peer(1)
+def test_a_reader_that_waits_is_sent_on_when_its_partition_moves(stage):
+    create(stage, "orders", assignments=[[1, 2]])
+    reader = stage.peer(1)
     reader.send(fetch_request("orders", 0, max_wait_ms=60_000), 12)
     assert reader.take() is None
 
-    town.move("orders", 0, 2)
+    stage.move("orders", 0, 2)
 
     data = reader.take().responses[0].partitions[0]
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert data.current_leader.leader_id == 2
 
 
-def test_when_a_node_stops_the_next_replica_leads_and_it_stays_out_of_sync_until_it_is_back(town):
-    create(town, "orders", assignments=[[3, 1]])
-    create(town, "alone", assignments=[[3]])
-    town.peer(3).produce("orders", b"one")
-    there = town.peer(3)
+def test_when_a_node_stops_the_next_replica_leads_and_it_stays_out_of_sync_until_it_is_back(stage):
+    create(stage, "orders", assignments=[[3, 1]])
+    create(stage, "alone", assignments=[[3]])
+    stage.peer(3).produce("orders", b"one")
+    there = stage.peer(3)
 
-    town.stop_node(3)
+    stage.stop_node(3)
 
     assert there.closed == "the node was stopped"
-    (orders,), (alone,) = describe(town, "orders"), describe(town, "alone")
+    (orders,), (alone,) = describe(stage, "orders"), describe(stage, "alone")
     assert (orders.leader_id, orders.isr_nodes, orders.offline_replicas) == (1, [1], [3])
     assert (alone.error_code, alone.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     assert alone.offline_replicas == [3]
-    assert town.peer(1).produce("orders", b"two").base_offset == 1
-    answer = town.peer().ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
+    assert stage.peer(1).produce("orders", b"two").base_offset == 1
+    answer = stage.peer().ask(DescribeClusterRequest(include_fenced_brokers=True), 2)
     assert [(b.broker_id, b.is_fenced) for b in answer.brokers] == [(1, False), (2, False), (3, True)]
-    assert len(town.peer().ask(DescribeClusterRequest(), 2).brokers) == 2
+    assert len(stage.peer().ask(DescribeClusterRequest(), 2).brokers) == 2
 
-    town.start_node(3)
+    stage.start_node(3)
 
-    assert [p.leader_id for p in describe(town, "alone")] == [3]
-    assert describe(town, "orders")[0].leader_id == 1
-    assert town.elect("orders", 0) == 0
-    assert describe(town, "orders")[0].leader_id == 3
-    assert town.elect("orders", 0) == ErrorCode.ELECTION_NOT_NEEDED
-    assert town.peer(3).produce("orders", b"three").base_offset == 2
+    assert [p.leader_id for p in describe(stage, "alone")] == [3]
+    assert describe(stage, "orders")[0].leader_id == 1
+    assert stage.elect("orders", 0) == 0
+    assert describe(stage, "orders")[0].leader_id == 3
+    assert stage.elect("orders", 0) == ErrorCode.ELECTION_NOT_NEEDED
+    assert stage.peer(3).produce("orders", b"three").base_offset == 2
 
 
-def test_one_node_has_to_be_up(town):
-    town.stop_node(1)
-    town.stop_node(3)
+def test_one_node_has_to_be_up(stage):
+    stage.stop_node(1)
+    stage.stop_node(3)
 
-    assert town.alter_stopped(2, 2) == ErrorCode.INVALID_CONFIG
-    assert town.alter_stopped(2, 7) == ErrorCode.INVALID_CONFIG
+    assert stage.alter_stopped(2, 2) == ErrorCode.INVALID_CONFIG
+    assert stage.alter_stopped(2, 7) == ErrorCode.INVALID_CONFIG
 
     resource = DescribeConfigsResource(resource_type=4, resource_name="", configuration_keys=None)
-    (setting,) = town.peer(2).ask(DescribeConfigsRequest(resources=[resource]), 4).results[0].configs
+    (setting,) = stage.peer(2).ask(DescribeConfigsRequest(resources=[resource]), 4).results[0].configs
     assert (setting.name, setting.value, setting.read_only) == ("kohort.stopped.nodes", "1,3", False)
-    town.start_node(3)
-    assert sorted(town.houses) == [2, 3]
+    stage.start_node(3)
+    assert sorted(stage.nodes) == [2, 3]
 
 
-def test_elections_say_why_they_do_not_happen(town):
-    create(town, "orders", assignments=[[3]])
-    create(town, "pair", assignments=[[3, 2]])
-    town.stop_node(3)
+def test_elections_say_why_they_do_not_happen(stage):
+    create(stage, "orders", assignments=[[3]])
+    create(stage, "pair", assignments=[[3, 2]])
+    stage.stop_node(3)
 
-    assert town.elect("pair", 0) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert town.elect("orders", 0, 1) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
-    assert town.elect("pair", 0, 1) == ErrorCode.ELECTION_NOT_NEEDED
-    assert town.elect("nope", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert stage.elect("pair", 0) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert stage.elect("orders", 0, 1) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    assert stage.elect("pair", 0, 1) == ErrorCode.ELECTION_NOT_NEEDED
+    assert stage.elect("nope", 0) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_placement_and_epochs_outlive_the_process(town):
-    create(town, "orders", assignments=[[1, 2], [3, 2]])
-    town.peer(1).produce("orders", b"one")
-    town.move("orders", 0, 2)
+def test_placement_and_epochs_outlive_the_process(stage):
+    create(stage, "orders", assignments=[[1, 2], [3, 2]])
+    stage.peer(1).produce("orders", b"one")
+    stage.move("orders", 0, 2)
 
     for cleanly in (True, False):
-        town.restart(cleanly=cleanly)
+        stage.restart(cleanly=cleanly)
 
-        assert [p.leader_id for p in describe(town, "orders")] == [2, 3]
-        assert [p.replica_nodes for p in describe(town, "orders")] == [[2, 1], [3, 2]]
-        assert describe(town, "orders")[0].leader_epoch >= 1
+        assert [p.leader_id for p in describe(stage, "orders")] == [2, 3]
+        assert [p.replica_nodes for p in describe(stage, "orders")] == [[2, 1], [3, 2]]
+        assert describe(stage, "orders")[0].leader_epoch >= 1
 
-    town.restart(1)
-    assert [p.leader_id for p in describe(town, "orders")] == [1, 1]
+    stage.restart(1)
+    assert [p.leader_id for p in describe(stage, "orders")] == [1, 1]
 
 
-def test_a_topic_that_is_deleted_is_gone_for_the_readers_of_every_node(town):
-    create(town, "orders", assignments=[[2]])
-    reader = town.peer(2)
+def test_a_topic_that_is_deleted_is_gone_for_the_readers_of_every_node(stage):
+    create(stage, "orders", assignments=[[2]])
+    reader = stage.peer(2)
     reader.send(fetch_request("orders", 0, max_wait_ms=60_000), 12)
 
-    town.peer(1).ask(DeleteTopicsRequest(topic_names=["orders"]), 5)
+    stage.peer(1).ask(DeleteTopicsRequest(topic_names=["orders"]), 5)
 
     assert reader.take().responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -5,7 +5,7 @@ import pytest
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import ListConfigResourcesRequest, ListedConfigResource
 from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC = 32, 16, 8, 4, 2
 
@@ -27,13 +27,13 @@ def test_the_controller_is_the_only_voter(peer, version):
     assert partition.observers == []
 
 
-def test_a_voter_is_told_with_its_address_and_as_caught_up_now(house, peer):
-    house.advance(5000)
+def test_a_voter_is_told_with_its_address_and_as_caught_up_now(stage, peer):
+    stage.advance(5000)
 
     answer = quorum_of(peer)
 
     (voter,) = answer.topics[0].partitions[0].current_voters
-    assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (house.now_ms, house.now_ms)
+    assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (stage.now_ms, stage.now_ms)
     (node,) = answer.nodes
     assert [(at.name, at.host, at.port) for at in node.listeners] == [("PLAINTEXT", "127.0.0.1", 9092)]
 
@@ -55,7 +55,7 @@ def resources(peer, *types: int, version: int = 1):
 
 
 def test_no_type_means_every_type():
-    peer = House().connect()
+    peer = BrokerStage().connect()
     peer.create("b")
     peer.create("a")
 

@@ -6,23 +6,23 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.storage import MemoryStorage
 from kohort.wire.messages.group_admin import ListGroupsRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
-from support.machines.cluster_stage import OFFSETS, ClusterHouse
+from support.machines.cluster_stage import OFFSETS, ClusterStage
 from support.raw.group_member import committed
 
 
 @pytest.fixture
-def town():
-    town = ClusterHouse()
-    town.peer().create("orders", 2)
-    return town
+def stage():
+    stage = ClusterStage()
+    stage.peer().create("orders", 2)
+    return stage
 
 
 def other(node_id):
     return node_id % 3 + 1
 
 
-def stable_pair(town, group="crew"):
-    one, two = town.member(group, ["orders"]), town.member(group, ["orders"])
+def stable_pair(stage, group="crew"):
+    one, two = stage.member(group, ["orders"]), stage.member(group, ["orders"])
     one.join()
     two.start_join()
     one.start_join()
@@ -35,52 +35,52 @@ def stable_pair(town, group="crew"):
     return leader, follower
 
 
-def test_the_leader_of_the_groups_partition_coordinates_it(town):
+def test_the_leader_of_the_groups_partition_coordinates_it(stage):
     group = "crew"
-    node = town.coordinator(group)
-    partition = town.coordinator_partition(group)
+    node = stage.coordinator(group)
+    partition = stage.coordinator_partition(group)
 
-    assert node == town.leader(OFFSETS, partition)
-    member = town.member(group, ["orders"])
-    member.wire = town.peer(other(node))
+    assert node == stage.leader(OFFSETS, partition)
+    member = stage.member(group, ["orders"])
+    member.wire = stage.peer(other(node))
     answer = member.wire.ask(member.join_request(), 9)
     assert answer.error_code == ErrorCode.NOT_COORDINATOR
 
 
-def test_a_stable_group_survives_a_move_without_a_rebalance(town):
-    leader, follower = stable_pair(town)
+def test_a_stable_group_survives_a_move_without_a_rebalance(stage):
+    leader, follower = stable_pair(stage)
     assert leader.commit("orders", 0, 41) == 0
-    old = town.coordinator("crew")
+    old = stage.coordinator("crew")
 
-    town.move_coordinator("crew", other(old))
+    stage.move_coordinator("crew", other(old))
 
     assert leader.heartbeat() == ErrorCode.NOT_COORDINATOR
     for member in (leader, follower):
-        town.follow(member)
+        stage.follow(member)
         assert member.heartbeat() == 0
     assert leader.commit("orders", 0, 42) == 0
     assert committed(leader.wire, "crew", "orders", [0, 1]) == {0: 42, 1: -1}
     assert leader.generation == 2
     for _ in range(10):
-        town.advance(3000)
+        stage.advance(3000)
         assert (leader.heartbeat(), follower.heartbeat()) == (0, 0)
 
 
-def test_members_that_wait_in_a_join_are_sent_to_the_next_coordinator(town):
-    leader, follower = stable_pair(town)
-    late = town.member("crew", ["orders"])
+def test_members_that_wait_in_a_join_are_sent_to_the_next_coordinator(stage):
+    leader, follower = stable_pair(stage)
+    late = stage.member("crew", ["orders"])
     late.start_join()
     assert leader.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
-    old = town.coordinator("crew")
+    old = stage.coordinator("crew")
 
-    town.move_coordinator("crew", other(old))
+    stage.move_coordinator("crew", other(old))
 
     assert late.wire.take().error_code == ErrorCode.NOT_COORDINATOR
-    town.follow(late)
+    stage.follow(late)
     late.member_id = ""
     late.start_join()
     for member in (leader, follower):
-        town.follow(member)
+        stage.follow(member)
         assert member.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
         member.start_join()
     for member in (leader, follower, late):
@@ -88,18 +88,18 @@ def test_members_that_wait_in_a_join_are_sent_to_the_next_coordinator(town):
     assert {leader.generation, follower.generation, late.generation} == {3}
 
 
-def test_a_move_there_and_back_before_anyone_looked_reads_the_log_again(town):
-    leader, _ = stable_pair(town)
-    old = town.coordinator("crew")
-    partition = town.coordinator_partition("crew")
-    topic = town.cluster.topics.get(OFFSETS)
-    before = town.cluster.placement(topic, partition)
+def test_a_move_there_and_back_before_anyone_looked_reads_the_log_again(stage):
+    leader, _ = stable_pair(stage)
+    old = stage.coordinator("crew")
+    partition = stage.coordinator_partition("crew")
+    topic = stage.cluster.topics.get(OFFSETS)
+    before = stage.cluster.placement(topic, partition)
 
-    town.cluster.change(topic, partition, type(before)([other(old)]))
-    town.cluster.change(topic, partition, before)
-    town.settle()
+    stage.cluster.change(topic, partition, type(before)([other(old)]))
+    stage.cluster.change(topic, partition, before)
+    stage.settle()
 
-    assert town.coordinator("crew") == old
+    assert stage.coordinator("crew") == old
     assert leader.heartbeat() == 0
     assert topic.partitions[partition].leader_epoch == 2
 
@@ -117,11 +117,11 @@ class FullDisk(MemoryStorage):
 
 @pytest.mark.parametrize("refused", ["kohort-cluster.json", "leader-epoch-checkpoint"])
 def test_a_move_that_the_disk_refuses_leaves_the_group_where_it_was_and_served(refused, monkeypatch):
-    town = ClusterHouse(storage=MemoryStorage())
-    town.peer().create("orders", 2)
-    leader, _ = stable_pair(town)
-    old = town.coordinator("crew")
-    topic, partition = town.cluster.topics.get(OFFSETS), town.coordinator_partition("crew")
+    stage = ClusterStage(storage=MemoryStorage())
+    stage.peer().create("orders", 2)
+    leader, _ = stable_pair(stage)
+    old = stage.coordinator("crew")
+    topic, partition = stage.cluster.topics.get(OFFSETS), stage.coordinator_partition("crew")
     replace = MemoryStorage.replace
 
     def refuse(storage, name, content, *, durable=True):
@@ -131,133 +131,133 @@ def test_a_move_that_the_disk_refuses_leaves_the_group_where_it_was_and_served(r
 
     monkeypatch.setattr(MemoryStorage, "replace", refuse)
     with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
-        town.cluster.lead(topic, partition, other(old))
-    town.settle()
+        stage.cluster.lead(topic, partition, other(old))
+    stage.settle()
 
-    assert town.coordinator("crew") == old
+    assert stage.coordinator("crew") == old
     assert leader.heartbeat() == 0
     assert leader.commit("orders", 0, 43) == 0, "it may write under the epoch that was begun"
 
 
 def test_who_leads_after_a_node_has_stopped_does_not_wait_for_a_disk_that_is_full():
     disk = FullDisk()
-    town = ClusterHouse(storage=disk)
-    town.peer().create("orders", 2)
-    leader, follower = stable_pair(town)
-    stopped = town.coordinator("crew")
+    stage = ClusterStage(storage=disk)
+    stage.peer().create("orders", 2)
+    leader, follower = stable_pair(stage)
+    stopped = stage.coordinator("crew")
 
     disk.full = True
-    town.stop_node(stopped)
+    stage.stop_node(stopped)
 
-    assert town.coordinator("crew") != stopped
+    assert stage.coordinator("crew") != stopped
     for member in (leader, follower):
-        town.follow(member)
+        stage.follow(member)
         assert member.heartbeat() == 0
     disk.full = False
-    town.start_node(stopped)
-    town.restart(cleanly=False)
-    assert town.coordinator("crew") != stopped, "it was written as soon as there was room"
+    stage.start_node(stopped)
+    stage.restart(cleanly=False)
+    assert stage.coordinator("crew") != stopped, "it was written as soon as there was room"
 
 
-def test_a_coordinator_that_stops_hands_its_groups_on(town):
-    leader, follower = stable_pair(town)
+def test_a_coordinator_that_stops_hands_its_groups_on(stage):
+    leader, follower = stable_pair(stage)
     assert follower.commit("orders", 1, 7) == 0
 
-    town.stop_node(town.coordinator("crew"))
+    stage.stop_node(stage.coordinator("crew"))
 
     for member in (leader, follower):
-        town.follow(member)
+        stage.follow(member)
         assert member.heartbeat() == 0
     assert committed(leader.wire, "crew", "orders", [1]) == {1: 7}
 
 
-def test_a_group_whose_members_die_during_the_move_is_emptied_by_the_next_coordinator(town):
-    stable_pair(town)
+def test_a_group_whose_members_die_during_the_move_is_emptied_by_the_next_coordinator(stage):
+    stable_pair(stage)
 
-    town.move_coordinator("crew", other(town.coordinator("crew")))
-    town.advance(11_000)
+    stage.move_coordinator("crew", other(stage.coordinator("crew")))
+    stage.advance(11_000)
 
-    answer = town.peer(town.coordinator("crew")).ask(ListGroupsRequest(), 4)
+    answer = stage.peer(stage.coordinator("crew")).ask(ListGroupsRequest(), 4)
     assert [(g.group_id, g.group_state) for g in answer.groups] == [("crew", "Empty")]
 
 
-def test_without_a_node_that_could_coordinate_clients_are_told_to_wait(town):
-    town.coordinator("crew")
-    partition = town.coordinator_partition("crew")
-    assert town.reassign(OFFSETS, partition, [3]) == 0
-    town.stop_node(3)
+def test_without_a_node_that_could_coordinate_clients_are_told_to_wait(stage):
+    stage.coordinator("crew")
+    partition = stage.coordinator_partition("crew")
+    assert stage.reassign(OFFSETS, partition, [3]) == 0
+    stage.stop_node(3)
 
     from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 
-    (found,) = town.peer().ask(FindCoordinatorRequest(coordinator_keys=["crew"]), 4).coordinators
+    (found,) = stage.peer().ask(FindCoordinatorRequest(coordinator_keys=["crew"]), 4).coordinators
     assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-    town.start_node(3)
-    assert town.coordinator("crew") == 3
+    stage.start_node(3)
+    assert stage.coordinator("crew") == 3
 
 
-def test_a_large_partition_is_loaded_between_other_events_and_says_so(town):
-    leader, _ = stable_pair(town)
+def test_a_large_partition_is_loaded_between_other_events_and_says_so(stage):
+    leader, _ = stable_pair(stage)
     for n in range(2100):
         assert leader.commit("orders", 0, n) == 0
-    old = town.coordinator("crew")
-    new, partition = other(old), town.coordinator_partition("crew")
-    topic = town.cluster.topics.get(OFFSETS)
-    waiting = town.peer(new)
-    placed = town.cluster.placement(topic, partition)
+    old = stage.coordinator("crew")
+    new, partition = other(old), stage.coordinator_partition("crew")
+    topic = stage.cluster.topics.get(OFFSETS)
+    waiting = stage.peer(new)
+    placed = stage.cluster.placement(topic, partition)
 
-    town.cluster.change(topic, partition, type(placed)([new]))
-    house = town.houses[new]
+    stage.cluster.change(topic, partition, type(placed)([new]))
+    node = stage.nodes[new]
     member = leader
     member.wire = waiting
-    waiting.house = _Unsettled(house)
+    waiting.stage = _Unsettled(node)
 
     assert member.commit("orders", 0, 5000) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert member.heartbeat() == 0
-    assert house.broker.wake_at_ms == 0
-    town.settle()
-    waiting.house = house
+    assert node.broker.wake_at_ms == 0
+    stage.settle()
+    waiting.stage = node
     assert committed(waiting, "crew", "orders", [0]) == {0: 2099}
     assert member.commit("orders", 0, 5000) == 0
 
 
 class _Unsettled:
-    """A house that handles one event and runs nothing else."""
+    """A node that handles one event and runs nothing else."""
 
-    def __init__(self, house):
-        self.house = house
+    def __init__(self, node):
+        self.node = node
 
     def give(self, event):
-        self.house.handle(event)
+        self.node.handle(event)
 
     @property
     def now_ms(self):
-        return self.house.now_ms
+        return self.node.now_ms
 
 
-def test_offsets_of_a_deleted_topic_go_wherever_their_group_is_coordinated(town):
+def test_offsets_of_a_deleted_topic_go_wherever_their_group_is_coordinated(stage):
     groups = [f"crew-{n}" for n in range(8)]
     for group in groups:
-        member = town.member(group, ["orders"])
+        member = stage.member(group, ["orders"])
         assert member.commit("orders", 0, 5, generation=-1) == 0
-    assert len({town.coordinator(group) for group in groups}) > 1
+    assert len({stage.coordinator(group) for group in groups}) > 1
 
-    town.peer(2).ask(DeleteTopicsRequest(topic_names=["orders"]), 5)
+    stage.peer(2).ask(DeleteTopicsRequest(topic_names=["orders"]), 5)
 
     for group in groups:
-        assert committed(town.peer(town.coordinator(group)), group, "orders", [0]) == {0: -1}
+        assert committed(stage.peer(stage.coordinator(group)), group, "orders", [0]) == {0: -1}
 
 
-def test_the_journal_is_written_by_every_node_and_read_from_its_leader(town):
+def test_the_journal_is_written_by_every_node_and_read_from_its_leader(stage):
     from support.machines.broker_stage import fetch_request
 
     for n in range(6):
-        stable_pair(town, f"crew-{n}")
-    reader = town.peer(town.leader("__kohort_journal"))
-    end = town.cluster.topics.log("__kohort_journal", 0).log_end_offset
+        stable_pair(stage, f"crew-{n}")
+    reader = stage.peer(stage.leader("__kohort_journal"))
+    end = stage.cluster.topics.log("__kohort_journal", 0).log_end_offset
     reader.send(fetch_request("__kohort_journal", end, max_wait_ms=60_000), 12)
     assert reader.take() is None
 
-    away = next(g for g in (f"x{n}" for n in range(50)) if town.coordinator(g) != town.leader("__kohort_journal"))
-    town.member(away, ["orders"]).join()
+    away = next(g for g in (f"x{n}" for n in range(50)) if stage.coordinator(g) != stage.leader("__kohort_journal"))
+    stage.member(away, ["orders"]).join()
 
     assert reader.take().responses[0].partitions[0].records

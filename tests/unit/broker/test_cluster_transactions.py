@@ -8,68 +8,68 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
 from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.messages.transaction_admin import ListTransactionsRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
-from support.machines.cluster_stage import ClusterHouse
+from support.machines.cluster_stage import ClusterStage
 from support.raw.transactional import Transactional, committed_offset, committed_values, fetched
 
 
 class Router:
     """Asks each request of the node that has to answer it."""
 
-    def __init__(self, town, transactional_id):
-        self.town = town
+    def __init__(self, stage, transactional_id):
+        self.stage = stage
         self.transactional_id = transactional_id
 
     def coordinator(self):
         asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id])
-        return self.town.peer().ask(asked, 4).coordinators[0].node_id
+        return self.stage.peer().ask(asked, 4).coordinators[0].node_id
 
     def ask(self, message, version):
         if isinstance(message, ProduceRequest):
-            node = self.town.leader(message.topic_data[0].name, message.topic_data[0].partition_data[0].index)
+            node = self.stage.leader(message.topic_data[0].name, message.topic_data[0].partition_data[0].index)
         elif isinstance(message, TxnOffsetCommitRequest):
-            node = self.town.coordinator(message.group_id)
+            node = self.stage.coordinator(message.group_id)
         else:
             node = self.coordinator()
-        return self.town.peer(node).ask(message, version)
+        return self.stage.peer(node).ask(message, version)
 
 
 @pytest.fixture
-def town():
-    town = ClusterHouse()
-    town.peer().create("a")
-    return town
+def stage():
+    stage = ClusterStage()
+    stage.peer().create("a")
+    return stage
 
 
 @pytest.fixture(params=["before KIP-890", "after KIP-890"])
-def producer(town, request):
-    made = Transactional(Router(town, "t"), new=request.param == "after KIP-890")
+def producer(stage, request):
+    made = Transactional(Router(stage, "t"), new=request.param == "after KIP-890")
     assert made.init() == 0
     return made
 
 
-def reader(town):
-    return town.peer(town.leader("a"))
+def reader(stage):
+    return stage.peer(stage.leader("a"))
 
 
 def other(node_id):
     return node_id % 3 + 1
 
 
-def test_only_the_coordinator_answers(town, producer):
+def test_only_the_coordinator_answers(stage, producer):
     node = producer.peer.coordinator()
-    stranger = Transactional(town.peer(other(node)))
+    stranger = Transactional(stage.peer(other(node)))
 
     assert stranger.init() == ErrorCode.NOT_COORDINATOR
 
-    listed = {n: town.peer(n).ask(ListTransactionsRequest(), 0).transaction_states for n in town.houses}
+    listed = {n: stage.peer(n).ask(ListTransactionsRequest(), 0).transaction_states for n in stage.nodes}
     assert [n for n, found in listed.items() if found] == [node]
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_readers_on_the_leader_are_woken_wherever_the_coordinator_is(town, producer, commit):
-    town.move("a", 0, other(producer.peer.coordinator()))
+def test_readers_on_the_leader_are_woken_wherever_the_coordinator_is(stage, producer, commit):
+    stage.move("a", 0, other(producer.peer.coordinator()))
     producer.send("a", b"1")
-    waiting = reader(town)
+    waiting = reader(stage)
     asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
     waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
     assert waiting.take() is None
@@ -77,14 +77,14 @@ def test_readers_on_the_leader_are_woken_wherever_the_coordinator_is(town, produ
     producer.end(commit=commit)
 
     assert waiting.take() is not None
-    assert committed_values(reader(town), "a") == [b"1"] * commit
+    assert committed_values(reader(stage), "a") == [b"1"] * commit
 
 
-def test_offsets_count_on_the_groups_coordinator_wherever_the_other_is(town, producer):
-    town.coordinator("g")
-    town.move_coordinator("g", other(producer.peer.coordinator()))
+def test_offsets_count_on_the_groups_coordinator_wherever_the_other_is(stage, producer):
+    stage.coordinator("g")
+    stage.move_coordinator("g", other(producer.peer.coordinator()))
     assert producer.commit_offsets("g", "a", 7) == 0
-    asker = town.peer(town.coordinator("g"))
+    asker = stage.peer(stage.coordinator("g"))
     assert committed_offset(asker, "g", "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
     producer.end(commit=True)
@@ -92,35 +92,35 @@ def test_offsets_count_on_the_groups_coordinator_wherever_the_other_is(town, pro
     assert committed_offset(asker, "g", "a", stable=True) == (0, 7)
 
 
-def test_pending_offsets_move_with_their_group(town, producer):
+def test_pending_offsets_move_with_their_group(stage, producer):
     assert producer.commit_offsets("g", "a", 7) == 0
 
-    town.move_coordinator("g", other(town.coordinator("g")))
+    stage.move_coordinator("g", other(stage.coordinator("g")))
 
-    asker = town.peer(town.coordinator("g"))
+    asker = stage.peer(stage.coordinator("g"))
     assert committed_offset(asker, "g", "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
     producer.end(commit=True)
     assert committed_offset(asker, "g", "a", stable=True) == (0, 7)
 
 
-def test_a_transaction_goes_on_when_its_coordinator_is_stopped(town, producer):
+def test_a_transaction_goes_on_when_its_coordinator_is_stopped(stage, producer):
     producer.send("a", b"1")
     before = producer.peer.coordinator()
 
-    town.stop_node(before)
+    stage.stop_node(before)
 
     assert producer.peer.coordinator() != before
     producer.send("a", b"2")
     assert producer.end(commit=True) == 0
-    assert committed_values(reader(town), "a") == [b"1", b"2"]
-    town.restart(cleanly=False)
-    assert committed_values(reader(town), "a") == [b"1", b"2"]
+    assert committed_values(reader(stage), "a") == [b"1", b"2"]
+    stage.restart(cleanly=False)
+    assert committed_values(reader(stage), "a") == [b"1", b"2"]
 
 
-def test_time_runs_out_whichever_node_looks(town, producer):
+def test_time_runs_out_whichever_node_looks(stage, producer):
     producer.send("a", b"1")
 
-    town.advance(producer.timeout_ms + 1)
+    stage.advance(producer.timeout_ms + 1)
 
-    assert fetched(reader(town), "a").last_stable_offset == 2
-    assert committed_values(reader(town), "a") == []
+    assert fetched(reader(stage), "a").last_stable_offset == 2
+    assert committed_values(reader(stage), "a") == []

@@ -8,7 +8,7 @@ from kohort.notes import Level
 from kohort.wire.messages.api_versions import ApiVersionsRequest
 from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest
-from support.machines.broker_stage import House, fetch_request
+from support.machines.broker_stage import BrokerStage, fetch_request
 
 
 def frame(body: bytes) -> bytes:
@@ -33,18 +33,18 @@ def test_requests_in_one_segment_are_answered_in_order(peer):
     assert [type(peer.take()).__name__ for _ in range(2)] == ["MetadataResponse", "ApiVersionsResponse"]
 
 
-def test_what_follows_a_waiting_request_waits_with_it(peer, house):
+def test_what_follows_a_waiting_request_waits_with_it(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
     peer.send(MetadataRequest(topics=[]), 12)
     assert peer.take() is None
 
-    house.advance(500)
+    stage.advance(500)
 
     assert [type(peer.take()).__name__ for _ in range(2)] == ["FetchResponse", "MetadataResponse"]
 
 
-def test_a_peer_that_sends_far_ahead_of_a_waiting_request_is_not_read(peer, house):
+def test_a_peer_that_sends_far_ahead_of_a_waiting_request_is_not_read(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
 
@@ -52,13 +52,13 @@ def test_a_peer_that_sends_far_ahead_of_a_waiting_request_is_not_read(peer, hous
         peer.send(HeartbeatRequest(group_id="g" * 5000, member_id="m"), 3)
     assert peer.paused
 
-    house.advance(500)
+    stage.advance(500)
     assert not peer.paused
     assert len(peer.take_all()) == 71
 
 
-def test_an_unknown_api_closes_the_connection_and_no_other(peer, house):
-    other = house.connect()
+def test_an_unknown_api_closes_the_connection_and_no_other(peer, stage):
+    other = stage.connect()
 
     peer.send_bytes(frame(struct.pack(">hhih", 999, 0, 1, -1)))
 
@@ -97,8 +97,8 @@ def test_a_count_beyond_the_frame_is_refused_before_anything_is_allocated(peer):
     assert "MetadataRequest.topics" in peer.closed
 
 
-def test_bytes_behind_the_end_of_a_request_are_passed_over_and_told_once_for_each_client_and_version(house):
-    peers = [house.connect(), house.connect()]
+def test_bytes_behind_the_end_of_a_request_are_passed_over_and_told_once_for_each_client_and_version(stage):
+    peers = [stage.connect(), stage.connect()]
     peers[0].create("a")
     for peer in [*peers, *peers]:
         for version in (12, 13):
@@ -109,7 +109,7 @@ def test_bytes_behind_the_end_of_a_request_are_passed_over_and_told_once_for_eac
             assert [topic.name for topic in peer.take().topics] == ["a"]
 
     assert not any(peer.closed for peer in peers)
-    assert house.said() == [
+    assert stage.said() == [
         "the client 'tester' writes 3 bytes behind the end of Metadata version 12: passed over",
         "the client 'tester' writes 3 bytes behind the end of Metadata version 13: passed over",
     ]
@@ -120,7 +120,7 @@ def test_a_stranger_cannot_fill_the_log_or_the_memory_with_names_of_clients_whos
         name = f"\x1b[2J\n{number}" + "x" * 5000
         peer.send_bytes(frame(peer.request_bytes(MetadataRequest(topics=[]), 1, client_id=name)[4:] + b"more"))
 
-    notes = peer.house.said()
+    notes = peer.stage.said()
     assert not peer.closed
     assert len(notes) == REMEMBERED + 1
     assert notes[0].startswith(r"the client '\x1b[2J\n0xxx")
@@ -147,7 +147,7 @@ def test_a_negative_length_closes_the_connection(peer):
 
 
 def test_a_frame_above_socket_request_max_bytes_closes_the_connection():
-    peer = House(socket_request_max_bytes=100).connect()
+    peer = BrokerStage(socket_request_max_bytes=100).connect()
 
     peer.send_bytes(struct.pack(">i", 101))
 
@@ -155,31 +155,31 @@ def test_a_frame_above_socket_request_max_bytes_closes_the_connection():
 
 
 def test_an_idle_connection_is_closed_and_one_that_waits_for_its_fetch_is_not():
-    house = House(connections_max_idle_ms=1000)
-    idle, waiting = house.connect(), house.connect()
+    stage = BrokerStage(connections_max_idle_ms=1000)
+    idle, waiting = stage.connect(), stage.connect()
     waiting.create("a")
     waiting.send(fetch_request("a", max_wait_ms=1900), 12)
 
-    house.advance(1500)
+    stage.advance(1500)
 
     assert idle.closed == "127.0.0.1: idle for 1000 ms"
     assert idle.close_level is Level.DEBUG, "every pool of connections has such, and Kafka says nothing"
     assert waiting.closed is None
-    house.advance(500)
+    stage.advance(500)
     assert waiting.take() is not None
 
 
-def test_a_peer_that_does_not_read_is_not_served_until_it_does(peer, house):
-    house.give(Congested(peer.number))
+def test_a_peer_that_does_not_read_is_not_served_until_it_does(peer, stage):
+    stage.give(Congested(peer.number))
     peer.send(MetadataRequest(topics=[]), 12)
     assert peer.take() is None
 
-    house.give(Drained(peer.number))
+    stage.give(Drained(peer.number))
 
     assert peer.take() is not None
 
 
-def test_large_answers_to_requests_sent_ahead_are_spread_over_several_events(peer, house):
+def test_large_answers_to_requests_sent_ahead_are_spread_over_several_events(peer, stage):
     peer.create("a", max_message_bytes="3000000")
     peer.produce("a", b"x" * 900_000)
     asked = [peer.request_bytes(fetch_request("a"), 12) for _ in range(10)]
@@ -188,13 +188,13 @@ def test_large_answers_to_requests_sent_ahead_are_spread_over_several_events(pee
 
     at_once = len(peer.take_all())
     assert at_once < 10
-    assert house.broker.wake_at_ms == 0
-    house.give(Congested(peer.number))
+    assert stage.broker.wake_at_ms == 0
+    stage.give(Congested(peer.number))
     few = len(peer.take_all())
-    house.advance(1000)
+    stage.advance(1000)
     assert peer.take() is None, "a congested peer gets nothing more"
-    house.give(Drained(peer.number))
-    house.advance(1)
+    stage.give(Drained(peer.number))
+    stage.advance(1)
     rest = len(peer.take_all())
     assert at_once + few + rest == 10
 
@@ -207,20 +207,20 @@ def test_bytes_of_a_connection_that_was_closed_are_dropped(peer):
     assert peer.take() is None
 
 
-def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, house):
+def test_a_peer_that_leaves_in_the_middle_of_a_request_is_noted(peer, stage):
     peer.send_bytes(struct.pack(">i", 1000) + b"half")
 
     peer.leave()
 
-    assert house.said() == ["127.0.0.1: gone in the middle of a request, after 4 bytes of it"]
+    assert stage.said() == ["127.0.0.1: gone in the middle of a request, after 4 bytes of it"]
 
 
-def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, house):
+def test_an_answer_for_a_peer_that_left_goes_nowhere(peer, stage):
     peer.create("a")
     peer.send(fetch_request("a", max_wait_ms=500), 12)
 
     peer.leave()
-    house.advance(1000)
+    stage.advance(1000)
 
     assert peer.take() is None
-    assert len(house.broker.state.purgatory) == 0
+    assert len(stage.broker.state.purgatory) == 0

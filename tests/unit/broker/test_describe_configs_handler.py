@@ -4,7 +4,7 @@ import pytest
 
 from kohort.errors import ErrorCode
 from kohort.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 KAFKA_4_3 = {
@@ -51,7 +51,7 @@ def describe(peer, kind: int, name: str, keys=None, version: int = 4, **options)
 
 
 def test_a_topics_own_value_comes_before_the_brokers_and_before_the_default():
-    peer = House(**{"log.retention.ms": 5000}).connect()
+    peer = BrokerStage(**{"log.retention.ms": 5000}).connect()
     peer.create("a", retention_ms="1000")
 
     (told,) = describe(peer, TOPIC, "a", ["retention.ms"], include_synonyms=True).configs

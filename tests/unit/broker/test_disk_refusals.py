@@ -10,14 +10,14 @@ from kohort.log.storage import MemoryStorage
 from kohort.notes import Level
 from kohort.sim.disk import FaultyDisk
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
-from support.machines.broker_stage import House, fetch_request, values_of
+from support.machines.broker_stage import BrokerStage, fetch_request, values_of
 
 REFUSED = "cannot append: the disk refused"
 
 
 @pytest.fixture
-def house():
-    return House(FaultyDisk(random.Random(1)))
+def stage():
+    return BrokerStage(FaultyDisk(random.Random(1)))
 
 
 def commit(peer, group):
@@ -45,23 +45,23 @@ class Locked(MemoryStorage):
         return super().read(name)
 
 
-def damage(house, folder, **fields):
+def damage(stage, folder, **fields):
     """Give the first batch of the log another length."""
-    name = next(name for name in house.storage.files(folder) if name.endswith(".log"))
-    struct.pack_into(">i", house.storage._folders[folder][name], 8, fields["length"])
+    name = next(name for name in stage.storage.files(folder) if name.endswith(".log"))
+    struct.pack_into(">i", stage.storage._folders[folder][name], 8, fields["length"])
 
 
-def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(house):
-    peer = two_partitions(house)
+def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(stage):
+    peer = two_partitions(stage)
     commit(peer, "g")
-    house.said()
-    house.storage.weather.refuse = 1.0
+    stage.said()
+    stage.storage.weather.refuse = 1.0
 
     for partition in (0, 1, 1):
         assert peer.produce("a", b"v", partition=partition).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert commit(peer, "g") == ErrorCode.NOT_COORDINATOR
 
-    notes = [note for note in house.broker.take_notes() if "__kohort" not in note.text]
+    notes = [note for note in stage.broker.take_notes() if "__kohort" not in note.text]
     assert {note.level for note in notes} == {Level.WARNING}
     texts = [note.text for note in notes]
     assert texts[:3] == [f"a-{p}: a batch is refused: {REFUSED}" for p in (0, 1, 1)]
@@ -70,14 +70,14 @@ def test_a_full_disk_is_told_by_partition_with_what_is_refused_and_why(house):
     assert notes[1].kind == notes[2].kind != notes[0].kind, "told once a minute each"
 
 
-def test_a_topic_that_cannot_be_made_is_told(house):
-    peer = house.connect()
-    house.storage.weather.refuse = 1.0
+def test_a_topic_that_cannot_be_made_is_told(stage):
+    peer = stage.connect()
+    stage.storage.weather.refuse = 1.0
 
     with pytest.raises(AssertionError, match=r"error_code=(56|<ErrorCode.KAFKA_STORAGE_ERROR)"):
         peer.create("a")
 
-    assert [text for text in house.said() if "the catalogue of topics cannot be written: cannot replace" in text]
+    assert [text for text in stage.said() if "the catalogue of topics cannot be written: cannot replace" in text]
 
 
 def ask_both(peer, offset, **options):
@@ -88,37 +88,37 @@ def ask_both(peer, offset, **options):
     return {p.partition_index: p for t in peer.take().responses for p in t.partitions}
 
 
-def two_partitions(house):
-    peer = house.connect()
+def two_partitions(stage):
+    peer = stage.connect()
     peer.create("a", 2)
     for partition in (0, 1):
         peer.produce("a", b"v", partition=partition)
         peer.produce("a", b"w", partition=partition)
-    house.said()
+    stage.said()
     return peer
 
 
-def test_a_damaged_batch_is_told_and_hides_no_other_partition(house):
-    peer = two_partitions(house)
-    damage(house, "a-1", length=-1)
+def test_a_damaged_batch_is_told_and_hides_no_other_partition(stage):
+    peer = two_partitions(stage)
+    damage(stage, "a-1", length=-1)
 
     answers = ask_both(peer, 0)
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
     assert values_of(answers[0].records) == [b"v", b"w"]
-    assert house.said() == [
+    assert stage.said() == [
         "a-1: offset 0 cannot be read: a-1/00000000000000000000.log at 0: a batch length of -1",
     ]
 
 
 @pytest.mark.parametrize("waits", [{}, {"max_wait_ms": 500, "min_bytes": 1000}])
 def test_a_file_that_cannot_be_opened_is_told_and_hides_no_other_partition(waits):
-    house = House(Locked())
-    peer = two_partitions(house)
-    house.broker.state.topics.log("a", 1).segments[0].close()
-    house.storage.locked = "a-1/"
+    stage = BrokerStage(Locked())
+    peer = two_partitions(stage)
+    stage.broker.state.topics.log("a", 1).segments[0].close()
+    stage.storage.locked = "a-1/"
 
     answers = ask_both(peer, 1, **waits)
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert "a-1: offset 1 cannot be read: cannot open a-1/00000000000000000000.log: Permission denied" in house.said()
+    assert "a-1: offset 1 cannot be read: cannot open a-1/00000000000000000000.log: Permission denied" in stage.said()

@@ -91,18 +91,18 @@ def test_zstd_is_kept_from_readers_that_are_older(peer):
 # ---------------------------------------------------------------- waiting
 
 
-def test_a_fetch_waits_until_something_is_produced(peer, house):
+def test_a_fetch_waits_until_something_is_produced(peer, stage):
     peer.create("a")
     assert peer.fetch("a", max_wait_ms=5000) is None
 
-    house.connect().produce("a", b"1")
+    stage.connect().produce("a", b"1")
 
     assert values_of(only(peer.take()).records) == [b"1"]
 
 
-def test_a_fetch_waits_until_min_bytes_have_come(peer, house):
+def test_a_fetch_waits_until_min_bytes_have_come(peer, stage):
     peer.create("a")
-    writer = house.connect()
+    writer = stage.connect()
     writer.produce("a", b"x" * 100)
     assert peer.fetch("a", max_wait_ms=5000, min_bytes=500) is None
 
@@ -113,44 +113,44 @@ def test_a_fetch_waits_until_min_bytes_have_come(peer, house):
     assert len(values_of(only(peer.take()).records)) == 3
 
 
-def test_a_fetch_gives_what_there_is_when_its_time_is_up(peer, house):
+def test_a_fetch_gives_what_there_is_when_its_time_is_up(peer, stage):
     peer.create("a")
-    house.connect().produce("a", b"1")
+    stage.connect().produce("a", b"1")
     peer.fetch("a", max_wait_ms=500, min_bytes=10_000)
 
-    house.advance(499)
+    stage.advance(499)
     assert peer.take() is None
-    house.advance(1)
+    stage.advance(1)
 
     assert values_of(only(peer.take()).records) == [b"1"]
 
 
-def test_a_fetch_is_not_woken_by_other_partitions(peer, house):
+def test_a_fetch_is_not_woken_by_other_partitions(peer, stage):
     peer.create("a", 2)
     peer.fetch("a", max_wait_ms=500)
 
-    house.connect().produce("a", b"1", partition=1)
+    stage.connect().produce("a", b"1", partition=1)
 
     assert peer.take() is None
 
 
-def test_one_append_wakes_all_that_wait_for_it(house):
-    peers = [house.connect() for _ in range(5)]
+def test_one_append_wakes_all_that_wait_for_it(stage):
+    peers = [stage.connect() for _ in range(5)]
     peers[0].create("a")
     for peer in peers:
         peer.fetch("a", max_wait_ms=5000)
 
-    house.connect().produce("a", b"1")
+    stage.connect().produce("a", b"1")
 
     assert [values_of(only(peer.take()).records) for peer in peers] == [[b"1"]] * 5
-    assert len(house.broker.state.purgatory) == 0
+    assert len(stage.broker.state.purgatory) == 0
 
 
-def test_the_deletion_of_its_topic_ends_the_wait(peer, house):
+def test_the_deletion_of_its_topic_ends_the_wait(peer, stage):
     peer.create("a")
     peer.fetch("a", max_wait_ms=5000)
 
-    house.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
+    stage.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
 
     assert only(peer.take()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -4,7 +4,7 @@ from kohort.broker.sessions import PARTITIONS_PER_SLOT
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
-from support.machines.broker_stage import House, values_of
+from support.machines.broker_stage import BrokerStage, values_of
 
 V = 12
 
@@ -33,16 +33,16 @@ def opened(peer, partitions=3) -> int:
     return answer.session_id
 
 
-def test_a_full_fetch_that_wants_a_session_gets_one(peer, house):
+def test_a_full_fetch_that_wants_a_session_gets_one(peer, stage):
     assert opened(peer) > 0
-    assert len(house.broker.state.sessions) == 1
+    assert len(stage.broker.state.sessions) == 1
 
 
-def test_the_final_epoch_gets_none(peer, house):
+def test_the_final_epoch_gets_none(peer, stage):
     peer.create("a")
 
     assert ask(peer, epoch=-1, partitions=[(0, 0)]).session_id == 0
-    assert len(house.broker.state.sessions) == 0
+    assert len(stage.broker.state.sessions) == 0
 
 
 def test_an_incremental_answer_holds_only_what_has_news(peer):
@@ -72,13 +72,13 @@ def test_a_forgotten_partition_is_read_no_more_and_a_new_one_is(peer):
     assert [(t.topic, [p.partition_index for p in t.partitions]) for t in answer.responses] == [("b", [0])]
 
 
-def test_a_session_from_which_all_is_forgotten_is_gone(peer, house):
+def test_a_session_from_which_all_is_forgotten_is_gone(peer, stage):
     session = opened(peer)
 
     answer = ask(peer, session, 1, forget=[0, 1, 2])
 
     assert (answer.session_id, answer.error_code, told(answer)) == (0, 0, [])
-    assert len(house.broker.state.sessions) == 0
+    assert len(stage.broker.state.sessions) == 0
 
 
 def test_a_busy_partition_is_read_after_the_others_next_time(peer):
@@ -129,53 +129,53 @@ def test_wrong_ids_epochs_and_kinds_are_refused_as_a_whole(peer):
     ]
 
 
-def test_epoch_0_with_an_id_replaces_the_session(peer, house):
+def test_epoch_0_with_an_id_replaces_the_session(peer, stage):
     session = opened(peer)
 
     renewed = ask(peer, session, 0, partitions=[(0, 0)]).session_id
 
     assert renewed not in {0, session}
-    assert len(house.broker.state.sessions) == 1
+    assert len(stage.broker.state.sessions) == 1
 
 
 def test_without_a_free_slot_a_fetch_is_answered_without_a_session_until_one_has_idled_for_two_minutes():
-    house = House(max_incremental_fetch_session_cache_slots=1)
-    first, second = house.connect(), house.connect()
+    stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
+    first, second = stage.connect(), stage.connect()
     session = opened(first)
 
     assert ask(second, partitions=[(0, 0)]).session_id == 0
-    house.advance(120_001)
+    stage.advance(120_001)
 
     assert ask(second, partitions=[(0, 0)]).session_id > 0
     assert ask(first, session, 1).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_an_old_small_session_gives_way_to_a_larger_one_and_not_the_other_way_round():
-    house = House(max_incremental_fetch_session_cache_slots=1)
-    small, large = house.connect(), house.connect()
+    stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
+    small, large = stage.connect(), stage.connect()
     small.create("a", 3)
     session = ask(small, partitions=[(0, 0), (1, 0)]).session_id
-    house.advance(100_000)
+    stage.advance(100_000)
     ask(small, session, 1)
-    house.advance(100_000)
+    stage.advance(100_000)
 
     assert ask(large, partitions=[(0, 0)]).session_id == 0
     assert ask(large, partitions=[(0, 0), (1, 0), (2, 0)]).session_id > 0
 
 
-def test_a_waiting_fetch_of_a_session_is_woken_and_tells_only_the_news(peer, house):
+def test_a_waiting_fetch_of_a_session_is_woken_and_tells_only_the_news(peer, stage):
     session = opened(peer)
     peer.send(FetchRequest(session_id=session, session_epoch=1, max_wait_ms=1000, min_bytes=1), V)
     assert peer.take() is None
 
-    house.connect().produce("a", b"1", partition=2)
+    stage.connect().produce("a", b"1", partition=2)
 
     assert told(peer.take()) == [2]
 
 
-def test_the_epoch_wraps_to_1(peer, house):
+def test_the_epoch_wraps_to_1(peer, stage):
     session = opened(peer)
-    (kept,) = house.broker.state.sessions._sessions.values()
+    (kept,) = stage.broker.state.sessions._sessions.values()
     kept.next_epoch = 0x7FFFFFFF
 
     ask(peer, session, 0x7FFFFFFF)
@@ -184,8 +184,8 @@ def test_the_epoch_wraps_to_1(peer, house):
 
 
 def test_sessions_have_so_many_partitions_and_who_wants_more_fetches_without_one():
-    house = House(max_incremental_fetch_session_cache_slots=2)
-    peer = house.connect()
+    stage = BrokerStage(max_incremental_fetch_session_cache_slots=2)
+    peer = stage.connect()
     many = [(p, 0) for p in range(2 * PARTITIONS_PER_SLOT - 1)]
     first = ask(peer, partitions=many)
     second = ask(peer, partitions=[(0, 0), (1, 0)])
@@ -196,11 +196,11 @@ def test_sessions_have_so_many_partitions_and_who_wants_more_fetches_without_one
 
 
 def test_a_session_that_grows_beyond_all_bounds_ends():
-    house = House(max_incremental_fetch_session_cache_slots=1)
-    peer = house.connect()
+    stage = BrokerStage(max_incremental_fetch_session_cache_slots=1)
+    peer = stage.connect()
     session = ask(peer, partitions=[(0, 0)]).session_id
 
     grown = ask(peer, session, 1, partitions=[(p, 0) for p in range(PARTITIONS_PER_SLOT + 1)])
 
     assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert len(house.broker.state.sessions) == 0
+    assert len(stage.broker.state.sessions) == 0

@@ -6,7 +6,7 @@ from kohort.broker.io import Tick
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House, produce_request
+from support.machines.broker_stage import BrokerStage, produce_request
 
 KAFKA_STORAGE_ERROR = 56
 NOT_COORDINATOR = 16
@@ -64,14 +64,14 @@ def disk():
 
 
 @pytest.fixture
-def house(disk):
-    house = House(disk)
-    house.connect().create("orders", 2, **{"flush.messages": "1"})
-    return house
+def stage(disk):
+    stage = BrokerStage(disk)
+    stage.connect().create("orders", 2, **{"flush.messages": "1"})
+    return stage
 
 
 def send(peer, value, *, partition=0, producer=None):
-    record = NewRecord(None, value, (), peer.house.now_ms)
+    record = NewRecord(None, value, (), peer.stage.now_ms)
     ids = {} if producer is None else {"producer_id": producer, "producer_epoch": 0, "base_sequence": 0}
     peer.send(produce_request("orders", build_batch([record], **ids), partition=partition), 9)
 
@@ -85,131 +85,131 @@ def told(peer):
     return partition.base_offset, partition.error_code
 
 
-def test_an_answer_waits_for_its_flush(house, disk):
-    ann = house.connect()
+def test_an_answer_waits_for_its_flush(stage, disk):
+    ann = stage.connect()
 
     send(ann, b"a")
-    house.advance(50)
+    stage.advance(50)
     assert told(ann) is None
 
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
     assert told(ann) == (0, 0)
-    assert house.broker.state.flushes.wake_at_ms is None
+    assert stage.broker.state.flushes.wake_at_ms is None
 
 
-def test_appends_that_come_during_a_flush_share_the_next(house, disk):
-    peers = [house.connect() for _ in range(5)]
+def test_appends_that_come_during_a_flush_share_the_next(stage, disk):
+    peers = [stage.connect() for _ in range(5)]
 
     for n, peer in enumerate(peers):
         send(peer, b"%d" % n)
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
     assert [told(peer) for peer in peers] == [(0, 0), None, None, None, None]
 
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
     assert [told(peer) for peer in peers[1:]] == [(1, 0), (2, 0), (3, 0), (4, 0)]
     assert disk.flushes == 2
 
 
-def test_requests_of_one_connection_keep_their_order(house, disk):
-    ann = house.connect()
+def test_requests_of_one_connection_keep_their_order(stage, disk):
+    ann = stage.connect()
 
     for n in range(3):
         send(ann, b"%d" % n)
     for expected in range(3):
         assert told(ann) is None
         disk.end_flushes()
-        house.advance(1)
+        stage.advance(1)
         assert told(ann) == (expected, 0)
 
 
-def test_partitions_do_not_wait_for_each_other(house, disk):
-    ann, ben = house.connect(), house.connect()
+def test_partitions_do_not_wait_for_each_other(stage, disk):
+    ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", partition=0)
     (slow,) = disk.under_way
     send(ben, b"b", partition=1)
     disk.under_way.remove(slow)
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
 
     assert (told(ann), told(ben)) == (None, (0, 0))
 
 
-def test_a_flush_that_fails_is_told_to_all_that_waited_for_it(house, disk):
-    ann, ben = house.connect(), house.connect()
+def test_a_flush_that_fails_is_told_to_all_that_waited_for_it(stage, disk):
+    ann, ben = stage.connect(), stage.connect()
 
     send(ann, b"a", producer=7)
     disk.end_flushes(well=False)
-    house.advance(1)
+    stage.advance(1)
     assert told(ann) == (-1, KAFKA_STORAGE_ERROR)
 
     send(ann, b"a", producer=7)
     send(ben, b"b")
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
     assert (told(ann), told(ben)) == ((0, 0), (1, 0))
 
 
-def test_without_acknowledgement_nobody_waits(house, disk):
-    ann = house.connect()
+def test_without_acknowledgement_nobody_waits(stage, disk):
+    ann = stage.connect()
 
-    batch = build_batch([NewRecord(None, b"a", (), house.now_ms)])
+    batch = build_batch([NewRecord(None, b"a", (), stage.now_ms)])
     ann.send(produce_request("orders", batch, acks=0), 9, answered=False)
 
-    assert len(house.broker.state.flushes) == 0
+    assert len(stage.broker.state.flushes) == 0
     assert len(disk.under_way) == 1
 
 
 @pytest.mark.parametrize(("well", "code"), [(True, 0), (False, NOT_COORDINATOR)])
 def test_a_commit_waits_too_where_the_offsets_topic_is_flushed(disk, well, code):
-    house = House(disk, log_flush_interval_messages=1)
-    ann = house.connect()
+    stage = BrokerStage(disk, log_flush_interval_messages=1)
+    ann = stage.connect()
     ann.create("orders", 1)
     partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
 
     topic = OffsetCommitRequestTopic(name="orders", partitions=[partition])
     ann.send(OffsetCommitRequest(group_id="g", topics=[topic]), 8)
-    house.advance(50)
+    stage.advance(50)
     assert ann.take() is None
 
     disk.end_flushes(well=well)
-    house.advance(1)
+    stage.advance(1)
     assert ann.take().topics[0].partitions[0].error_code == code
 
 
-def test_a_connection_that_ends_meanwhile_is_answered_no_more(house, disk):
-    ann = house.connect()
+def test_a_connection_that_ends_meanwhile_is_answered_no_more(stage, disk):
+    ann = stage.connect()
 
     send(ann, b"a")
     ann.leave()
     disk.end_flushes()
-    house.advance(1)
+    stage.advance(1)
 
-    assert len(house.broker.state.flushes) == 0
+    assert len(stage.broker.state.flushes) == 0
 
 
 @pytest.mark.parametrize("well", [True, False])
 def test_a_commit_in_pieces_waits_for_the_disk_as_a_whole(well):
     disk = SlowDisk()
-    house = House(disk)
-    peer = house.connect()
+    stage = BrokerStage(disk)
+    peer = stage.connect()
     peer.create("wide", 30)
-    house.broker.state.offsets_topic.ensure(house.now_ms)
-    house.broker.state.topics.alter_config("__consumer_offsets", {"flush.messages": "1", "cleanup.policy": "compact"})
+    stage.broker.state.offsets_topic.ensure(stage.now_ms)
+    stage.broker.state.topics.alter_config("__consumer_offsets", {"flush.messages": "1", "cleanup.policy": "compact"})
     asked = [OffsetCommitRequestPartition(partition_index=i % 30, committed_offset=i) for i in range(1_000)]
 
     peer.send(OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=asked)]), 8)
-    while house.broker.long_work:
-        house.give(Tick())
+    while stage.broker.long_work:
+        stage.give(Tick())
     assert peer.take() is None
     for _ in range(10):
         disk.end_flushes(well=well)
-        house.advance(2)
+        stage.advance(2)
 
     codes = [p.error_code for p in peer.take().topics[0].partitions]
     assert codes == [0 if well else NOT_COORDINATOR] * 1_000

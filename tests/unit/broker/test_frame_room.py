@@ -5,7 +5,7 @@ import struct
 from kohort.broker.frame_room import GRACE_MS, SMALL_FRAME_BYTES
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House, produce_request
+from support.machines.broker_stage import BrokerStage, produce_request
 
 MIB = 1 << 20
 HUGE = 100 * 1000 * 1000
@@ -25,36 +25,36 @@ def more(peer, size: int) -> int:
     return sent
 
 
-def held(house: House) -> int:
-    return sum(c.reader.pending_bytes for c in house.broker._connections.values())
+def held(stage: BrokerStage) -> int:
+    return sum(c.reader.pending_bytes for c in stage.broker._connections.values())
 
 
 def test_twenty_peers_in_the_middle_of_huge_requests_hold_little_more_than_one():
-    house = House()
-    peers = [house.connect() for _ in range(20)]
+    stage = BrokerStage()
+    peers = [stage.connect() for _ in range(20)]
     for peer in peers:
         begin(peer, HUGE, 10 * MIB)
 
     assert [peer.paused for peer in peers] == [False] + [True] * 19
-    assert held(house) < 12 * MIB
+    assert held(stage) < 12 * MIB
 
 
 def test_others_send_their_requests_meanwhile():
-    house = House()
-    honest = house.connect()
+    stage = BrokerStage()
+    honest = stage.connect()
     honest.create("a")
     for _ in range(20):
-        begin(house.connect(), HUGE)
+        begin(stage.connect(), HUGE)
 
     assert honest.ask(MetadataRequest(topics=[]), 12).brokers
     assert honest.produce("a", b"x" * 1_000_000).error_code == 0
 
 
 def test_a_request_byte_by_byte_of_an_ordinary_size_finds_room_beside_a_huge_one():
-    house = House()
-    honest = house.connect()
+    stage = BrokerStage()
+    honest = stage.connect()
     honest.create("a")
-    begin(house.connect(), HUGE)
+    begin(stage.connect(), HUGE)
     data = honest.request_bytes(produce_request("a", build_batch([NewRecord(None, b"x" * 1_000_000, (), 1)])), 9)
 
     for at in range(0, len(data), 100_000):
@@ -65,8 +65,8 @@ def test_a_request_byte_by_byte_of_an_ordinary_size_finds_room_beside_a_huge_one
 
 
 def test_who_waits_is_read_on_when_the_first_is_whole():
-    house = House(queued_max_request_bytes=4 * MIB)
-    first, second = house.connect(), house.connect()
+    stage = BrokerStage(queued_max_request_bytes=4 * MIB)
+    first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
     begin(second, 2 * MIB)
     assert (first.paused, second.paused) == (False, True)
@@ -75,12 +75,12 @@ def test_who_waits_is_read_on_when_the_first_is_whole():
 
     assert first.closed is not None, "zeros are no request"
     assert not second.paused
-    assert house.broker._frame_room.used_bytes == 2 * MIB
+    assert stage.broker._frame_room.used_bytes == 2 * MIB
 
 
 def test_who_waits_is_read_on_when_the_first_is_gone():
-    house = House(queued_max_request_bytes=4 * MIB)
-    first, second = house.connect(), house.connect()
+    stage = BrokerStage(queued_max_request_bytes=4 * MIB)
+    first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
     begin(second, 2 * MIB)
 
@@ -88,56 +88,56 @@ def test_who_waits_is_read_on_when_the_first_is_gone():
 
     assert not second.paused
     second.leave()
-    assert house.broker._frame_room.used_bytes == 0
-    assert house.broker._frame_room.waiting == 0
+    assert stage.broker._frame_room.used_bytes == 0
+    assert stage.broker._frame_room.waiting == 0
 
 
 def test_who_keeps_others_waiting_has_to_hurry():
-    house = House(queued_max_request_bytes=4 * MIB)
-    first, second = house.connect(), house.connect()
+    stage = BrokerStage(queued_max_request_bytes=4 * MIB)
+    first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
-    house.advance(60_000)
+    stage.advance(60_000)
     assert first.closed is None, "nobody waits"
     begin(second, 2 * MIB)
 
-    house.advance(1)
+    stage.advance(1)
 
     assert first.closed == (
         "127.0.0.1: a request of 2097152 bytes comes too slowly while others wait (queued.max.request.bytes)"
     )
     assert not second.paused
-    house.advance(GRACE_MS * 10)
+    stage.advance(GRACE_MS * 10)
     assert second.closed is None, "nobody waits any more"
 
 
 def test_a_request_larger_than_all_of_the_room_is_read_when_it_is_alone():
-    house = House(queued_max_request_bytes=1)
-    peer = house.connect()
+    stage = BrokerStage(queued_max_request_bytes=1)
+    peer = stage.connect()
     peer.create("a")
 
     assert peer.produce("a", b"x" * 1_000_000).error_code == 0
 
 
 def test_without_a_limit_nobody_waits():
-    house = House(queued_max_request_bytes=-1)
-    peers = [house.connect() for _ in range(20)]
+    stage = BrokerStage(queued_max_request_bytes=-1)
+    peers = [stage.connect() for _ in range(20)]
     for peer in peers:
         begin(peer, HUGE)
 
     assert not any(peer.paused for peer in peers)
-    assert house.broker.wake_at_ms is None or house.broker.wake_at_ms > house.now_ms
+    assert stage.broker.wake_at_ms is None or stage.broker.wake_at_ms > stage.now_ms
 
 
 def test_small_requests_need_no_room():
-    house = House(queued_max_request_bytes=1)
-    peers = [house.connect() for _ in range(20)]
+    stage = BrokerStage(queued_max_request_bytes=1)
+    peers = [stage.connect() for _ in range(20)]
     for peer in peers:
         begin(peer, SMALL_FRAME_BYTES, 5000)
 
     assert not any(peer.paused for peer in peers)
 
 
-def test_a_large_request_behind_one_that_waits_is_not_read_far(peer, house):
+def test_a_large_request_behind_one_that_waits_is_not_read_far(peer, stage):
     from support.machines.broker_stage import fetch_request
 
     peer.create("a")
@@ -145,18 +145,18 @@ def test_a_large_request_behind_one_that_waits_is_not_read_far(peer, house):
     begin(peer, HUGE, 10 * MIB)
 
     assert peer.paused
-    assert held(house) < MIB
-    house.advance(500)
+    assert held(stage) < MIB
+    stage.advance(500)
     assert not peer.paused
 
 
 def test_an_idle_connection_that_waits_for_room_is_not_closed_for_it():
-    house = House(queued_max_request_bytes=4 * MIB, connections_max_idle_ms=1000)
-    first, second = house.connect(), house.connect()
+    stage = BrokerStage(queued_max_request_bytes=4 * MIB, connections_max_idle_ms=1000)
+    first, second = stage.connect(), stage.connect()
     begin(first, 2 * MIB)
     begin(second, 2 * MIB)
-    house.advance(900)
+    stage.advance(900)
     more(first, 1000)
-    house.advance(900)
+    stage.advance(900)
 
     assert second.closed is None

@@ -16,16 +16,16 @@ from kohort.wire.messages.group_classic import HeartbeatRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest
 from kohort.wire.record_batch import read_batch, split_batches
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 from support.raw.group_member import RawMember, committed
 
 
-def two_members(house: House) -> tuple[RawMember, RawMember]:
+def two_members(stage: BrokerStage) -> tuple[RawMember, RawMember]:
     """A group of two in its first common generation: ann reads a-0, ben reads a-1."""
-    ann, ben = (RawMember(house.connect(), "g", ["a"]) for _ in range(2))
+    ann, ben = (RawMember(stage.connect(), "g", ["a"]) for _ in range(2))
     ann.wire.create("a", 2)
     ann.start_join()
-    house.advance(0)  # an empty group waits for others, here for no time at all
+    stage.advance(0)  # an empty group waits for others, here for no time at all
     ann.end_join()
     ann.sync({ann.member_id: {"a": [0, 1]}})
     ben.start_join()
@@ -38,8 +38,8 @@ def two_members(house: House) -> tuple[RawMember, RawMember]:
     return ann, ben
 
 
-def test_a_group_forms_rebalances_and_each_member_learns_its_share(house):
-    ann, ben = two_members(house)
+def test_a_group_forms_rebalances_and_each_member_learns_its_share(stage):
+    ann, ben = two_members(stage)
 
     assert (ann.generation, ben.generation, ann.leader, ben.leader) == (2, 2, True, False)
     assert ann.assigned() == [TopicPartition("a", 0)]
@@ -47,9 +47,9 @@ def test_a_group_forms_rebalances_and_each_member_learns_its_share(house):
     assert set(ann.members) == {ann.member_id, ben.member_id}
 
 
-def test_a_parked_join_blocks_later_requests_of_its_connection_only(house):
-    ann, _ = two_members(house)
-    cal = RawMember(house.connect(), "g", ["a"])
+def test_a_parked_join_blocks_later_requests_of_its_connection_only(stage):
+    ann, _ = two_members(stage)
+    cal = RawMember(stage.connect(), "g", ["a"])
     cal.start_join()
     cal.wire.send(HeartbeatRequest(group_id="g", member_id=cal.member_id, generation_id=0), 4)
     assert cal.wire.take() is None
@@ -57,8 +57,8 @@ def test_a_parked_join_blocks_later_requests_of_its_connection_only(house):
     assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_offsets_are_committed_and_fetched(house):
-    ann, ben = two_members(house)
+def test_offsets_are_committed_and_fetched(stage):
+    ann, ben = two_members(stage)
 
     assert (ann.commit("a", 0, 17), ben.commit("a", 1, 4)) == (0, 0)
 
@@ -66,20 +66,20 @@ def test_offsets_are_committed_and_fetched(house):
     assert committed(ann.wire, "other", "a", [0]) == {0: -1}
 
 
-def test_a_commit_of_a_stale_generation_is_refused(house):
-    ann, _ = two_members(house)
+def test_a_commit_of_a_stale_generation_is_refused(stage):
+    ann, _ = two_members(stage)
 
     assert ann.commit("a", 0, 17, generation=1) == ErrorCode.ILLEGAL_GENERATION
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_a_restarted_broker_goes_on_with_the_group(house, cleanly):
-    ann, ben = two_members(house)
+def test_a_restarted_broker_goes_on_with_the_group(stage, cleanly):
+    ann, ben = two_members(stage)
     ann.commit("a", 0, 17)
 
-    house.restart(cleanly=cleanly)
-    ann.wire, ben.wire = house.connect(), house.connect()
+    stage.restart(cleanly=cleanly)
+    ann.wire, ben.wire = stage.connect(), stage.connect()
 
     assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)
     assert ann.assigned() == [TopicPartition("a", 0)]
@@ -87,10 +87,10 @@ def test_a_restarted_broker_goes_on_with_the_group(house, cleanly):
     assert ann.commit("a", 0, 18) == 0
 
 
-def test_a_member_that_falls_silent_is_expired_and_the_other_told(house):
-    ann, ben = two_members(house)
+def test_a_member_that_falls_silent_is_expired_and_the_other_told(stage):
+    ann, ben = two_members(stage)
     for _ in range(4):
-        house.advance(2_600)
+        stage.advance(2_600)
         ann.heartbeat()
 
     assert ann.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
@@ -99,19 +99,19 @@ def test_a_member_that_falls_silent_is_expired_and_the_other_told(house):
     assert ben.heartbeat() == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_lost_connection_is_no_lost_member(house):
-    ann, ben = two_members(house)
+def test_a_lost_connection_is_no_lost_member(stage):
+    ann, ben = two_members(stage)
 
     ben.wire.leave()
-    house.advance(5_000)
-    ben.wire = house.connect()
+    stage.advance(5_000)
+    ben.wire = stage.connect()
 
     assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)
 
 
-def test_groups_are_listed_described_and_deleted(house):
-    ann, ben = two_members(house)
-    peer = house.connect()
+def test_groups_are_listed_described_and_deleted(stage):
+    ann, ben = two_members(stage)
+    peer = stage.connect()
 
     (listed,) = peer.ask(ListGroupsRequest(), 5).groups
     (described,) = peer.ask(DescribeGroupsRequest(groups=["g"]), 6).groups
@@ -129,18 +129,18 @@ def test_groups_are_listed_described_and_deleted(house):
     assert peer.ask(ListGroupsRequest(), 5).groups == []
 
 
-def test_offsets_of_a_deleted_topic_are_forgotten(house):
-    ann, _ = two_members(house)
+def test_offsets_of_a_deleted_topic_are_forgotten(stage):
+    ann, _ = two_members(stage)
     ann.commit("a", 0, 17)
 
-    house.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
+    stage.connect().ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5)
 
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
-def test_an_answer_is_not_given_before_its_records_are_on_the_log(house, monkeypatch):
-    ann, _ = two_members(house)
-    (offsets_topic,) = [t for t in house.broker.state.topics if t.name == "__consumer_offsets"]
+def test_an_answer_is_not_given_before_its_records_are_on_the_log(stage, monkeypatch):
+    ann, _ = two_members(stage)
+    (offsets_topic,) = [t for t in stage.broker.state.topics if t.name == "__consumer_offsets"]
 
     def refuse(*_args, **_options):
         raise StorageError("the disk is full")
@@ -154,14 +154,14 @@ def test_an_answer_is_not_given_before_its_records_are_on_the_log(house, monkeyp
     assert committed(ann.wire, "g", "a", [0]) == {0: -1}
 
 
-def test_groups_are_placed_by_the_number_of_partitions_that_the_topic_has(house):
-    ann, _ = two_members(house)
+def test_groups_are_placed_by_the_number_of_partitions_that_the_topic_has(stage):
+    ann, _ = two_members(stage)
     ann.commit("a", 0, 17)
-    house.config = House(offsets_topic_num_partitions=7).config
+    stage.config = BrokerStage(offsets_topic_num_partitions=7).config
 
-    house.restart()
+    stage.restart()
 
-    assert committed(house.connect(), "g", "a", [0]) == {0: 17}
+    assert committed(stage.connect(), "g", "a", [0]) == {0: 17}
 
 
 def test_other_kinds_of_coordinator_are_refused(peer):
@@ -182,26 +182,26 @@ def test_every_version_finds_the_coordinator(peer):
 # ---------------------------------------------------------------- the journal
 
 
-def journal(house: House) -> list[dict]:
-    answer = house.connect().fetch("__kohort_journal")
+def journal(stage: BrokerStage) -> list[dict]:
+    answer = stage.connect().fetch("__kohort_journal")
     data = b"".join(bytes(p.records) for t in answer.responses for p in t.partitions)
     return [json.loads(r.value) for at, _ in split_batches(data) for r in read_batch(data, at)]
 
 
-def test_the_journal_tells_what_happened_to_the_group_in_order(house):
-    two_members(house)
+def test_the_journal_tells_what_happened_to_the_group_in_order(stage):
+    two_members(stage)
 
-    kinds = [entry["kind"] for entry in journal(house)]
+    kinds = [entry["kind"] for entry in journal(stage)]
 
     assert kinds.count("round_opened") == 2
     assert kinds.count("assignment_written") == 2
     assert kinds.index("round_opened") < kinds.index("round_closed") < kinds.index("assignment_written")
-    assert {entry["group"] for entry in journal(house)} == {"g"}
+    assert {entry["group"] for entry in journal(stage)} == {"g"}
 
 
-def test_a_reader_that_waits_for_the_journal_is_woken_by_the_event_itself(house):
-    ann, _ = two_members(house)
-    reader = house.connect()
+def test_a_reader_that_waits_for_the_journal_is_woken_by_the_event_itself(stage):
+    ann, _ = two_members(stage)
+    reader = stage.connect()
     end = reader.fetch("__kohort_journal").responses[0].partitions[0].high_watermark
     assert reader.fetch("__kohort_journal", end, max_wait_ms=5000) is None
 
@@ -210,28 +210,28 @@ def test_a_reader_that_waits_for_the_journal_is_woken_by_the_event_itself(house)
     assert reader.take().responses[0].partitions[0].high_watermark > end
 
 
-def test_whoever_asks_for_the_journal_before_there_is_one_finds_the_brokers_own(house):
-    peer = house.connect()
+def test_whoever_asks_for_the_journal_before_there_is_one_finds_the_brokers_own(stage):
+    peer = stage.connect()
     topic = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(name="__kohort_journal")]), 12).topics[0]
 
     assert (topic.is_internal, len(topic.partitions)) == (True, 1)
 
 
-def test_the_journal_tells_of_an_expired_member_and_survives_a_restart(house):
-    ann, ben = two_members(house)
+def test_the_journal_tells_of_an_expired_member_and_survives_a_restart(stage):
+    ann, ben = two_members(stage)
     for _ in range(4):
-        house.advance(2_600)
+        stage.advance(2_600)
         ann.heartbeat()
-    house.restart(cleanly=False)
+    stage.restart(cleanly=False)
 
-    removed = [entry for entry in journal(house) if entry["kind"] == "member_removed"]
+    removed = [entry for entry in journal(stage) if entry["kind"] == "member_removed"]
 
     assert [(entry["who"]["member_id"], entry["why"]) for entry in removed] == [(ben.member_id, "session_expired")]
 
 
-def test_a_journal_that_cannot_be_written_holds_no_group_up(house, monkeypatch):
-    ann, _ = two_members(house)
-    (topic,) = [t for t in house.broker.state.topics if t.name == "__kohort_journal"]
+def test_a_journal_that_cannot_be_written_holds_no_group_up(stage, monkeypatch):
+    ann, _ = two_members(stage)
+    (topic,) = [t for t in stage.broker.state.topics if t.name == "__kohort_journal"]
 
     def refuse(*_args, **_options):
         raise StorageError("the disk is full")
@@ -239,12 +239,12 @@ def test_a_journal_that_cannot_be_written_holds_no_group_up(house, monkeypatch):
     monkeypatch.setattr(topic.partitions[0], "append", refuse)
     assert ann.leave() == 0
 
-    assert any("journal entries are lost: the disk is full" in note for note in house.said())
+    assert any("journal entries are lost: the disk is full" in note for note in stage.said())
 
 
-def test_an_answer_that_its_version_cannot_say_costs_its_connection_alone(house):
-    ann, ben = two_members(house)
-    peer = house.connect()
+def test_an_answer_that_its_version_cannot_say_costs_its_connection_alone(stage):
+    ann, ben = two_members(stage)
+    peer = stage.connect()
     asked = ann.join_request()
     asked.member_id = ""
 

@@ -14,8 +14,8 @@ from kohort.wire.messages.transactions import (
     WriteTxnMarkersRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House, produce_request
-from support.machines.populated import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, live_in, own_logs, warnings_of
+from support.machines.broker_stage import BrokerStage, produce_request
+from support.machines.populated import GROUP, OFFSETS, TRANSACTIONS, check_all_is_there, own_logs, populate, warnings_of
 from support.raw.transactional import Transactional, committed_offset
 
 OWN = [OFFSETS, TRANSACTIONS, "__kohort_journal"]
@@ -23,15 +23,15 @@ NOW_MS = 1_700_000_000_000
 
 
 @pytest.fixture
-def ann(house):
-    member = live_in(house)
-    house.broker.take_notes()
+def ann(stage):
+    member = populate(stage)
+    stage.broker.take_notes()
     return member
 
 
-def ends(house):
+def ends(stage):
     """Where each log of the broker's own topics ends."""
-    state = house.broker.state
+    state = stage.broker.state
     return [log.log_end_offset for name in OWN for log in state.topics.get(name).partitions]
 
 
@@ -46,33 +46,33 @@ def garbage(key=b"junk", value=b"rubbish", **options):
 class TestNobodyElseWritesThere:
     @pytest.mark.parametrize("topic", OWN)
     @pytest.mark.parametrize("client_id", ["tester", "__admin_client"])
-    def test_by_produce(self, house, ann, topic, client_id):
-        before = ends(house)
+    def test_by_produce(self, stage, ann, topic, client_id):
+        before = ends(stage)
 
         asked = produce_request(topic, garbage())
         answer = ann.wire.ask(asked, 9, client_id=client_id).responses[0].partition_responses[0]
 
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        assert ends(house) == before
+        assert ends(stage) == before
 
     @pytest.mark.parametrize("new", [False, True])
-    def test_by_produce_in_a_transaction(self, house, ann, new):
-        producer = Transactional(house.connect(), "evil", new=new)
+    def test_by_produce_in_a_transaction(self, stage, ann, new):
+        producer = Transactional(stage.connect(), "evil", new=new)
         producer.init()
         asked = produce_request(TRANSACTIONS, producer.batch(TRANSACTIONS, (b"x",), key=b"k"))
         asked.transactional_id = "evil"
-        before = ends(house)
+        before = ends(stage)
 
         answer = producer.peer.ask(asked, 12 if new else 9, client_id="__admin_client")
 
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        assert ends(house) == before
+        assert ends(stage) == before
 
     @pytest.mark.parametrize("topic", [*OWN, "__share_group_state"])
-    def test_by_making_them_part_of_a_transaction(self, house, ann, topic):
-        producer = Transactional(house.connect(), "evil")
+    def test_by_making_them_part_of_a_transaction(self, stage, ann, topic):
+        producer = Transactional(stage.connect(), "evil")
         producer.init()
-        before = ends(house)
+        before = ends(stage)
         topics = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (topic, "a")]
         alone = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="evil",
@@ -92,13 +92,13 @@ class TestNobodyElseWritesThere:
         new = producer.peer.ask(AddPartitionsToTxnRequest(transactions=[one_of_several]), 5).results_by_transaction
 
         assert codes_of(old) == codes_of(new[0].topic_results) == {topic: {why}, "a": {55}}
-        assert ends(house) == before
+        assert ends(stage) == before
 
-    def test_but_whether_they_are_part_of_one_may_be_asked(self, house, ann):
-        producer = Transactional(house.connect(), "mover")
+    def test_but_whether_they_are_part_of_one_may_be_asked(self, stage, ann):
+        producer = Transactional(stage.connect(), "mover")
         producer.init()
         producer.commit_offsets(GROUP, "a", 3)
-        place = house.broker.state.coordinator.partition_of(GROUP)
+        place = stage.broker.state.coordinator.partition_of(GROUP)
         asked = AddPartitionsToTxnTransaction(
             transactional_id="mover",
             producer_id=producer.producer_id,
@@ -112,16 +112,16 @@ class TestNobodyElseWritesThere:
         assert codes_of(answer[0].topic_results) == {OFFSETS: {0}}
 
     @pytest.mark.parametrize("topic", OWN)
-    def test_by_a_marker(self, house, ann, topic):
-        before = ends(house)
+    def test_by_a_marker(self, stage, ann, topic):
+        before = ends(stage)
 
         answer = ann.wire.ask(markers(topic, producer_id=0, epoch=5), 1)
 
         assert code_of(answer) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        assert ends(house) == before
+        assert ends(stage) == before
 
-    def test_by_taking_records_away(self, house, ann):
-        partition = DeleteRecordsPartition(partition_index=own_logs(house)[OFFSETS].tp.partition, offset=-1)
+    def test_by_taking_records_away(self, stage, ann):
+        partition = DeleteRecordsPartition(partition_index=own_logs(stage)[OFFSETS].tp.partition, offset=-1)
         topic = DeleteRecordsTopic(name=OFFSETS, partitions=[partition])
 
         answer = ann.wire.ask(DeleteRecordsRequest(topics=[topic], timeout_ms=1000), 2)
@@ -139,13 +139,13 @@ def code_of(answer):
     return answer.markers[0].topics[0].partitions[0].error_code
 
 
-def test_an_administrator_ends_offsets_that_hang(house, ann):
+def test_an_administrator_ends_offsets_that_hang(stage, ann):
     ann.leave()
-    producer = Transactional(house.connect(), "mover")
+    producer = Transactional(stage.connect(), "mover")
     producer.init()
     assert producer.commit_offsets(GROUP, "a", 9) == 0
     assert committed_offset(ann.wire, GROUP, "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
-    place = house.broker.state.coordinator.partition_of(GROUP)
+    place = stage.broker.state.coordinator.partition_of(GROUP)
     asked = markers(OFFSETS, producer.producer_id, producer.epoch, partition=place)
 
     assert code_of(ann.wire.ask(asked, 1)) == 0
@@ -156,14 +156,14 @@ def test_an_administrator_ends_offsets_that_hang(house, ann):
 
 class TestAFolderInWhichThereIs:
     @pytest.mark.parametrize("cleanly", [True, False])
-    def test_a_marker_among_the_transactions_starts(self, house, ann, cleanly):
-        log = own_logs(house)[TRANSACTIONS]
-        log.end_transaction(Marker(1, 0, committed=True, coordinator_epoch=0), house.now_ms)
+    def test_a_marker_among_the_transactions_starts(self, stage, ann, cleanly):
+        log = own_logs(stage)[TRANSACTIONS]
+        log.end_transaction(Marker(1, 0, committed=True, coordinator_epoch=0), stage.now_ms)
 
-        house.restart(cleanly=cleanly)
+        stage.restart(cleanly=cleanly)
 
-        assert f"{log.tp}: passed over what cannot be read, 1 in all: a marker of producer 1, " in warnings_of(house)[0]
-        check_all_is_there(house, ann)
+        assert f"{log.tp}: passed over what cannot be read, 1 in all: a marker of producer 1, " in warnings_of(stage)[0]
+        check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("topic", [OFFSETS, TRANSACTIONS])
     @pytest.mark.parametrize(
@@ -179,74 +179,74 @@ class TestAFolderInWhichThereIs:
         ],
         ids=["rubbish", "no key bytes", "no key", "of a later version", "cut", "negative", "in a transaction"],
     )
-    def test_a_record_that_is_none_has_lost_that_record_alone(self, house, ann, topic, batch):
-        log = own_logs(house)[topic]
-        log.append(batch, house.now_ms, from_client=False)
+    def test_a_record_that_is_none_has_lost_that_record_alone(self, stage, ann, topic, batch):
+        log = own_logs(stage)[topic]
+        log.append(batch, stage.now_ms, from_client=False)
 
-        house.restart()
+        stage.restart()
 
-        (told,) = warnings_of(house)
+        (told,) = warnings_of(stage)
         assert told.startswith(f"{log.tp}: passed over what cannot be read, 1 in all: ")
-        check_all_is_there(house, ann)
+        check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("cleanly", [True, False])
-    def test_a_control_batch_of_no_kind_starts(self, house, ann, cleanly):
-        for log in own_logs(house).values():
+    def test_a_control_batch_of_no_kind_starts(self, stage, ann, cleanly):
+        for log in own_logs(stage).values():
             batch = garbage(key=b"j", producer_id=9, producer_epoch=0, is_transactional=True, is_control=True)
-            log.append(batch, house.now_ms, from_client=False)
+            log.append(batch, stage.now_ms, from_client=False)
 
-        house.restart(cleanly=cleanly)
+        stage.restart(cleanly=cleanly)
 
-        told = warnings_of(house)
+        told = warnings_of(stage)
         assert sum("passed over the control batch at offset" in line for line in told) == (0 if cleanly else 2)
         assert sum("passed over what cannot be read, 1 in all: the batch at offset" in line for line in told) == 2
-        check_all_is_there(house, ann)
+        check_all_is_there(stage, ann)
 
-    def test_more_rubbish_than_records_is_told_in_one_line(self, house, ann):
-        log = own_logs(house)[OFFSETS]
+    def test_more_rubbish_than_records_is_told_in_one_line(self, stage, ann):
+        log = own_logs(stage)[OFFSETS]
         for _ in range(10):
             records = [NewRecord(b"\x1b[2J\n" * 100, b"x" * 100, (), NOW_MS)] * 500
-            log.append(build_batch(records), house.now_ms, from_client=False)
+            log.append(build_batch(records), stage.now_ms, from_client=False)
 
-        house.restart()
+        stage.restart()
 
-        (told,) = warnings_of(house)
+        (told,) = warnings_of(stage)
         assert len(told) < 1_000
         assert told.endswith("; and 4997 more")
-        check_all_is_there(house, ann)
+        check_all_is_there(stage, ann)
 
-    def test_a_damaged_batch_has_lost_its_partition_alone(self, house, ann):
-        damaged = own_logs(house)[OFFSETS]
-        house.broker.close(house.now_ms)
-        name = next(name for name in house.storage.files(damaged.folder) if name.endswith(".log"))
-        data = bytearray(house.storage.read(f"{damaged.folder}/{name}"))
+    def test_a_damaged_batch_has_lost_its_partition_alone(self, stage, ann):
+        damaged = own_logs(stage)[OFFSETS]
+        stage.broker.close(stage.now_ms)
+        name = next(name for name in stage.storage.files(damaged.folder) if name.endswith(".log"))
+        data = bytearray(stage.storage.read(f"{damaged.folder}/{name}"))
         data[70] ^= 1
-        house.storage.replace(f"{damaged.folder}/{name}", bytes(data))
+        stage.storage.replace(f"{damaged.folder}/{name}", bytes(data))
 
-        house.start()
+        stage.start()
 
-        ann.wire = house.connect()
+        ann.wire = stage.connect()
         assert ann.heartbeat() == ErrorCode.NOT_COORDINATOR
-        assert any(f"the groups of {damaged.tp} cannot be coordinated" in told for told in warnings_of(house))
-        count = house.broker.state.offsets_topic.partition_count
-        others = [g for g in "hijklm" if house.broker.state.coordinator.partition_of(g) != damaged.tp.partition]
+        assert any(f"the groups of {damaged.tp} cannot be coordinated" in told for told in warnings_of(stage))
+        count = stage.broker.state.offsets_topic.partition_count
+        others = [g for g in "hijklm" if stage.broker.state.coordinator.partition_of(g) != damaged.tp.partition]
         assert count > 1
         assert committed_offset(ann.wire, others[0], "a") == (0, -1)
 
 
 def test_an_open_transaction_that_names_them_is_ended_at_the_start():
     """A folder of a version that let a client do so: what is open there is ended, and nothing stops the start."""
-    house = House()
-    ann = live_in(house)
-    transactions = house.broker.state.cluster.transactions
-    evil = Transactional(house.connect(), "evil", timeout_ms=1_000)
+    stage = BrokerStage()
+    ann = populate(stage)
+    transactions = stage.broker.state.cluster.transactions
+    evil = Transactional(stage.connect(), "evil", timeout_ms=1_000)
     evil.init()
-    places = [own_logs(house)[TRANSACTIONS].tp, own_logs(house)[OFFSETS].tp]
-    transactions.add("evil", transactions.get("evil"), places, 0, house.now_ms)
+    places = [own_logs(stage)[TRANSACTIONS].tp, own_logs(stage)[OFFSETS].tp]
+    transactions.add("evil", transactions.get("evil"), places, 0, stage.now_ms)
 
     for cleanly in (False, True):
-        house.advance(2_000)
-        house.restart(cleanly=cleanly)
+        stage.advance(2_000)
+        stage.restart(cleanly=cleanly)
 
-    assert house.broker.state.cluster.transactions.get("evil").partitions == frozenset()
-    check_all_is_there(house, ann)
+    assert stage.broker.state.cluster.transactions.get("evil").partitions == frozenset()
+    check_all_is_there(stage, ann)

@@ -18,7 +18,7 @@ from kohort.wire.messages.topic_partitions import (
     TopicPartitionsCursor,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import Transactional
 
 # ---------------------------------------------------------------- folders
@@ -69,7 +69,7 @@ def test_a_disk_that_says_nothing_is_an_error_of_the_folder():
         def room(self):
             raise StorageError("cannot ask for the room on the disk of /data: Input/output error")
 
-    answer = House(LostDisk()).connect().ask(DescribeLogDirsRequest(topics=None), 5)
+    answer = BrokerStage(LostDisk()).connect().ask(DescribeLogDirsRequest(topics=None), 5)
 
     assert [result.error_code for result in answer.results] == [ErrorCode.KAFKA_STORAGE_ERROR]
 
@@ -116,22 +116,22 @@ def test_each_partition_names_its_idempotent_producers_and_how_far_they_came(pee
     assert (second.partition_index, second.error_code, second.active_producers) == (1, 0, [])
 
 
-def test_after_a_marker_the_last_time_of_a_producer_is_the_markers(house, peer):
+def test_after_a_marker_the_last_time_of_a_producer_is_the_markers(stage, peer):
     peer.create("a")
     producer = Transactional(peer)
     producer.init()
     producer.send("a", b"v")
     (before,) = producers_of(peer, "a", 0)[0].active_producers
 
-    house.advance(5000)
-    ended_ms = house.now_ms
+    stage.advance(5000)
+    ended_ms = stage.now_ms
     producer.end(commit=False)
-    house.advance(5000)
+    stage.advance(5000)
 
     (after,) = producers_of(peer, "a", 0)[0].active_producers
     assert (before.last_timestamp, after.last_timestamp) == (ended_ms - 5000, ended_ms)
-    house.restart(cleanly=False)
-    (replayed,) = producers_of(house.connect(), "a", 0)[0].active_producers
+    stage.restart(cleanly=False)
+    (replayed,) = producers_of(stage.connect(), "a", 0)[0].active_producers
     assert replayed.last_timestamp == ended_ms
 
 
@@ -205,7 +205,7 @@ def test_pages_of_every_size_show_each_partition_once(peer):
 
 
 def test_the_broker_has_a_limit_of_its_own():
-    peer = House(max_request_partition_size_limit=2).connect()
+    peer = BrokerStage(max_request_partition_size_limit=2).connect()
     peer.create("a", partitions=3)
 
     answer = page(peer, limit=2000)

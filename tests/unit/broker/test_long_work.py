@@ -36,7 +36,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House, fetch_request, produce_request
+from support.machines.broker_stage import BrokerStage, fetch_request, produce_request
 
 MANY = 50_000
 
@@ -46,41 +46,41 @@ def unknown_names(count: int = MANY) -> MetadataRequest:
     return MetadataRequest(topics=names, allow_auto_topic_creation=False)
 
 
-def finish(house: House) -> int:
+def finish(stage: BrokerStage) -> int:
     """Let the broker come to an end; how many ticks that took."""
     ticks = 0
-    while house.broker.long_work:
-        house.give(Tick())
+    while stage.broker.long_work:
+        stage.give(Tick())
         ticks += 1
     return ticks
 
 
 def ask(peer, message, version):
     peer.send(message, version)
-    finish(peer.house)
+    finish(peer.stage)
     return peer.take()
 
 
-def test_others_are_served_while_a_long_request_is(house, peer):
-    other = house.connect()
+def test_others_are_served_while_a_long_request_is(stage, peer):
+    other = stage.connect()
     peer.send(unknown_names(), 9)
 
     served = 0
-    while house.broker.long_work and peer.take() is None:
-        assert house.broker.wake_at_ms == 0
-        house.give(Tick())
+    while stage.broker.long_work and peer.take() is None:
+        assert stage.broker.wake_at_ms == 0
+        stage.give(Tick())
         assert other.ask(HeartbeatRequest(group_id="g", member_id="m"), 4).error_code
         served += 1
 
     assert served > 10
 
 
-def test_a_long_request_is_answered_whole_and_the_connection_goes_on(house, peer):
+def test_a_long_request_is_answered_whole_and_the_connection_goes_on(stage, peer):
     peer.send(unknown_names(), 9)
     peer.send(MetadataRequest(topics=[]), 9)
     assert peer.take() is None
 
-    finish(house)
+    finish(stage)
 
     long, short = peer.take_all()
     assert [t.name for t in long.topics] == [f"n{i}" for i in range(MANY)]
@@ -88,44 +88,44 @@ def test_a_long_request_is_answered_whole_and_the_connection_goes_on(house, peer
     assert short.topics == []
 
 
-def test_two_long_requests_take_turns(house, peer):
-    other = house.connect()
+def test_two_long_requests_take_turns(stage, peer):
+    other = stage.connect()
     peer.send(unknown_names(), 9)
     other.send(unknown_names(2_000), 9)
 
     while other.take() is None:
-        house.give(Tick())
+        stage.give(Tick())
 
     assert peer.take() is None
-    finish(house)
+    finish(stage)
     assert peer.take() is not None
 
 
-def test_a_peer_that_goes_takes_nothing_with_it(house, peer):
+def test_a_peer_that_goes_takes_nothing_with_it(stage, peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(200)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
-    assert house.broker.long_work
+    assert stage.broker.long_work
 
     peer.leave()
-    finish(house)
+    finish(stage)
 
-    assert len(house.broker.state.topics) == 200
+    assert len(stage.broker.state.topics) == 200
 
 
-def test_what_cannot_be_read_ends_the_connection_however_late(house, peer):
+def test_what_cannot_be_read_ends_the_connection_however_late(stage, peer):
     body = peer.request_bytes(unknown_names(), 9)
     peer.send_bytes(body[:-40] + b"\xff" * 40)
 
-    assert finish(house) > 1
+    assert finish(stage) > 1
 
     assert "malformed Metadata version 9" in peer.closed
 
 
-def test_a_million_names_are_refused_at_once(house, peer):
+def test_a_million_names_are_refused_at_once(stage, peer):
     peer.send(MetadataRequest(topics=[MetadataRequestTopic(name="")] * 1_000_001), 1)
 
     assert "1000001 elements, more than the 1000000 accepted" in peer.closed
-    assert not house.broker.long_work
+    assert not stage.broker.long_work
 
 
 def test_a_topic_that_is_named_twice_is_answered_once(peer):
@@ -135,29 +135,29 @@ def test_a_topic_that_is_named_twice_is_answered_once(peer):
     assert [t.name for t in answer.topics] == ["a", "b"]
 
 
-def test_an_error_of_the_broker_costs_the_one_connection(house, peer, monkeypatch):
+def test_an_error_of_the_broker_costs_the_one_connection(stage, peer, monkeypatch):
     peer.send(unknown_names(), 9)
-    monkeypatch.setattr(house.broker.state.topics, "get", None)
+    monkeypatch.setattr(stage.broker.state.topics, "get", None)
 
     with pytest.raises(TypeError):
-        finish(house)
+        finish(stage)
     monkeypatch.undo()
-    finish(house)
+    finish(stage)
 
     assert "an error in the broker" in peer.closed
-    assert house.connect().ask(MetadataRequest(topics=[]), 9).topics == []
+    assert stage.connect().ask(MetadataRequest(topics=[]), 9).topics == []
 
 
 # ---------------------------------------------------------------- topics
 
 
-def test_a_topic_is_seen_when_all_its_partitions_are_there(house, peer):
-    other = house.connect()
+def test_a_topic_is_seen_when_all_its_partitions_are_there(stage, peer):
+    other = stage.connect()
     peer.send(CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=500, replication_factor=1)]), 7)
 
     seen = []
-    while house.broker.long_work:
-        house.give(Tick())
+    while stage.broker.long_work:
+        stage.give(Tick())
         (told,) = other.ask(MetadataRequest(topics=[MetadataRequestTopic(name="wide")]), 4).topics
         seen.append((told.error_code, len(told.partitions)))
 
@@ -165,10 +165,10 @@ def test_a_topic_is_seen_when_all_its_partitions_are_there(house, peer):
     assert peer.take().topics[0].error_code == 0
 
 
-def test_a_name_is_taken_as_soon_as_its_topic_is_being_made(house, peer):
+def test_a_name_is_taken_as_soon_as_its_topic_is_being_made(stage, peer):
     wide = CreateTopicsRequest(topics=[CreatableTopic(name="a.b", num_partitions=500, replication_factor=1)])
     peer.send(wide, 7)
-    other = house.connect()
+    other = stage.connect()
 
     codes = [
         other.ask(CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)]), 7)
@@ -188,43 +188,43 @@ def test_one_request_makes_as_many_partitions_as_in_kafka(peer):
     assert [(t.name, t.error_code) for t in answer.topics] == [("t0", 44), ("t1", 44)]
 
 
-def test_a_topic_deleted_while_it_grows_is_gone(house, peer):
+def test_a_topic_deleted_while_it_grows_is_gone(stage, peer):
     peer.create("a")
-    other = house.connect()
+    other = stage.connect()
     grow = CreatePartitionsTopic(name="a", count=500, assignments=None)
     peer.send(CreatePartitionsRequest(topics=[grow]), 3)
 
     deleted = other.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
-    finish(house)
+    finish(stage)
     other.create("a", 3)
-    house.advance(1)
+    stage.advance(1)
 
     assert deleted.responses[0].error_code == 0
     assert peer.take().results[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert house.storage.folders() == ["a-0", "a-1", "a-2"]
+    assert stage.storage.folders() == ["a-0", "a-1", "a-2"]
 
 
-def test_a_topic_made_anew_while_the_old_one_is_cleared_away_begins_empty(house, peer):
+def test_a_topic_made_anew_while_the_old_one_is_cleared_away_begins_empty(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=2_000, replication_factor=1)]), 7)
     peer.produce("a", b"old", partition=1_999)
-    other = house.connect()
+    other = stage.connect()
     peer.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
-    assert house.broker.long_work
+    assert stage.broker.long_work
 
     other.send(CreateTopicsRequest(topics=[CreatableTopic(name="a", num_partitions=2_000, replication_factor=1)]), 7)
-    finish(house)
-    house.advance(1)
+    finish(stage)
+    stage.advance(1)
 
     assert (peer.take().responses[0].error_code, other.take().topics[0].error_code) == (0, 0)
-    assert sorted(house.storage.folders()) == sorted(f"a-{i}" for i in range(2_000))
-    assert house.broker.state.topics.log("a", 1_999).log_end_offset == 0
-    assert house.broker.state.topics.recovery_notes == []
+    assert sorted(stage.storage.folders()) == sorted(f"a-{i}" for i in range(2_000))
+    assert stage.broker.state.topics.log("a", 1_999).log_end_offset == 0
+    assert stage.broker.state.topics.recovery_notes == []
 
 
-def test_asked_for_topics_are_made_in_one_write(house, peer):
+def test_asked_for_topics_are_made_in_one_write(stage, peer):
     written = []
-    replace = house.storage.replace
-    house.storage.replace = lambda name, *given, **how: (written.append(name), replace(name, *given, **how))
+    replace = stage.storage.replace
+    stage.storage.replace = lambda name, *given, **how: (written.append(name), replace(name, *given, **how))
 
     answer = ask(peer, MetadataRequest(topics=[MetadataRequestTopic(name=f"t{i}") for i in range(300)]), 4)
 
@@ -241,7 +241,7 @@ def commit(partitions: int, offset: int = 5) -> OffsetCommitRequest:
 
 
 @pytest.fixture
-def wide(house, peer):
+def wide(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=3_000, replication_factor=1)]), 7)
     return peer
 
@@ -260,7 +260,7 @@ def test_offsets_of_very_many_partitions_are_committed_and_read(wide, version):
         assert [p.committed_offset for p in group.topics[0].partitions] == [5 + i for i in range(3_000)]
 
 
-def test_what_is_named_twice_is_deleted_once_wherever_it_stands(house, peer):
+def test_what_is_named_twice_is_deleted_once_wherever_it_stands(stage, peer):
     peer.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
     names = [f"n{i}" for i in range(100)] * 2
 
@@ -269,7 +269,7 @@ def test_what_is_named_twice_is_deleted_once_wherever_it_stands(house, peer):
     assert [r.group_id for r in answer.results] == names[:100]
 
 
-def test_very_many_groups_are_described(house, peer):
+def test_very_many_groups_are_described(stage, peer):
     answer = ask(peer, DescribeGroupsRequest(groups=[f"n{i}" for i in range(3_000)]), 5)
 
     assert [g.group_id for g in answer.groups] == [f"n{i}" for i in range(3_000)]
@@ -284,7 +284,7 @@ def test_a_partition_asked_for_twice_is_refused_however_far_apart(wide):
     assert (codes[0], codes[-1], set(codes[1:-1])) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, {0})
 
 
-def test_a_member_says_what_is_gathered_in_steps(house, peer):
+def test_a_member_says_what_is_gathered_in_steps(stage, peer):
     blob = bytes(5 << 20)
     join = JoinGroupRequest(
         group_id="g",
@@ -295,8 +295,8 @@ def test_a_member_says_what_is_gathered_in_steps(house, peer):
     )
 
     peer.send(join, 3)
-    finish(house)
-    house.advance(10)
+    finish(stage)
+    stage.advance(10)
 
     assert [m.metadata for m in peer.take().members] == [blob]
 
@@ -340,91 +340,91 @@ def wide_fetch(count: int = 3_000, max_wait_ms: int = 0) -> FetchRequest:
     )
 
 
-def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(house, wide):
-    other = house.connect()
+def test_a_wide_fetch_waits_and_is_woken_and_answered_in_steps(stage, wide):
+    other = stage.connect()
     wide.send(wide_fetch(max_wait_ms=60_000), 12)
-    finish(house)
+    finish(stage)
     assert wide.take() is None
 
     other.produce("wide", b"v", partition=2_500)
-    finish(house)
+    finish(stage)
 
     (topic,) = wide.take().responses
     assert [p.partition_index for p in topic.partitions if p.records] == [2_500]
 
 
-def test_what_comes_while_a_wide_fetch_looks_around_is_seen(house, peer):
+def test_what_comes_while_a_wide_fetch_looks_around_is_seen(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
-    other = house.connect()
+    other = stage.connect()
     peer.send(wide_fetch(9_000, max_wait_ms=60_000), 12)
-    assert house.broker.long_work
+    assert stage.broker.long_work
 
     other.produce("wide", b"v", partition=0)
-    finish(house)
+    finish(stage)
 
     assert [p.partition_index for p in peer.take().responses[0].partitions if p.records] == [0]
 
 
-def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(house, peer):
+def test_a_wide_fetch_whose_peer_is_gone_waits_for_nothing(stage, peer):
     ask(peer, CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=9_000, replication_factor=1)]), 7)
     peer.send(wide_fetch(9_000, max_wait_ms=2**31 - 1), 12)
-    assert house.broker.long_work
+    assert stage.broker.long_work
 
     peer.leave()
-    finish(house)
+    finish(stage)
 
-    assert len(house.broker.state.purgatory) == 0
+    assert len(stage.broker.state.purgatory) == 0
 
 
-def test_a_wide_produce_reaches_every_partition(house, wide):
-    batch = build_batch([NewRecord(None, b"v", (), house.now_ms)])
+def test_a_wide_produce_reaches_every_partition(stage, wide):
+    batch = build_batch([NewRecord(None, b"v", (), stage.now_ms)])
     data = [PartitionProduceData(index=i, records=batch) for i in range(3_000)]
     message = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="wide", partition_data=data)])
 
     answer = ask(wide, message, 9)
 
     assert [p.base_offset for p in answer.responses[0].partition_responses] == [0] * 3_000
-    assert house.broker.state.topics.log("wide", 2_999).log_end_offset == 1
+    assert stage.broker.state.topics.log("wide", 2_999).log_end_offset == 1
 
 
-def many_records(house, key=b"k") -> bytes:
-    return build_batch([NewRecord(key, None, (), house.now_ms)] * 50_000)
+def many_records(stage, key=b"k") -> bytes:
+    return build_batch([NewRecord(key, None, (), stage.now_ms)] * 50_000)
 
 
-def test_a_batch_is_opened_in_steps_and_others_write_meanwhile(house, peer):
+def test_a_batch_is_opened_in_steps_and_others_write_meanwhile(stage, peer):
     peer.create("keyed", cleanup_policy="compact")
-    other = house.connect()
-    peer.send(produce_request("keyed", many_records(house)), 9)
-    assert house.broker.long_work
+    other = stage.connect()
+    peer.send(produce_request("keyed", many_records(stage)), 9)
+    assert stage.broker.long_work
 
-    assert other.produce("keyed", b"", batch=build_batch([NewRecord(b"k", b"v", (), house.now_ms)])).base_offset == 0
-    finish(house)
+    assert other.produce("keyed", b"", batch=build_batch([NewRecord(b"k", b"v", (), stage.now_ms)])).base_offset == 0
+    finish(stage)
 
     assert peer.take().responses[0].partition_responses[0].base_offset == 1
 
 
-def test_a_topic_deleted_while_its_batch_is_opened_takes_nothing(house, peer):
+def test_a_topic_deleted_while_its_batch_is_opened_takes_nothing(stage, peer):
     peer.create("keyed", cleanup_policy="compact")
-    other = house.connect()
-    peer.send(produce_request("keyed", many_records(house)), 9)
+    other = stage.connect()
+    peer.send(produce_request("keyed", many_records(stage)), 9)
 
     other.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="keyed")]), 6)
     other.create("keyed", cleanup_policy="compact")
-    finish(house)
+    finish(stage)
 
     refused = peer.take().responses[0].partition_responses[0]
     assert refused.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert house.broker.state.topics.log("keyed", 0).log_end_offset == 0
+    assert stage.broker.state.topics.log("keyed", 0).log_end_offset == 0
 
 
 @pytest.mark.parametrize("codec", list(Codec)[1:])
 @pytest.mark.parametrize("options", [{"cleanup_policy": "compact"}, {"compression_type": "uncompressed"}])
-def test_a_batch_that_holds_too_much_is_refused(house, peer, codec, options):
+def test_a_batch_that_holds_too_much_is_refused(stage, peer, codec, options):
     peer.create("opened", max_message_bytes="3000000", **options)
-    bomb = build_batch([NewRecord(b"k", bytes(1 << 20), (), house.now_ms)] * 17, codec=codec)
+    bomb = build_batch([NewRecord(b"k", bytes(1 << 20), (), stage.now_ms)] * 17, codec=codec)
 
     peer.send(produce_request("opened", bomb), 9)
-    finish(house)
+    finish(stage)
 
     (refused,) = peer.take().responses[0].partition_responses
     assert refused.error_code == ErrorCode.INVALID_RECORD
@@ -434,28 +434,28 @@ def test_a_batch_that_holds_too_much_is_refused(house, peer, codec, options):
 # ---------------------------------------------------------------- stops
 
 
-def test_a_stop_in_the_middle_is_made_good_by_the_start(house, peer):
+def test_a_stop_in_the_middle_is_made_good_by_the_start(stage, peer):
     asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(300)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
-    while not len(house.broker.state.topics):
-        house.give(Tick())
-    assert len(house.broker.state.topics) < 300
+    while not len(stage.broker.state.topics):
+        stage.give(Tick())
+    assert len(stage.broker.state.topics) < 300
 
-    house.restart(cleanly=False)
+    stage.restart(cleanly=False)
 
-    assert len(house.broker.state.topics) == 300
-    assert len(house.storage.folders()) == 300
+    assert len(stage.broker.state.topics) == 300
+    assert len(stage.storage.folders()) == 300
 
 
-def test_a_clean_stop_in_the_middle_is_one(house, peer):
+def test_a_clean_stop_in_the_middle_is_one(stage, peer):
     asked = [CreatableTopic(name="t", num_partitions=300, replication_factor=1)]
     peer.send(CreateTopicsRequest(topics=asked), 7)
 
-    house.broker.close(house.now_ms)
+    stage.broker.close(stage.now_ms)
 
-    assert not [str(note) for note in house.broker.take_notes() if "not closed" in str(note)]
-    assert isinstance(house.storage, MemoryStorage)
-    assert house.storage.read(".kafka_cleanshutdown") is not None
+    assert not [str(note) for note in stage.broker.take_notes() if "not closed" in str(note)]
+    assert isinstance(stage.storage, MemoryStorage)
+    assert stage.storage.read(".kafka_cleanshutdown") is not None
 
 
 def test_fetch_is_as_before_for_who_asks_little(peer):

@@ -3,7 +3,7 @@
 from kohort.errors import ErrorCode
 from kohort.wire.messages.cluster import DescribeClusterRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 
 def named(*names: str, **options) -> MetadataRequest:
@@ -27,7 +27,7 @@ def test_a_topic_is_described_with_its_id_and_partitions(peer):
 
 
 def test_asking_for_an_unknown_topic_makes_it_with_the_default_number_of_partitions():
-    peer = House(num_partitions=4).connect()
+    peer = BrokerStage(num_partitions=4).connect()
 
     topic = peer.ask(named("new"), 12).topics[0]
 
@@ -35,7 +35,7 @@ def test_asking_for_an_unknown_topic_makes_it_with_the_default_number_of_partiti
 
 
 def test_what_can_be_no_name_is_told_as_that_whether_or_not_topics_are_made(peer):
-    quiet = House(auto_create_topics_enable=False).connect()
+    quiet = BrokerStage(auto_create_topics_enable=False).connect()
 
     assert [
         one.ask(named("bad topic!", allow_auto_topic_creation=allowed), 12).topics[0].error_code
@@ -45,7 +45,7 @@ def test_what_can_be_no_name_is_told_as_that_whether_or_not_topics_are_made(peer
 
 
 def test_a_client_or_a_broker_may_forbid_that(peer):
-    quiet = House(auto_create_topics_enable=False).connect()
+    quiet = BrokerStage(auto_create_topics_enable=False).connect()
 
     refused = [
         peer.ask(named("new", allow_auto_topic_creation=False), 12).topics[0].error_code,
@@ -87,7 +87,7 @@ def test_every_version_answers(peer):
 
 
 def test_an_advertised_listener_is_what_clients_are_told():
-    peer = House(**{"advertised.listeners": "PLAINTEXT://kohort.example:19092"}).connect()
+    peer = BrokerStage(**{"advertised.listeners": "PLAINTEXT://kohort.example:19092"}).connect()
 
     broker = peer.ask(named(), 12).brokers[0]
 

@@ -11,7 +11,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestTopic,
 )
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 GROUPS = ["alpha", "beta", "gamma"]
 PARTITIONS = 4
@@ -33,31 +33,31 @@ def committed(peer, group):
     return [p.committed_offset for p in answer.topics[0].partitions]
 
 
-def offsets_logs(house):
-    return house.broker.state.topics.get("__consumer_offsets").partitions
+def offsets_logs(stage):
+    return stage.broker.state.topics.get("__consumer_offsets").partitions
 
 
 def test_a_busy_offsets_topic_stays_small_and_gives_back_every_commit():
-    house = House(offsets_topic_segment_bytes=2048, log_cleaner_backoff_ms=1000)
-    peer = house.connect()
+    stage = BrokerStage(offsets_topic_segment_bytes=2048, log_cleaner_backoff_ms=1000)
+    peer = stage.connect()
     peer.create("orders", PARTITIONS)
     for n in range(0, 3000, 10):
         for group in GROUPS:
             commit(peer, group, n)
-        house.advance(40)
-    house.advance(10_000)
+        stage.advance(40)
+    stage.advance(10_000)
 
     held = {group: committed(peer, group) for group in GROUPS}
     assert held == {group: [2990 + p for p in range(PARTITIONS)] for group in GROUPS}
-    written = sum(log.log_end_offset for log in offsets_logs(house))
-    left = sum(1 for log in offsets_logs(house) for some in slices_of(log, Skipped()) for _ in some)
+    written = sum(log.log_end_offset for log in offsets_logs(stage))
+    left = sum(1 for log in offsets_logs(stage) for some in slices_of(log, Skipped()) for _ in some)
     assert written == 300 * len(GROUPS) * PARTITIONS
     assert left < written / 10
-    for partition, log in enumerate(offsets_logs(house)):
-        house.broker.state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log, Skipped())))
-    assert any("compacted up to offset" in note for note in house.said())
+    for partition, log in enumerate(offsets_logs(stage)):
+        stage.broker.state.coordinator.check_replay(partition, chain.from_iterable(slices_of(log, Skipped())))
+    assert any("compacted up to offset" in note for note in stage.said())
 
     for cleanly in (True, False):
-        house.restart(cleanly=cleanly)
-        peer = house.connect()
+        stage.restart(cleanly=cleanly)
+        peer = stage.connect()
         assert {group: committed(peer, group) for group in GROUPS} == held

@@ -157,10 +157,10 @@ def test_with_acks_0_a_failure_closes_the_connection(peer):
 # ---------------------------------------------------------------- idempotent producers
 
 
-def test_each_producer_gets_an_id_of_its_own(peer, house):
+def test_each_producer_gets_an_id_of_its_own(peer, stage):
     first, second = (peer.ask(InitProducerIdRequest(transactional_id=None), 4) for _ in range(2))
-    house.restart()
-    third = house.connect().ask(InitProducerIdRequest(transactional_id=None), 4)
+    stage.restart()
+    third = stage.connect().ask(InitProducerIdRequest(transactional_id=None), 4)
 
     assert len({first.producer_id, second.producer_id, third.producer_id}) == 3
     assert first.producer_epoch == 0
@@ -201,12 +201,12 @@ def test_an_older_epoch_is_fenced(peer):
     assert sequenced(peer, 1, b"2", epoch=1)[0] == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_sequences_are_remembered_over_a_restart(peer, house):
+def test_sequences_are_remembered_over_a_restart(peer, stage):
     peer.create("a")
     sequenced(peer, 0, b"1")
 
-    house.restart(cleanly=False)
-    back = house.connect()
+    stage.restart(cleanly=False)
+    back = stage.connect()
 
     assert sequenced(back, 0, b"1") == (0, 0)
     assert sequenced(back, 1, b"2") == (0, 1)

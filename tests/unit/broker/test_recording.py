@@ -15,13 +15,13 @@ from kohort.config import BrokerConfig
 from kohort.errors import NotARecording
 from kohort.sim.recordings import replay_recording
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 HEAD = Head(BrokerConfig(), seed=7, started_ms=1_000)
 
 
-class RecordedHouse(House):
-    """A house whose broker is recorded."""
+class RecordedHouse(BrokerStage):
+    """A stage whose broker is recorded."""
 
     most_bytes = 1 << 20
 
@@ -31,9 +31,9 @@ class RecordedHouse(House):
         self.broker = RecordedBroker(head, random.Random(7), self.file.write, self.most_bytes)
 
 
-def recorded_day(house: RecordedHouse) -> bytes:
+def recorded_day(stage: RecordedHouse) -> bytes:
     """Somebody makes a topic, writes, reads, joins a group and goes."""
-    peer = house.connect()
+    peer = stage.connect()
     peer.create("t", 2)
     peer.produce("t", b"one", b"two")
     peer.fetch("t")
@@ -41,9 +41,9 @@ def recorded_day(house: RecordedHouse) -> bytes:
     peer.send(
         JoinGroupRequest(group_id="g", protocol_type="consumer", protocols=protocols, session_timeout_ms=6_000), 5
     )
-    house.advance(7_000)
+    stage.advance(7_000)
     peer.leave()
-    return house.file.getvalue()
+    return stage.file.getvalue()
 
 
 def events_of(data: bytes):
@@ -132,17 +132,17 @@ def test_options_that_are_not_known_are_refused():
 
 
 def test_a_recording_does_not_outgrow_its_bound():
-    class SmallHouse(RecordedHouse):
+    class SmallBrokerStage(RecordedHouse):
         most_bytes = 9_000
 
-    house = SmallHouse()
-    peer = house.connect()
+    stage = SmallBrokerStage()
+    peer = stage.connect()
     peer.create("t")
     for number in range(200):
         peer.produce("t", b"%d" % number * 20)
 
-    data = house.file.getvalue()
+    data = stage.file.getvalue()
 
     assert len(data) <= 9_000 + 100
     assert replay_recording(io.BytesIO(data)).ended == "the file had become as large as it may be"
-    assert "the recording is as large as it may be: nothing more is written to it" in house.said()
+    assert "the recording is as large as it may be: nothing more is written to it" in stage.said()

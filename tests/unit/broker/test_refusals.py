@@ -21,7 +21,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
 )
 from kohort.wire.record_batch import NewRecord, build_batch
-from support.machines.broker_stage import House, produce_request
+from support.machines.broker_stage import BrokerStage, produce_request
 
 REFUSED = [
     (CreateTopicsRequest(topics=[CreatableTopic(name="a/b", num_partitions=1, replication_factor=1)]), 7),
@@ -49,7 +49,7 @@ def collector_off() -> Iterator[None]:
     ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
 )
 def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
-    peer = House(auto_create_topics_enable="false").connect()
+    peer = BrokerStage(auto_create_topics_enable="false").connect()
     peer.ask(asked, version)
 
     with collector_off():
@@ -66,7 +66,7 @@ def test_a_refusal_leaves_no_error_for_the_collector(asked, version):
 
 
 def test_a_refused_bomb_leaves_nothing_behind():
-    peer = House().connect()
+    peer = BrokerStage().connect()
     peer.create("bombed", cleanup_policy="compact")
     bomb = build_batch([NewRecord(b"k", bytes(300_000_000), (), 1)], codec=Codec.GZIP)
 

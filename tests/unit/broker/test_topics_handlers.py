@@ -16,7 +16,7 @@ from kohort.wire.messages.topics import (
     DeleteTopicsRequest,
     DeleteTopicState,
 )
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 
 
 def create(peer, *topics: CreatableTopic, version: int = 7, validate_only: bool = False):
@@ -44,7 +44,7 @@ def test_a_topic_is_made_and_its_configuration_told(peer):
 
 
 def test_minus_1_means_the_brokers_defaults():
-    peer = House(num_partitions=4).connect()
+    peer = BrokerStage(num_partitions=4).connect()
 
     assert create(peer, topic("a", -1, -1))[0].num_partitions == 4
 
@@ -146,7 +146,7 @@ def test_nobody_else_makes_the_brokers_own_topics(peer):
 
 
 def test_deletion_can_be_switched_off():
-    peer = House(delete_topic_enable=False).connect()
+    peer = BrokerStage(delete_topic_enable=False).connect()
     create(peer, topic("a"))
 
     (answer,) = peer.ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1), 5).responses
@@ -189,13 +189,13 @@ def test_records_can_be_deleted_up_to_an_offset(peer):
     assert cut(0, "zzz") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
-def test_topics_and_records_are_there_after_a_restart(peer, house):
+def test_topics_and_records_are_there_after_a_restart(peer, stage):
     create(peer, topic("a", 3, configs=[CreatableTopicConfig(name="retention.ms", value="1000")]))
     peer.produce("a", b"kept", partition=2)
-    topic_id, cluster_id = peer.topic_id("a"), house.broker.cluster_id
+    topic_id, cluster_id = peer.topic_id("a"), stage.broker.cluster_id
 
-    house.restart(cleanly=False)
-    back = house.connect()
+    stage.restart(cleanly=False)
+    back = stage.connect()
 
-    assert (back.topic_id("a"), house.broker.cluster_id) == (topic_id, cluster_id)
+    assert (back.topic_id("a"), stage.broker.cluster_id) == (topic_id, cluster_id)
     assert back.fetch("a", partition=2).responses[0].partitions[0].high_watermark == 1

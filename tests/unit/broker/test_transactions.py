@@ -14,7 +14,7 @@ from kohort.wire.messages.transactions import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from support.machines.broker_stage import House
+from support.machines.broker_stage import BrokerStage
 from support.raw.transactional import (
     Transactional,
     committed_offset,
@@ -97,9 +97,9 @@ def test_a_time_that_only_undecided_records_reach_has_no_offset_for_who_reads_co
     assert (at(0), at(1)) == (0, 0)
 
 
-def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(house, peer, producer):
+def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(stage, peer, producer):
     producer.send("a", b"first")
-    other = Transactional(house.connect(), "other", new=producer.new)
+    other = Transactional(stage.connect(), "other", new=producer.new)
     other.init()
     other.send("a", b"second")
     other.end(commit=True)
@@ -107,7 +107,7 @@ def test_an_open_transaction_holds_readers_back_and_its_end_wakes_them(house, pe
 
     from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
-    waiting = house.connect()
+    waiting = stage.connect()
     asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
     waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
     producer.send("a", b"third")
@@ -144,7 +144,7 @@ def test_whoever_names_a_member_in_a_commit_must_be_one(peer, producer):
 
 
 @pytest.mark.parametrize("cleanly", [True, False])
-def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(house, peer, producer, cleanly):
+def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(stage, peer, producer, cleanly):
     producer.send("a", b"gone")
     producer.end(commit=False)
     producer.send("a", b"kept")
@@ -152,8 +152,8 @@ def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(house, peer, p
     producer.send("a", b"open")
     producer.commit_offsets("g", "a", 7)
 
-    house.restart(cleanly=cleanly)
-    peer = producer.peer = house.connect()
+    stage.restart(cleanly=cleanly)
+    peer = producer.peer = stage.connect()
 
     assert committed_values(peer, "a") == [b"kept"]
     assert committed_offset(peer, "g", "a", stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
@@ -164,11 +164,11 @@ def test_a_restart_loses_neither_what_is_open_nor_what_is_decided(house, peer, p
     assert committed_offset(peer, "g", "a", stable=True) == (0, 7)
 
 
-def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(house, peer, producer):
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(stage, peer, producer):
     producer.send("a", b"slow")
     producer.commit_offsets("g", "a", 5)
 
-    house.advance(producer.timeout_ms + 1)
+    stage.advance(producer.timeout_ms + 1)
 
     assert state_of(peer).transaction_state == "CompleteAbort"
     assert committed_values(peer, "a") == []
@@ -177,9 +177,9 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(ho
     assert producer.write("a", b"late").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_open(house, peer, producer):
+def test_a_second_producer_of_one_id_fences_the_first_and_aborts_what_it_left_open(stage, peer, producer):
     producer.send("a", b"of the first")
-    second = Transactional(house.connect(), new=producer.new)
+    second = Transactional(stage.connect(), new=producer.new)
 
     assert second.init() == ErrorCode.CONCURRENT_TRANSACTIONS, "the abort comes first"
     assert second.init() == 0
@@ -251,13 +251,13 @@ def test_a_producer_recovers_from_its_own_error_with_the_next_epoch(peer, produc
     assert producer.init(recover=True) == ErrorCode.PRODUCER_FENCED
 
 
-def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(house, peer, producer):
+def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(stage, peer, producer):
     producer_id = producer.producer_id
-    transactions = house.broker.state.cluster.transactions
+    transactions = stage.broker.state.cluster.transactions
     from dataclasses import replace
 
     worn = replace(transactions.get("t"), epoch=0x7FFE)
-    transactions._write("t", worn, house.now_ms)
+    transactions._write("t", worn, stage.now_ms)
     producer.epoch = 0x7FFE
     producer.sequences.clear()
 
@@ -273,10 +273,10 @@ def test_when_the_epochs_of_an_id_are_used_up_it_gets_another(house, peer, produ
     assert committed_values(peer, "a") == [b"1", b"2"]
 
 
-def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(house, peer, producer):
+def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(stage, peer, producer):
     producer.send("a", b"1")
-    log = house.broker.state.topics.log("a", 0)
-    refuse = house.storage.open
+    log = stage.broker.state.topics.log("a", 0)
+    refuse = stage.storage.open
 
     def refusing(name):
         from kohort.errors import StorageError
@@ -285,14 +285,14 @@ def test_a_refused_marker_is_written_later_and_nobody_goes_on_before(house, peer
             raise StorageError("the disk is full")
         return refuse(name)
 
-    house.storage.open = refusing
+    stage.storage.open = refusing
     assert producer.end(commit=False) == 0, "it is decided"
     assert state_of(peer).transaction_state == "PrepareAbort"
     fresh = Transactional(peer, new=producer.new)
     assert fresh.init() == ErrorCode.CONCURRENT_TRANSACTIONS
-    house.storage.open = refuse
+    stage.storage.open = refuse
 
-    house.advance(1_000)
+    stage.advance(1_000)
 
     assert state_of(peer).transaction_state == "CompleteAbort"
     assert fresh.init() == 0
@@ -310,16 +310,16 @@ def test_a_topic_that_is_deleted_meanwhile_hinders_nobody(peer, producer):
     assert committed_values(peer, "b") == [b"2"]
 
 
-def test_transactions_are_listed_and_described(house, peer, producer):
+def test_transactions_are_listed_and_described(stage, peer, producer):
     producer.send("a", b"1")
-    house.advance(5_000)
+    stage.advance(5_000)
 
     listed = peer.ask(ListTransactionsRequest(), 2).transaction_states
     assert [(t.transactional_id, t.producer_id, t.transaction_state) for t in listed] == [
         ("t", producer.producer_id, "Ongoing")
     ]
     described = state_of(peer)
-    assert described.transaction_start_time_ms == house.now_ms - 5_000
+    assert described.transaction_start_time_ms == stage.now_ms - 5_000
     assert [(t.topic, t.partitions) for t in described.topics] == [("a", [0])]
     assert state_of(peer, "nobody").error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
@@ -364,19 +364,19 @@ def test_an_administrator_ends_what_hangs(peer, producer):
 
 
 def test_an_id_that_nobody_uses_is_forgotten():
-    house = House(transactional_id_expiration_ms=60_000, connections_max_idle_ms=-1)
-    peer = house.connect()
+    stage = BrokerStage(transactional_id_expiration_ms=60_000, connections_max_idle_ms=-1)
+    peer = stage.connect()
     peer.create("a")
     producer = Transactional(peer)
     producer.init()
     producer.send("a", b"1")
     producer.end(commit=True)
 
-    house.advance(3_600_000)
+    stage.advance(3_600_000)
 
     assert state_of(peer).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    house.restart()
-    assert state_of(house.connect()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    stage.restart()
+    assert state_of(stage.connect()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])

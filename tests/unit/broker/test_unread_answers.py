@@ -8,19 +8,19 @@ from kohort.broker.io import Close, Congested, Drained, Received, Send, Tick
 from kohort.broker.unread import PIECE_BYTES, SMALL_PIECE_BYTES
 from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.topics import DeleteTopicsRequest
-from support.machines.broker_stage import House, fetch_request, values_of
+from support.machines.broker_stage import BrokerStage, fetch_request, values_of
 
 MIB = 1 << 20
 VALUE = b"v" * 900_000
 
 
-def house_with_a_large_topic(count: int = 10, **options: object) -> House:
-    house = House(**options)
-    peer = house.connect()
+def stage_with_a_large_topic(count: int = 10, **options: object) -> BrokerStage:
+    stage = BrokerStage(**options)
+    peer = stage.connect()
     peer.create("large")
     for _ in range(count):
         peer.produce("large", VALUE)
-    return house
+    return stage
 
 
 def large_fetch(max_bytes: int = 50 * MIB, version: int = 12):
@@ -29,10 +29,10 @@ def large_fetch(max_bytes: int = 50 * MIB, version: int = 12):
     return asked
 
 
-def ask(house: House, peer, max_bytes: int = 50 * MIB) -> list:
+def ask(stage: BrokerStage, peer, max_bytes: int = 50 * MIB) -> list:
     """What the broker does at once about one large fetch."""
     data = peer.request_bytes(large_fetch(max_bytes), 12)
-    return list(house.broker.handle(Received(peer.number, data), house.now_ms))
+    return list(stage.broker.handle(Received(peer.number, data), stage.now_ms))
 
 
 def sent_to(peer, outputs) -> int:
@@ -40,62 +40,62 @@ def sent_to(peer, outputs) -> int:
 
 
 def test_a_large_answer_goes_out_in_pieces_and_arrives_whole():
-    house = house_with_a_large_topic()
-    peer = house.connect()
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
     peer.send(large_fetch(), 12)
     assert peer.take() is None
-    assert house.broker.wake_at_ms == 0
+    assert stage.broker.wake_at_ms == 0
 
-    house.advance(0)
+    stage.advance(0)
 
     (partition,) = peer.take().responses[0].partitions
     assert values_of(partition.records) == [VALUE] * 10
 
 
 def test_no_event_hands_out_more_than_a_piece():
-    house = house_with_a_large_topic()
-    peer = house.connect()
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
 
-    handed = [sent_to(peer, ask(house, peer))]
-    while house.broker.wake_at_ms == 0:
-        handed.append(sent_to(peer, house.broker.handle(Tick(), house.now_ms)))
+    handed = [sent_to(peer, ask(stage, peer))]
+    while stage.broker.wake_at_ms == 0:
+        handed.append(sent_to(peer, stage.broker.handle(Tick(), stage.now_ms)))
 
     assert len(handed) > 8
     assert max(handed) <= PIECE_BYTES
 
 
 def test_a_peer_that_does_not_read_costs_one_piece_however_much_it_asked_for():
-    house = house_with_a_large_topic(40)
-    peer = house.connect()
-    ask(house, peer)
-    house.give(Congested(peer.number))
+    stage = stage_with_a_large_topic(40)
+    peer = stage.connect()
+    ask(stage, peer)
+    stage.give(Congested(peer.number))
     for _ in range(5):
-        ask(house, peer)
-        house.advance(10)
+        ask(stage, peer)
+        stage.advance(10)
 
-    assert 0 < house.broker.state.unread.held_bytes < PIECE_BYTES + 100
+    assert 0 < stage.broker.state.unread.held_bytes < PIECE_BYTES + 100
 
 
 def test_it_goes_on_where_it_ended_when_the_peer_reads_again():
-    house = house_with_a_large_topic()
-    peer = house.connect()
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
     peer.send(large_fetch(), 12)
-    house.give(Congested(peer.number))
-    house.advance(1000)
+    stage.give(Congested(peer.number))
+    stage.advance(1000)
     assert peer.take() is None
 
     for _ in range(10):
-        house.give(Drained(peer.number))
-        house.give(Congested(peer.number))
-    house.give(Drained(peer.number))
+        stage.give(Drained(peer.number))
+        stage.give(Congested(peer.number))
+    stage.give(Drained(peer.number))
 
     assert values_of(peer.take().responses[0].partitions[0].records) == [VALUE] * 10
-    assert house.broker.state.unread.held_bytes == 0
+    assert stage.broker.state.unread.held_bytes == 0
 
 
 def test_others_are_served_between_the_pieces():
-    house = house_with_a_large_topic()
-    slow, other = house.connect(), house.connect()
+    stage = stage_with_a_large_topic()
+    slow, other = stage.connect(), stage.connect()
     slow.send(large_fetch(), 12)
 
     assert other.ask(MetadataRequest(topics=[]), 12).brokers
@@ -103,112 +103,112 @@ def test_others_are_served_between_the_pieces():
 
 
 def test_pieces_are_small_once_half_of_the_room_is_used():
-    house = house_with_a_large_topic(10, queued_max_request_bytes=8 * MIB)
+    stage = stage_with_a_large_topic(10, queued_max_request_bytes=8 * MIB)
     for _ in range(5):
-        peer = house.connect()
-        ask(house, peer)
-        house.give(Congested(peer.number))
+        peer = stage.connect()
+        ask(stage, peer)
+        stage.give(Congested(peer.number))
 
-    late = house.connect()
-    at_once = sent_to(late, ask(house, late))
+    late = stage.connect()
+    at_once = sent_to(late, ask(stage, late))
 
     assert 0 < at_once <= SMALL_PIECE_BYTES
 
 
 def test_three_hundred_peers_that_do_not_read_stay_within_the_room():
-    house = house_with_a_large_topic(10, queued_max_request_bytes=64 * MIB)
-    peers = [house.connect() for _ in range(300)]
+    stage = stage_with_a_large_topic(10, queued_max_request_bytes=64 * MIB)
+    peers = [stage.connect() for _ in range(300)]
     for peer in peers:
-        ask(house, peer)
-        house.give(Congested(peer.number))
+        ask(stage, peer)
+        stage.give(Congested(peer.number))
 
-    unread = house.broker.state.unread
+    unread = stage.broker.state.unread
     assert unread.most_held_bytes <= 64 * MIB
     assert len(unread) == 300
     assert unread.ended == 0
 
 
 def test_who_has_read_nothing_for_the_longest_is_ended_when_the_room_is_used_up():
-    house = house_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
-    peers = [house.connect() for _ in range(40)]
+    stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
+    peers = [stage.connect() for _ in range(40)]
     for peer in peers:
         peer.send(large_fetch(), 12)
-        house.give(Congested(peer.number))
-        assert house.broker.state.unread.held_bytes <= 4 * MIB
+        stage.give(Congested(peer.number))
+        assert stage.broker.state.unread.held_bytes <= 4 * MIB
 
     ended = [peer for peer in peers if peer.closed]
     assert ended == peers[: len(ended)]
-    assert len(ended) == house.broker.state.unread.ended > 0
+    assert len(ended) == stage.broker.state.unread.ended > 0
     assert "does not read its answers" in ended[0].closed
     assert "queued.max.request.bytes" in ended[0].closed
 
 
 def test_a_peer_that_reads_slowly_is_not_the_one_that_is_ended():
-    house = house_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
-    slow = house.connect()
+    stage = stage_with_a_large_topic(10, queued_max_request_bytes=4 * MIB)
+    slow = stage.connect()
     slow.send(large_fetch(), 12)
-    house.give(Congested(slow.number))
+    stage.give(Congested(slow.number))
     for _ in range(30):
-        peer = house.connect()
-        ask(house, peer)
-        house.give(Congested(peer.number))
-        house.give(Drained(slow.number))
-        house.give(Congested(slow.number))
+        peer = stage.connect()
+        ask(stage, peer)
+        stage.give(Congested(peer.number))
+        stage.give(Drained(slow.number))
+        stage.give(Congested(slow.number))
 
     assert slow.closed is None
 
 
 def test_one_alone_may_hold_what_its_answer_needs():
-    house = House(queued_max_request_bytes=1)
-    peer = house.connect()
+    stage = BrokerStage(queued_max_request_bytes=1)
+    peer = stage.connect()
     peer.send(MetadataRequest(topics=[]), 12)
-    house.give(Congested(peer.number))
+    stage.give(Congested(peer.number))
 
     assert peer.closed is None
     assert peer.take().brokers
 
 
 def test_without_a_limit_nobody_is_ended():
-    house = house_with_a_large_topic(10, queued_max_request_bytes=-1)
-    peers = [house.connect() for _ in range(40)]
+    stage = stage_with_a_large_topic(10, queued_max_request_bytes=-1)
+    peers = [stage.connect() for _ in range(40)]
     for peer in peers:
-        assert sent_to(peer, ask(house, peer)) > SMALL_PIECE_BYTES
-        house.give(Congested(peer.number))
+        assert sent_to(peer, ask(stage, peer)) > SMALL_PIECE_BYTES
+        stage.give(Congested(peer.number))
 
     assert not any(peer.closed for peer in peers)
 
 
 def test_a_connection_that_is_ended_unread_is_ended_at_once():
-    house = house_with_a_large_topic(10, connections_max_idle_ms=1000)
-    peer = house.connect()
-    ask(house, peer)
-    house.give(Congested(peer.number))
-    house.clock.advance(1000)
+    stage = stage_with_a_large_topic(10, connections_max_idle_ms=1000)
+    peer = stage.connect()
+    ask(stage, peer)
+    stage.give(Congested(peer.number))
+    stage.clock.advance(1000)
 
-    outputs = house.broker.handle(Tick(), house.now_ms)
+    outputs = stage.broker.handle(Tick(), stage.now_ms)
 
     assert [o.at_once for o in outputs if isinstance(o, Close) and o.connection == peer.number] == [True]
-    assert house.broker.state.unread.held_bytes == 0
+    assert stage.broker.state.unread.held_bytes == 0
 
 
 def test_an_answer_of_which_the_log_went_ends_the_connection_and_is_never_rubbish():
-    house = house_with_a_large_topic()
-    peer = house.connect()
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
     peer.send(large_fetch(), 12)
-    house.give(Congested(peer.number))
-    house.connect().ask(DeleteTopicsRequest(topic_names=["large"]), 5)
+    stage.give(Congested(peer.number))
+    stage.connect().ask(DeleteTopicsRequest(topic_names=["large"]), 5)
 
-    outputs = house.broker.handle(Drained(peer.number), house.now_ms)
+    outputs = stage.broker.handle(Drained(peer.number), stage.now_ms)
 
     assert sent_to(peer, outputs) == 0
     (close,) = [o for o in outputs if isinstance(o, Close)]
     assert "the rest of an answer cannot be read" in close.reason
-    assert house.connect().ask(MetadataRequest(topics=[]), 12).brokers
+    assert stage.connect().ask(MetadataRequest(topics=[]), 12).brokers
 
 
 def test_a_reader_that_is_older_than_zstd_gets_what_is_looked_at_before():
-    house = house_with_a_large_topic()
-    peer = house.connect()
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
 
     peer.send(large_fetch(version=4), 4)
 
@@ -217,23 +217,23 @@ def test_a_reader_that_is_older_than_zstd_gets_what_is_looked_at_before():
 
 
 def test_requests_behind_a_large_answer_wait_for_all_of_it():
-    house = house_with_a_large_topic()
-    peer = house.connect()
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
     first, second = peer.request_bytes(large_fetch(), 12), peer.request_bytes(MetadataRequest(topics=[]), 12)
     peer.send_bytes(first + second)
 
-    house.advance(0)
+    stage.advance(0)
 
     assert [type(answer).__name__ for answer in peer.take_all()] == ["FetchResponse", "MetadataResponse"]
 
 
 @pytest.mark.parametrize("max_bytes", [1, 900_000, 1_000_000, 3 * MIB])
 def test_the_length_of_the_frame_is_that_of_its_pieces(max_bytes):
-    house = house_with_a_large_topic()
-    peer = house.connect()
-    outputs = ask(house, peer, max_bytes)
-    while house.broker.wake_at_ms == 0:
-        outputs += house.broker.handle(Tick(), house.now_ms)
+    stage = stage_with_a_large_topic()
+    peer = stage.connect()
+    outputs = ask(stage, peer, max_bytes)
+    while stage.broker.wake_at_ms == 0:
+        outputs += stage.broker.handle(Tick(), stage.now_ms)
 
     data = b"".join(bytes(b) for o in outputs if isinstance(o, Send) for b in o.buffers)
     assert struct.unpack_from(">i", data)[0] == len(data) - 4

@@ -7,12 +7,12 @@ import pytest
 from kohort.client.partition_claims import INBOX, Claims
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, Record
-from support.machines.consumer_stage import Stage, User, tp
+from support.machines.consumer_stage import ConsumerStage, User, tp
 
 PATIENCE_MS = 100
 
 
-def begun(stage: Stage, **options: object) -> tuple[User, Claims]:
+def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
     """A member that owns everything and knows where it stands, and the claims of its session."""
     user = stage.user("t", group_id="g", enable_auto_commit=False, **options)
     user.alive = False  # the stage must not read
@@ -35,7 +35,7 @@ def taken(claims: Claims, partition: str) -> list[Record]:
     return claims.by_partition[tp(partition)].inbox.popleft().decode_records(check_crcs=True)
 
 
-def fill(stage: Stage, claims: Claims, partition: str, first: int) -> int:
+def fill(stage: ConsumerStage, claims: Claims, partition: str, first: int) -> int:
     """Produce batch after batch until the inbox is full; returns how many."""
     topic, number = tp(partition)
     count = 0
@@ -48,7 +48,7 @@ def fill(stage: Stage, claims: Claims, partition: str, first: int) -> int:
 
 
 def test_each_partition_has_an_inbox_of_its_own():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     _, claims = begun(stage)
     stage.produce("t", 0, b"a")
@@ -66,7 +66,7 @@ def test_each_partition_has_an_inbox_of_its_own():
 
 
 def test_a_slow_claim_stops_its_own_fetching_after_its_time_and_nobody_elses():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     user, claims = begun(stage)
     slow, quick = claims.by_partition[tp("t-0")], claims.by_partition[tp("t-1")]
@@ -97,7 +97,7 @@ def test_a_slow_claim_stops_its_own_fetching_after_its_time_and_nobody_elses():
 
 
 def test_marks_go_forward_only_and_are_committed_once():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)
     record = Record("t", 0, 4, 0, None, None, leader_epoch=0)
@@ -113,7 +113,7 @@ def test_marks_go_forward_only_and_are_committed_once():
 
 
 def test_what_the_session_does_not_claim_cannot_be_marked():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     _, claims = begun(stage)
 
@@ -124,7 +124,7 @@ def test_what_the_session_does_not_claim_cannot_be_marked():
 
 
 def test_the_next_session_begins_where_the_handlers_left_off():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     user, claims = begun(stage)
     stage.produce("t", 0, b"a", b"b", b"c")

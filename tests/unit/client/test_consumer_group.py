@@ -8,20 +8,20 @@ import pytest
 
 from kohort.errors import ApiError, CommitFailed, ErrorCode, UsageError
 from kohort.model import OffsetAndMetadata
-from support.machines.consumer_stage import Stage, names, tp
+from support.machines.consumer_stage import ConsumerStage, names, tp
 
 EAGER = {"partition_assignment_strategy": "range"}
 COOPERATIVE = {"partition_assignment_strategy": "cooperative-sticky"}
 
 
-def covered(stage: Stage, topic: str, partitions: int) -> bool:
+def covered(stage: ConsumerStage, topic: str, partitions: int) -> bool:
     """Every partition has exactly one owner among the living."""
     owned = sorted(p for u in stage.users if u.alive for p in u.machine.subscription.assigned)
     return owned == [tp(f"{topic}-{i}") for i in range(partitions)]
 
 
 def test_one_consumer_reads_everything_there_is():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a", b"b")
     stage.produce("t", 1, b"c")
@@ -36,7 +36,7 @@ def test_one_consumer_reads_everything_there_is():
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_three_consumers_share_and_take_over_from_one_that_dies(strategy: str):
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 6)
     users = [stage.user("t", group_id="g", partition_assignment_strategy=strategy) for _ in range(2)]
     stage.until(lambda: covered(stage, "t", 6) and all(len(u.machine.subscription.assigned) == 3 for u in users))
@@ -52,7 +52,7 @@ def test_three_consumers_share_and_take_over_from_one_that_dies(strategy: str):
 
 
 def test_eager_members_give_everything_up_and_are_told_so():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 4)
     first = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: first.owned == "t-0 t-1 t-2 t-3")
@@ -69,7 +69,7 @@ def test_eager_members_give_everything_up_and_are_told_so():
 
 
 def test_cooperative_members_give_up_only_what_moves():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 4)
     first = stage.user("t", group_id="g", **COOPERATIVE)
     stage.until(lambda: first.owned == "t-0 t-1 t-2 t-3")
@@ -84,7 +84,7 @@ def test_cooperative_members_give_up_only_what_moves():
 
 
 def test_a_cooperative_member_goes_on_reading_while_the_group_waits_for_another():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     first, slow = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
     stage.until(lambda: covered(stage, "t", 2) and first.owned and slow.owned)
@@ -101,7 +101,7 @@ def test_a_cooperative_member_goes_on_reading_while_the_group_waits_for_another(
 
 
 def test_a_member_that_leaves_hands_over_at_once():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     first, second = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
     stage.until(lambda: covered(stage, "t", 2) and first.owned and second.owned)
@@ -116,7 +116,7 @@ def test_a_member_that_leaves_hands_over_at_once():
 
 
 def test_positions_are_committed_before_partitions_move_so_that_nothing_is_read_twice():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: first.owned == "t-0 t-1")
@@ -133,7 +133,7 @@ def test_positions_are_committed_before_partitions_move_so_that_nothing_is_read_
 
 
 def test_a_listener_can_commit_while_its_partitions_are_being_revoked():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", enable_auto_commit="false", **EAGER)
     stage.produce("t", 0, b"a", b"b", b"c")
@@ -156,7 +156,7 @@ def test_a_listener_can_commit_while_its_partitions_are_being_revoked():
 
 
 def test_a_restarted_consumer_resumes_where_it_committed():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, *[b"%d" % i for i in range(10)])
     first = stage.user("t", group_id="g", enable_auto_commit="false")
@@ -172,7 +172,7 @@ def test_a_restarted_consumer_resumes_where_it_committed():
 
 
 def test_auto_commit_writes_what_was_handed_out_before_the_poll():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", auto_commit_interval_ms=1000)
     stage.produce("t", 0, b"a", b"b")
@@ -185,7 +185,7 @@ def test_auto_commit_writes_what_was_handed_out_before_the_poll():
 
 
 def test_a_consumer_that_stops_polling_leaves_the_group_with_its_reason_and_comes_back_when_it_polls():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     options = {"max_poll_interval_ms": 10_000, "session_timeout_ms": 9000, **COOPERATIVE}
     busy, other = (stage.user("t", group_id="g", **options) for _ in range(2))
@@ -202,7 +202,7 @@ def test_a_consumer_that_stops_polling_leaves_the_group_with_its_reason_and_come
 
 
 def test_a_commit_after_the_group_went_on_without_the_member_fails():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
     stage.until(lambda: user.owned == "t-0")
@@ -214,7 +214,7 @@ def test_a_commit_after_the_group_went_on_without_the_member_fails():
 
 
 def test_while_the_user_is_inside_poll_its_time_does_not_run():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000, session_timeout_ms=9000)
     stage.until(lambda: user.owned == "t-0")
@@ -226,7 +226,7 @@ def test_while_the_user_is_inside_poll_its_time_does_not_run():
 
 
 def test_a_topic_that_grows_makes_the_leader_rebalance():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", metadata_max_age_ms=5000)
     stage.until(lambda: user.owned == "t-0")
@@ -236,7 +236,7 @@ def test_a_topic_that_grows_makes_the_leader_rebalance():
 
 
 def test_a_changed_subscription_makes_the_member_rejoin():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     stage.topic("u", 1)
     user = stage.user("t", group_id="g", **COOPERATIVE)
@@ -249,7 +249,7 @@ def test_a_changed_subscription_makes_the_member_rejoin():
 
 
 def test_a_pattern_takes_in_topics_that_are_made_later():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("flights.jfk", 1)
     stage.topic("weather", 1)
     user = stage.user(group_id="g", metadata_max_age_ms=5000, **COOPERATIVE)
@@ -266,7 +266,7 @@ def test_a_pattern_takes_in_topics_that_are_made_later():
 
 
 def test_a_group_goes_on_when_its_broker_restarts():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     users = [stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2)]
     stage.until(lambda: covered(stage, "t", 2) and all(u.owned for u in users))
@@ -282,7 +282,7 @@ def test_a_group_goes_on_when_its_broker_restarts():
 
 
 def test_a_static_member_returns_without_a_rebalance():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     stays = stage.user("t", group_id="g", group_instance_id="i1", **EAGER)
     goes = stage.user("t", group_id="g", group_instance_id="i2", **EAGER)
@@ -299,7 +299,7 @@ def test_a_static_member_returns_without_a_rebalance():
 
 
 def test_the_same_instance_id_twice_fences_the_first():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     first = stage.user("t", group_id="g", group_instance_id="i")
     stage.until(lambda: first.owned == "t-0")
@@ -313,7 +313,7 @@ def test_the_same_instance_id_twice_fences_the_first():
 
 
 def test_topics_and_partitions_cannot_be_mixed():
-    stage = Stage()
+    stage = ConsumerStage()
     user = stage.user("t", group_id="g")
 
     with pytest.raises(UsageError, match=r"subscribed to topics, which excludes partitions: call unsubscribe\(\)"):
@@ -326,7 +326,7 @@ def test_topics_and_partitions_cannot_be_mixed():
 
 
 def test_without_a_group_there_is_nothing_to_subscribe_with():
-    stage = Stage()
+    stage = ConsumerStage()
     user = stage.user()
 
     with pytest.raises(UsageError, match=r"no group\.id"):
@@ -334,7 +334,7 @@ def test_without_a_group_there_is_nothing_to_subscribe_with():
 
 
 def test_assigned_partitions_are_read_without_a_group():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 1, b"a")
     user = stage.user()
@@ -346,7 +346,7 @@ def test_assigned_partitions_are_read_without_a_group():
 
 
 def test_offsets_of_partitions_assigned_by_hand_can_be_committed():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"a", b"b")
     user = stage.user(group_id="g", enable_auto_commit="false")
@@ -360,7 +360,7 @@ def test_offsets_of_partitions_assigned_by_hand_can_be_committed():
 
 
 def test_the_age_that_a_policy_by_duration_names_is_where_reading_begins():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"old")
     stage.loop.run(3_600_000)
@@ -372,7 +372,7 @@ def test_the_age_that_a_policy_by_duration_names_is_where_reading_begins():
 
 
 def test_a_rebalance_that_is_due_is_seen_by_a_user_who_waits():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     first = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: first.owned == "t-0 t-1")
@@ -384,7 +384,7 @@ def test_a_rebalance_that_is_due_is_seen_by_a_user_who_waits():
 
 
 def test_a_user_who_polls_too_late_finds_a_note_of_what_happened():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", max_poll_interval_ms=10_000)
     stage.until(lambda: user.owned == "t-0")
@@ -399,7 +399,7 @@ def test_a_user_who_polls_too_late_finds_a_note_of_what_happened():
 
 
 def test_a_settled_consumer_that_waits_for_records_has_no_news_for_the_engine():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a")
     user = stage.user("t", group_id="g", enable_auto_commit="false", **COOPERATIVE)

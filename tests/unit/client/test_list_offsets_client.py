@@ -8,12 +8,12 @@ from kohort.client.reading.list_offsets import EARLIEST, LATEST
 from kohort.errors import ApiError, ApiTimeout, ErrorCode
 from kohort.testing.machines.scripted import HANG_UP
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
-from support.machines.consumer_stage import Stage, tp
+from support.machines.consumer_stage import ConsumerStage, tp
 from support.machines.scripted_group import ScriptedGroup
 
 
 def test_the_ends_of_topics_that_nobody_subscribed_to():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     stage.topic("u", 1)
     stage.produce("t", 0, b"a", b"b")
@@ -25,7 +25,7 @@ def test_the_ends_of_topics_that_nobody_subscribed_to():
 
 
 def test_a_time_is_an_offset_or_nothing():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     stage.produce("t", 0, b"a")
     stage.clock.advance(1000)

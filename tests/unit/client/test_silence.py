@@ -18,7 +18,7 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.wire.messages.offsets import OffsetFetchRequest
-from support.machines.consumer_stage import ONE, SERVERS, Stage, User, tp
+from support.machines.consumer_stage import ONE, SERVERS, ConsumerStage, User, tp
 from support.machines.scripted_group import ScriptedGroup
 
 T0 = tp("t-0")
@@ -31,7 +31,7 @@ def stage() -> ScriptedGroup:
     return ScriptedGroup()
 
 
-def reader(stage: ScriptedGroup | Stage, **options: object) -> User:
+def reader(stage: ScriptedGroup | ConsumerStage, **options: object) -> User:
     user = stage.user(**options)
     user.machine.assign([T0])
     user.machine.subscription.state(T0).await_reset("earliest")
@@ -212,7 +212,7 @@ def test_a_cluster_too_old_to_be_spoken_to_is_raised(stage: ScriptedGroup):
 
 
 def test_a_topic_that_is_not_there_is_told_and_that_it_came():
-    stage = Stage(auto_create_topics_enable=False)
+    stage = ConsumerStage(auto_create_topics_enable=False)
     user = stage.user("nope", group_id="g")
     stage.polls(3000)
     (text,) = said(user)
@@ -224,7 +224,7 @@ def test_a_topic_that_is_not_there_is_told_and_that_it_came():
 
 
 def test_a_topic_that_is_made_by_asking_for_it_is_not_spoken_of():
-    stage = Stage()
+    stage = ConsumerStage()
     user = stage.user("new", group_id="g")
     stage.until(lambda: user.owned == "new-0")
 
@@ -232,7 +232,7 @@ def test_a_topic_that_is_made_by_asking_for_it_is_not_spoken_of():
 
 
 def test_a_partition_that_is_not_there_is_told():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 2)
     user = stage.user()
     user.machine.assign([tp("t-9")])
@@ -242,7 +242,7 @@ def test_a_partition_that_is_not_there_is_told():
 
 
 def test_a_pattern_that_matches_nothing_is_told_and_that_it_does():
-    stage = Stage()
+    stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user(group_id="g", metadata_max_age_ms=1000)
     user.machine.subscribe(re.compile("u.*"))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from support.machines.coordinator_stage import Stage
+from support.machines.coordinator_stage import CoordinatorStage
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def stage() -> CoordinatorStage:
+    return CoordinatorStage()

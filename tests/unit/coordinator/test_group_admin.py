@@ -17,7 +17,8 @@ from kohort.wire.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
-from support.machines.coordinator_stage import GROUP, RANGE, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import GROUP, RANGE
 
 
 def describe(stage, *groups: str, version: int = 6):

@@ -2,17 +2,17 @@
 
 from kohort.coordinator.room import LOOK_EVERY_MS
 from kohort.errors import ErrorCode
-from support.machines.coordinator_stage import RANGE, Stage
+from support.machines.coordinator_stage import RANGE, CoordinatorStage
 
 LARGE = [("range", bytes(200_000))]
 
 
-def join_code(stage: Stage, **options: object) -> int:
+def join_code(stage: CoordinatorStage, **options: object) -> int:
     return stage.answer(stage.join(**options)).error_code
 
 
 def test_groups_of_new_names_are_refused_when_there_is_no_room_and_others_go_on():
-    stage = Stage(group_coordinator_max_bytes=30_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     (member,), generation = stage.stable(1)
 
     codes = [join_code(stage, group=f"g{i}") for i in range(100)]
@@ -25,7 +25,7 @@ def test_groups_of_new_names_are_refused_when_there_is_no_room_and_others_go_on(
 
 
 def test_there_is_room_again_when_groups_are_gone():
-    stage = Stage(group_coordinator_max_bytes=30_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     codes = [join_code(stage, group=f"g{i}") for i in range(20)]
     assert codes[-1] == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -35,7 +35,7 @@ def test_there_is_room_again_when_groups_are_gone():
 
 
 def test_what_members_say_counts():
-    stage = Stage(group_coordinator_max_bytes=1_000_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     ids = [stage.answer(stage.join(group=f"g{i}", protocols=LARGE)).member_id for i in range(20)]
     assert all(ids), "a member that has no id yet leaves nothing else behind"
 
@@ -45,7 +45,7 @@ def test_what_members_say_counts():
 
 
 def test_commits_of_new_groups_are_refused_too():
-    stage = Stage(group_coordinator_max_bytes=10_000)
+    stage = CoordinatorStage(group_coordinator_max_bytes=10_000)
     codes = [stage.commit({("t", 0): 1}, group=f"g{i}")[0] for i in range(20)]
 
     assert codes[0] == 0
@@ -54,6 +54,6 @@ def test_commits_of_new_groups_are_refused_too():
 
 
 def test_without_a_limit_none_is_refused():
-    stage = Stage(group_coordinator_max_bytes=-1)
+    stage = CoordinatorStage(group_coordinator_max_bytes=-1)
 
     assert {join_code(stage, group=f"g{i}", protocols=RANGE) for i in range(100)} == {ErrorCode.MEMBER_ID_REQUIRED}

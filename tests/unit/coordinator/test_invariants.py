@@ -7,7 +7,8 @@ from kohort.coordinator.classic import heartbeat, join, rebalance, sync
 from kohort.coordinator.invariants import InvariantBroken, check_replay
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode
-from support.machines.coordinator_stage import GROUP, Stage, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 
 def a_generation_is_assigned(stage):
@@ -34,7 +35,7 @@ def a_member_is_silent(stage):
 
 def test_without_a_bug_the_stories_end_well():
     for story in (a_generation_is_assigned, a_generation_cannot_be_written, a_member_is_silent):
-        story(Stage())
+        story(CoordinatorStage())
 
 
 def without_timers(kind):
@@ -54,26 +55,26 @@ def test_a_wait_without_a_timer(monkeypatch, kind):
     monkeypatch.setattr(runtime.Coordinator, "_arm", without_timers(kind))
 
     with pytest.raises(InvariantBroken, match="timer"):
-        a_generation_is_assigned(Stage())
+        a_generation_is_assigned(CoordinatorStage())
 
 
 def test_a_reply_that_is_released_although_the_append_failed(monkeypatch):
     monkeypatch.setattr(runtime, "refused", lambda reply, _code: reply)
 
     with pytest.raises(InvariantBroken, match="not written"):
-        a_generation_cannot_be_written(Stage())
+        a_generation_cannot_be_written(CoordinatorStage())
 
 
 def test_a_round_that_is_kept_although_its_generation_could_not_be_written(monkeypatch):
     monkeypatch.setattr(runtime, "drop_round", lambda *_: runtime.Outcome())
 
     with pytest.raises(InvariantBroken, match="written"):
-        a_generation_cannot_be_written(Stage())
+        a_generation_cannot_be_written(CoordinatorStage())
 
 
 def test_a_session_that_is_not_begun_anew_after_a_wait(monkeypatch):
     monkeypatch.setattr(sync, "keep_session", lambda *_: None)
-    stage = Stage()
+    stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
     stage.join(a)
     stage.join(b)
@@ -97,7 +98,7 @@ def test_a_member_that_is_forgotten_by_replay(monkeypatch):
     monkeypatch.setattr(replay, "replay_group", forgetful)
 
     with pytest.raises(InvariantBroken, match=r"not written|on the log"):
-        a_generation_is_assigned(Stage())
+        a_generation_is_assigned(CoordinatorStage())
 
 
 def test_a_member_that_is_removed_without_being_counted_out(monkeypatch):
@@ -110,12 +111,12 @@ def test_a_member_that_is_removed_without_being_counted_out(monkeypatch):
     monkeypatch.setattr(heartbeat, "remove_member", miscounting)
 
     with pytest.raises(InvariantBroken, match="awaiting_join"):
-        a_member_is_silent(Stage())
+        a_member_is_silent(CoordinatorStage())
 
 
 def test_an_assignment_that_outlives_its_generation(monkeypatch):
     monkeypatch.setattr(rebalance, "_give_up_assignments", lambda *_: None)
-    stage = Stage()
+    stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)
     stage.join(a)
     stage.join(b)
@@ -136,11 +137,11 @@ def test_written_state_that_is_changed_by_a_decision(monkeypatch):
     monkeypatch.setattr("kohort.coordinator.shard.decide_join", meddling)
 
     with pytest.raises(InvariantBroken):
-        a_generation_is_assigned(Stage())
+        a_generation_is_assigned(CoordinatorStage())
 
 
 def test_a_log_that_says_something_else():
-    stage = Stage()
+    stage = CoordinatorStage()
     stage.stable(1)
     groups = stage.coordinator._shards[stage.coordinator.partition_of(GROUP)].groups
 
@@ -149,7 +150,7 @@ def test_a_log_that_says_something_else():
 
 
 def test_a_timer_that_was_missed():
-    stage = Stage()
+    stage = CoordinatorStage()
     stage.stable(1)
 
     with pytest.raises(InvariantBroken, match="was due"):

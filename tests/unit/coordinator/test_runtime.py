@@ -16,7 +16,8 @@ from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.notes import Level
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata, OffsetCommitValue
-from support.machines.coordinator_stage import GROUP, RANGE, Stage, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
 
 FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -33,7 +34,7 @@ class TestAFirstJoinThatCannotBeWritten:
         assert stage.coordinator.wake_at_ms > stage.now + 100_000  # nothing but the sweep
 
     def test_of_an_old_version_has_its_parked_join_refused(self):
-        stage = Stage(group_initial_rebalance_delay_ms=3000)
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         stage.refuse_with = FULL
 
         answer = stage.answer(stage.join(version=3))
@@ -195,7 +196,7 @@ class TestAfterARestart:
 
     def test_a_group_that_is_too_large_by_now_rebalances(self, stage):
         (a, _, _), generation = stage.stable(3)
-        stage.config = Stage(group_max_size=2).config
+        stage.config = CoordinatorStage(group_max_size=2).config
 
         stage.restart()
 

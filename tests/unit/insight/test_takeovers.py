@@ -5,13 +5,14 @@ import pytest
 from kohort.coordinator.journal import from_json, to_json
 from kohort.errors import ErrorCode
 from kohort.insight.takeovers import takeovers
-from support.machines.coordinator_stage import Stage, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import CoordinatorStage
 
 
 @pytest.fixture
 def stage():
     """A stable group of one static member, pay-0, of client st-0."""
-    stage = Stage()
+    stage = CoordinatorStage()
     member_id, joining = stage.enter(client_id="st-0", instance_id="pay-0")
     answer = stage.answer(joining)
     stage.sync(member_id, answer.generation_id, {member_id: assignment(("t", 0))}, instance_id="pay-0")

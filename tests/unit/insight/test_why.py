@@ -8,14 +8,15 @@ from kohort.insight.names import name_of, short_id
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
 from kohort.wire.messages.group_classic import MemberIdentity
-from support.machines.coordinator_stage import RANGE, Stage, Topics, assignment, subscription
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import RANGE, CoordinatorStage, Topics
 
 SLOW = {"session_ms": 60_000, "rebalance_ms": 20_000}
 
 
 @pytest.fixture
 def stage():
-    return Stage()
+    return CoordinatorStage()
 
 
 def trio(stage, **options):
@@ -157,7 +158,7 @@ class TestASessionThatTimesOut:
 
 class TestAMemberThatComes:
     def test_first_forms_the_group(self):
-        stage = Stage(group_initial_rebalance_delay_ms=3000)
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         _, ticket = stage.enter(client_id="a")
         b, _ = stage.enter(client_id="b")
         stage.advance(6000)
@@ -292,7 +293,7 @@ class TestAMemberThatJoinsAgain:
         assert "range became range, sticky" in explanation.sentence
 
     def test_because_a_topic_has_grown(self):
-        stage = Stage(topics=Topics(t=6))
+        stage = CoordinatorStage(topics=Topics(t=6))
         ids, _ = trio(stage)
         stage.topics.partitions["t"] = 12
         stage.join(ids["demo-0"], client_id="demo-0")
@@ -402,7 +403,7 @@ class TestARoundThatEndsBadly:
 
     def test_since_the_group_was_too_large(self, stage):
         trio(stage)
-        stage.config = Stage(group_max_size=2).config
+        stage.config = CoordinatorStage(group_max_size=2).config
         stage.restart()
 
         assert told(stage)[1].cause == "OVER_CAPACITY"

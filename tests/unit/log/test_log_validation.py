@@ -6,20 +6,20 @@ import pytest
 
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.record_batch import check_crc, parse_batch_header
-from support.machines.log_stage import LogRoom, batch
+from support.machines.log_stage import LogStage, batch
 
 
 @pytest.fixture
-def room():
-    room = LogRoom()
-    yield room
-    assert room.log.log_end_offset == 0
-    room.check()
+def stage():
+    stage = LogStage()
+    yield stage
+    assert stage.log.log_end_offset == 0
+    stage.check()
 
 
-def refused(room, given, *, from_client=True):
+def refused(stage, given, *, from_client=True):
     with pytest.raises(ApiError) as error:
-        room.log.append(given, room.now_ms, from_client=from_client)
+        stage.log.append(given, stage.now_ms, from_client=from_client)
     return error.value.code
 
 
@@ -33,33 +33,33 @@ def forged(given, at, layout, *values):
     return bytes(data)
 
 
-def test_exactly_one_batch_is_expected(room):
-    assert refused(room, b"") is ErrorCode.INVALID_RECORD
-    assert refused(room, batch() + batch()) is ErrorCode.INVALID_RECORD
-    assert refused(room, batch() + b"x") is ErrorCode.INVALID_RECORD
+def test_exactly_one_batch_is_expected(stage):
+    assert refused(stage, b"") is ErrorCode.INVALID_RECORD
+    assert refused(stage, batch() + batch()) is ErrorCode.INVALID_RECORD
+    assert refused(stage, batch() + b"x") is ErrorCode.INVALID_RECORD
 
 
-def test_a_batch_must_be_whole(room):
+def test_a_batch_must_be_whole(stage):
     whole = batch(["some value"])
     for size in range(1, len(whole)):
-        assert refused(room, whole[:size]) is ErrorCode.CORRUPT_MESSAGE, "it lost its end on its way"
+        assert refused(stage, whole[:size]) is ErrorCode.CORRUPT_MESSAGE, "it lost its end on its way"
 
 
-def test_old_formats_are_refused(room):
+def test_old_formats_are_refused(stage):
     for magic in (0, 1, 3):
         given = bytearray(batch())
         given[16] = magic
-        assert refused(room, bytes(given)) is ErrorCode.INVALID_RECORD
+        assert refused(stage, bytes(given)) is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("of_a_producer", [{}, {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}])
-def test_one_flipped_bit_anywhere_has_the_producer_send_the_batch_again(room, of_a_producer):
+def test_one_flipped_bit_anywhere_has_the_producer_send_the_batch_again(stage, of_a_producer):
     whole = batch(["some value", "and another"], **of_a_producer)
     for at in [*range(8, 12), *range(17, len(whole))]:  # the others are not summed: offset, leader epoch, format
         for bit in range(8):
             given = bytearray(whole)
             given[at] ^= 1 << bit
-            assert refused(room, bytes(given)) is ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}"
+            assert refused(stage, bytes(given)) is ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}"
 
 
 @pytest.mark.parametrize(
@@ -80,63 +80,63 @@ def test_one_flipped_bit_anywhere_has_the_producer_send_the_batch_again(room, of
         (8, ">i", -1, ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_a_header_that_contradicts_itself_is_refused(room, at, layout, value, code):
-    assert refused(room, forged(batch(["a", "b"], at_ms=1), at, layout, value)) is code
+def test_a_header_that_contradicts_itself_is_refused(stage, at, layout, value, code):
+    assert refused(stage, forged(batch(["a", "b"], at_ms=1), at, layout, value)) is code
 
 
 def test_a_batch_may_be_as_large_as_the_topic_allows():
-    room = LogRoom(max_message_bytes="200")
+    stage = LogStage(max_message_bytes="200")
     most = "x" * (200 - len(batch([""])))
     while len(batch([most])) > 200:
         most = most[1:]
-    room.append(most)
+    stage.append(most)
 
-    assert refused(room, batch([most + "y"])) is ErrorCode.MESSAGE_TOO_LARGE
+    assert refused(stage, batch([most + "y"])) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_a_batch_must_fit_into_a_segment():
-    room = LogRoom()
+    stage = LogStage()
 
-    assert refused(room, batch(["x" * 1024])) is ErrorCode.RECORD_LIST_TOO_LARGE
+    assert refused(stage, batch(["x" * 1024])) is ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 def test_times_far_off_are_refused():
-    room = LogRoom(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="2000")
+    stage = LogStage(message_timestamp_before_max_ms="1000", message_timestamp_after_max_ms="2000")
 
-    assert refused(room, batch(at_ms=room.now_ms - 1001)) is ErrorCode.INVALID_TIMESTAMP
-    assert refused(room, batch(at_ms=room.now_ms + 2001)) is ErrorCode.INVALID_TIMESTAMP
-    room.append(at_ms=room.now_ms - 1000)
-    room.append(at_ms=room.now_ms + 2000)
-    room.append(at_ms=-1)
-    assert room.log.log_end_offset == 3
+    assert refused(stage, batch(at_ms=stage.now_ms - 1001)) is ErrorCode.INVALID_TIMESTAMP
+    assert refused(stage, batch(at_ms=stage.now_ms + 2001)) is ErrorCode.INVALID_TIMESTAMP
+    stage.append(at_ms=stage.now_ms - 1000)
+    stage.append(at_ms=stage.now_ms + 2000)
+    stage.append(at_ms=-1)
+    assert stage.log.log_end_offset == 3
 
 
-def test_an_hour_ahead_is_the_most_by_default(room):
-    assert refused(room, batch(at_ms=room.now_ms + 3_600_001)) is ErrorCode.INVALID_TIMESTAMP
+def test_an_hour_ahead_is_the_most_by_default(stage):
+    assert refused(stage, batch(at_ms=stage.now_ms + 3_600_001)) is ErrorCode.INVALID_TIMESTAMP
 
 
 def test_where_the_broker_sets_the_time_the_producers_does_not_matter():
-    room = LogRoom(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="1")
+    stage = LogStage(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="1")
 
-    room.append(at_ms=room.now_ms + 10**9)
+    stage.append(at_ms=stage.now_ms + 10**9)
 
-    stored = bytes(room.log.read(0, 1)[0])
+    stored = bytes(stage.log.read(0, 1)[0])
     check_crc(stored, 0, parse_batch_header(stored))
-    assert parse_batch_header(stored).max_timestamp == room.now_ms
+    assert parse_batch_header(stored).max_timestamp == stage.now_ms
 
 
 def test_the_broker_itself_may_write_control_batches_but_no_larger_ones():
-    room = LogRoom(max_message_bytes="200")
-    room.log.append(batch(is_control=True), room.now_ms, from_client=False)
+    stage = LogStage(max_message_bytes="200")
+    stage.log.append(batch(is_control=True), stage.now_ms, from_client=False)
 
-    assert room.log.log_end_offset == 1
-    assert refused(room, batch(["x" * 500]), from_client=False) is ErrorCode.MESSAGE_TOO_LARGE
+    assert stage.log.log_end_offset == 1
+    assert refused(stage, batch(["x" * 500]), from_client=False) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_a_view_into_a_frame_is_as_good_as_bytes():
-    room = LogRoom()
+    stage = LogStage()
     frame = b"head" + batch(["inside"]) + b"tail"
 
-    room.log.append(memoryview(frame)[4:-4], room.now_ms)
+    stage.log.append(memoryview(frame)[4:-4], stage.now_ms)
 
-    assert bytes(room.log.read(0, 1)[0])[16:] == batch(["inside"])[16:]
+    assert bytes(stage.log.read(0, 1)[0])[16:] == batch(["inside"])[16:]

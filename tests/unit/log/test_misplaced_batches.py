@@ -7,35 +7,35 @@ import pytest
 from kohort.errors import ApiError, ErrorCode
 from kohort.log.sequence import true_base
 from kohort.wire.record_batch import parse_batch_header, read_batch, split_batches
-from support.machines.log_stage import LogRoom, batch
+from support.machines.log_stage import LogStage, batch
 
 COUNT = 40
 BITS = [0, 1, 2, 4, 5, 6, 12, 20, 30, 31, 32, 40, 62, 63]
 WHICH = {"the first": 0, "one in the middle": 13, "the last of its segment": -1, "the last of all": COUNT - 1}
 
 
-def flip(room, offset, bit):
+def flip(stage, offset, bit):
     """Flip a bit in the base offset of the batch at ``offset``: bit 0 is the lowest."""
     segment, position = next(
         (segment, position)
-        for segment in room.log.segments
+        for segment in stage.log.segments
         for position, header in segment.headers()
         if header.base_offset == offset
     )
-    room.storage._folders["orders-0"][segment.log_name][position + 7 - bit // 8] ^= 1 << bit % 8
+    stage.storage._folders["orders-0"][segment.log_name][position + 7 - bit // 8] ^= 1 << bit % 8
 
 
 def filled(**options):
-    room = LogRoom(**options)
-    return room, dict(enumerate(room.fill(COUNT)))
+    stage = LogStage(**options)
+    return stage, dict(enumerate(stage.fill(COUNT)))
 
 
-def ends_of_segments(room):
-    return [segment.base_offset - 1 for segment in room.log.segments[1:]]
+def ends_of_segments(stage):
+    return [segment.base_offset - 1 for segment in stage.log.segments[1:]]
 
 
-def chosen(room, which):
-    return ends_of_segments(room)[1] if which == "the last of its segment" else WHICH[which]
+def chosen(stage, which):
+    return ends_of_segments(stage)[1] if which == "the last of its segment" else WHICH[which]
 
 
 def handed_out(log, offset=0):
@@ -58,47 +58,47 @@ def handed_out(log, offset=0):
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("which", WHICH)
 def test_after_an_unclean_stop_it_is_mended_and_told_and_nothing_is_lost(which, bit):
-    room, names = filled()
-    flip(room, chosen(room, which), bit)
+    stage, names = filled()
+    flip(stage, chosen(stage, which), bit)
 
-    notes = room.crash()
+    notes = stage.crash()
 
-    assert room.log.log_end_offset == COUNT
-    assert handed_out(room.log) == (names, None)
+    assert stage.log.log_end_offset == COUNT
+    assert handed_out(stage.log) == (names, None)
     assert [note for note in notes if "said base offset" in note and "and so does it now" in note]
     assert not [note for note in notes if "cut" in note or "deleted" in note]
-    room.append("next")
-    room.check()
-    assert not [note for note in room.crash() if "said base offset" in note], "it was mended on the disk"
+    stage.append("next")
+    stage.check()
+    assert not [note for note in stage.crash() if "said base offset" in note], "it was mended on the disk"
 
 
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("which", WHICH)
 def test_after_a_clean_stop_it_is_mended_or_refused_and_never_believed(which, bit):
-    room, names = filled()
-    room.topics.close()
-    flip(room, chosen(room, which), bit)
+    stage, names = filled()
+    stage.topics.close()
+    flip(stage, chosen(stage, which), bit)
 
-    room.crash()
+    stage.crash()
 
-    assert room.log.log_end_offset == COUNT
-    found, refused_at = handed_out(room.log)
+    assert stage.log.log_end_offset == COUNT
+    found, refused_at = handed_out(stage.log)
     assert found.items() <= names.items()
     if refused_at is not None:
-        assert refused_at == chosen(room, which), "what lies before it is handed out"
-        behind, refused_again = handed_out(room.log, refused_at + 1)
+        assert refused_at == chosen(stage, which), "what lies before it is handed out"
+        behind, refused_again = handed_out(stage.log, refused_at + 1)
         assert (behind, refused_again) == ({k: v for k, v in names.items() if k > refused_at}, None)
 
 
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("which", WHICH)
 def test_while_the_broker_runs_no_reader_is_sent_past_records(which, bit):
-    room, names = filled()
-    offset = chosen(room, which)
-    flip(room, offset, bit)
+    stage, names = filled()
+    offset = chosen(stage, which)
+    flip(stage, offset, bit)
 
     for start in (0, offset):
-        found, refused_at = handed_out(room.log, start)
+        found, refused_at = handed_out(stage.log, start)
         assert found == {k: v for k, v in names.items() if start <= k < offset}
         assert refused_at == offset
 
@@ -106,103 +106,103 @@ def test_while_the_broker_runs_no_reader_is_sent_past_records(which, bit):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("bit", BITS)
 def test_a_compacted_log_starts_whatever_one_of_its_batches_says(bit, clean):
-    room = LogRoom(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     for i in range(60):
-        room.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
+        stage.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
     for _ in range(20):
-        room.clock.advance(15_000)
-        room.topics.tick(room.now_ms)
-    kept, _ = handed_out(room.log)
+        stage.clock.advance(15_000)
+        stage.topics.tick(stage.now_ms)
+    kept, _ = handed_out(stage.log)
     assert len(kept) < 40, "it has gaps"
     offset = sorted(kept)[len(kept) // 3]
     if clean:
-        room.topics.close()
-    flip(room, offset, bit)
+        stage.topics.close()
+    flip(stage, offset, bit)
 
-    room.crash()
+    stage.crash()
 
-    found, _ = handed_out(room.log)
+    found, _ = handed_out(stage.log)
     others = {k: v for k, v in found.items() if v != kept[offset]}
     assert others.items() <= kept.items()
-    assert max(kept) - 1 <= room.log.log_end_offset <= 60
-    room.append("next", key=b"k")
+    assert max(kept) - 1 <= stage.log.log_end_offset <= 60
+    stage.append("next", key=b"k")
 
 
 def test_compaction_leaves_a_log_alone_whose_batches_contradict_each_other():
-    room = LogRoom(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
+    stage = LogStage(cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     for i in range(60):
-        room.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
-    flip(room, 5, 40)
+        stage.append(f"value {i} {'x' * 40}", key=b"k%d" % (i % 7))
+    flip(stage, 5, 40)
 
     notes = []
     for _ in range(10):
-        room.clock.advance(15_000)
-        notes += map(str, room.topics.tick(room.now_ms))
+        stage.clock.advance(15_000)
+        notes += map(str, stage.topics.tick(stage.now_ms))
 
     assert [note for note in notes if "cannot be compacted" in note]
-    assert room.append("next", key=b"k").base_offset == 60
+    assert stage.append("next", key=b"k").base_offset == 60
 
 
 def test_an_index_made_anew_ends_before_the_bad_batch_and_hides_nothing_before_it():
-    room, names = filled()
-    room.topics.close()
-    offset = ends_of_segments(room)[0] - 2
-    flip(room, offset, 40)
+    stage, names = filled()
+    stage.topics.close()
+    offset = ends_of_segments(stage)[0] - 2
+    flip(stage, offset, 40)
     first = f"{0:020d}"
     for ending in ("index", "timeindex"):
-        del room.storage._folders["orders-0"][f"{first}.{ending}"]
-    room.crash()
+        del stage.storage._folders["orders-0"][f"{first}.{ending}"]
+    stage.crash()
 
-    found, refused_at = handed_out(room.log)
+    found, refused_at = handed_out(stage.log)
 
     assert (found, refused_at) == ({k: v for k, v in names.items() if k < offset}, offset)
-    assert any(f"where {offset + 1}" in str(note) or "batch" in str(note) for note in room.log.take_notes())
+    assert any(f"where {offset + 1}" in str(note) or "batch" in str(note) for note in stage.log.take_notes())
 
 
 @pytest.mark.parametrize("damage", ["length", "zeros"])
 def test_damage_in_a_later_segment_hides_no_record_before_it(damage):
-    room, names = filled(segment_bytes="4000")
-    room.topics.close()
-    last = room.log.segments[1]
-    data = room.storage._folders["orders-0"][last.log_name]
+    stage, names = filled(segment_bytes="4000")
+    stage.topics.close()
+    last = stage.log.segments[1]
+    data = stage.storage._folders["orders-0"][last.log_name]
     if damage == "length":
         struct.pack_into(">i", data, 8, -1)
     else:
         data[:] = bytes(len(data))
-    room.crash()
+    stage.crash()
 
     for start in (0, last.base_offset // 2):
-        found, refused_at = handed_out(room.log, start)
+        found, refused_at = handed_out(stage.log, start)
         assert found == {k: v for k, v in names.items() if start <= k < last.base_offset}
         assert refused_at in (last.base_offset, None)
 
 
 def test_a_time_index_that_reaches_beyond_its_log_is_made_anew():
-    room, names = filled()
-    room.topics.close()
-    index = room.storage._folders["orders-0"][f"{room.log.segments[-1].base_offset:020d}.timeindex"]
+    stage, names = filled()
+    stage.topics.close()
+    index = stage.storage._folders["orders-0"][f"{stage.log.segments[-1].base_offset:020d}.timeindex"]
     index[-2] ^= 0x40
 
-    notes = room.crash()
+    notes = stage.crash()
 
     assert "timeindex reaches offset" in notes[0]
-    room.clock.advance(5)
-    assert room.append("next").base_offset == COUNT
-    assert handed_out(room.log) == ({**names, COUNT: "next"}, None)
-    room.check()
+    stage.clock.advance(5)
+    assert stage.append("next").base_offset == COUNT
+    assert handed_out(stage.log) == ({**names, COUNT: "next"}, None)
+    stage.check()
 
 
 def test_a_leader_epoch_that_lost_a_bit_is_not_believed():
     for bit in range(30, 32):
-        room, names = filled()
-        data = room.storage._folders["orders-0"][room.log.segments[-1].log_name]
+        stage, names = filled()
+        data = stage.storage._folders["orders-0"][stage.log.segments[-1].log_name]
         data[12 + 3 - bit // 8] ^= 1 << bit % 8
 
-        room.crash()
+        stage.crash()
 
-        assert room.log.leader_epoch == 1
-        room.append("next")
-        assert handed_out(room.log)[0] == {**names, COUNT: "next"}
+        assert stage.log.leader_epoch == 1
+        stage.append("next")
+        assert handed_out(stage.log)[0] == {**names, COUNT: "next"}
 
 
 @pytest.mark.parametrize(

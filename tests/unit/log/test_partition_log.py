@@ -8,318 +8,318 @@ from kohort.log.partition import Appended
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header
-from support.machines.log_stage import LogRoom, batch, offsets_in, values_from
+from support.machines.log_stage import LogStage, batch, offsets_in, values_from
 
 
 @pytest.fixture
-def room():
-    room = LogRoom()
-    yield room
-    room.check()
+def stage():
+    stage = LogStage()
+    yield stage
+    stage.check()
 
 
-def test_an_append_says_where_the_batch_lies_and_a_read_gives_it_back(room):
-    assert room.append("a", "b", "c") == Appended(0, 2, -1, 0)
-    assert room.append("d") == Appended(3, 3, -1, 0)
+def test_an_append_says_where_the_batch_lies_and_a_read_gives_it_back(stage):
+    assert stage.append("a", "b", "c") == Appended(0, 2, -1, 0)
+    assert stage.append("d") == Appended(3, 3, -1, 0)
 
-    assert values_from(room.log, 0) == ["a", "b", "c", "d"]
-    assert (room.log.log_start_offset, room.log.high_watermark, room.log.last_stable_offset) == (0, 4, 4)
+    assert values_from(stage.log, 0) == ["a", "b", "c", "d"]
+    assert (stage.log.log_start_offset, stage.log.high_watermark, stage.log.last_stable_offset) == (0, 4, 4)
 
 
-def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(room):
-    room.append("before")
+def test_a_batch_is_stored_as_it_came_but_for_its_offset_and_epoch(stage):
+    stage.append("before")
     given = batch(["x", "y"], codec=Codec.GZIP, at_ms=5)
 
-    room.log.append(given, room.now_ms)
+    stage.log.append(given, stage.now_ms)
 
-    stored = bytes(room.log.read(1, 10_000)[0])
+    stored = bytes(stage.log.read(1, 10_000)[0])
     assert stored[16:] == given[16:]
     header = parse_batch_header(stored)
     assert (header.base_offset, header.partition_leader_epoch) == (1, 0)
 
 
-def test_a_read_in_the_middle_of_a_batch_begins_with_that_batch(room):
-    room.append("a", "b", "c")
-    room.append("d")
+def test_a_read_in_the_middle_of_a_batch_begins_with_that_batch(stage):
+    stage.append("a", "b", "c")
+    stage.append("d")
 
-    assert offsets_in(room.log.read(1, 10_000)) == [0, 3]
-    assert values_from(room.log, 2) == ["c", "d"]
+    assert offsets_in(stage.log.read(1, 10_000)) == [0, 3]
+    assert values_from(stage.log, 2) == ["c", "d"]
 
 
-def test_a_read_gives_whole_batches_within_its_bytes(room):
-    room.fill(3)
+def test_a_read_gives_whole_batches_within_its_bytes(stage):
+    stage.fill(3)
     size = len(batch([f"record 0 {'x' * 40}"]))
 
-    assert offsets_in(room.log.read(0, 2 * size)) == [0, 1]
-    assert offsets_in(room.log.read(0, 2 * size - 1)) == [0]
+    assert offsets_in(stage.log.read(0, 2 * size)) == [0, 1]
+    assert offsets_in(stage.log.read(0, 2 * size - 1)) == [0]
 
 
-def test_a_first_batch_larger_than_asked_comes_whole_unless_it_may_not(room):
-    room.append("x" * 500)
+def test_a_first_batch_larger_than_asked_comes_whole_unless_it_may_not(stage):
+    stage.append("x" * 500)
 
-    assert offsets_in(room.log.read(0, 10)) == [0]
-    assert offsets_in(room.log.read(0, 0)) == [0]
-    assert room.log.read(0, 10, at_least_one=False) == []
-    assert room.log.read(0, 0, at_least_one=False) == []
-
-
-def test_a_small_read_does_not_skip_to_a_later_segment_that_would_fit(room):
-    room.append("x" * 800)
-    room.append("y" * 800)
-    room.append("z")
-
-    assert len(room.log.segments) > 1
-    assert room.log.read(0, 200, at_least_one=False) == []
-    assert offsets_in(room.log.read(0, 900)) == [0]
+    assert offsets_in(stage.log.read(0, 10)) == [0]
+    assert offsets_in(stage.log.read(0, 0)) == [0]
+    assert stage.log.read(0, 10, at_least_one=False) == []
+    assert stage.log.read(0, 0, at_least_one=False) == []
 
 
-def test_a_read_goes_on_in_the_next_segment_while_there_is_room(room):
-    names = room.fill(40)
+def test_a_small_read_does_not_skip_to_a_later_segment_that_would_fit(stage):
+    stage.append("x" * 800)
+    stage.append("y" * 800)
+    stage.append("z")
 
-    assert len(room.log.segments) > 2
-    assert offsets_in(room.log.read(0, 1 << 20)) == list(range(40))
-    assert values_from(room.log, 17, max_bytes=300) == names[17:]
-
-
-def test_a_read_ends_before_the_batch_that_begins_at_the_given_end(room):
-    room.fill(30)
-
-    assert offsets_in(room.log.read(3, 1 << 20, end=8)) == [3, 4, 5, 6, 7]
-    assert room.log.read(8, 1 << 20, end=8) == []
+    assert len(stage.log.segments) > 1
+    assert stage.log.read(0, 200, at_least_one=False) == []
+    assert offsets_in(stage.log.read(0, 900)) == [0]
 
 
-def test_at_the_end_there_is_nothing_and_beyond_it_an_error(room):
-    room.fill(2)
+def test_a_read_goes_on_in_the_next_segment_while_there_is_room(stage):
+    names = stage.fill(40)
 
-    assert room.log.read(2, 1000) == []
-    assert room.log.bytes_available(2) == 0
+    assert len(stage.log.segments) > 2
+    assert offsets_in(stage.log.read(0, 1 << 20)) == list(range(40))
+    assert values_from(stage.log, 17, max_bytes=300) == names[17:]
+
+
+def test_a_read_ends_before_the_batch_that_begins_at_the_given_end(stage):
+    stage.fill(30)
+
+    assert offsets_in(stage.log.read(3, 1 << 20, end=8)) == [3, 4, 5, 6, 7]
+    assert stage.log.read(8, 1 << 20, end=8) == []
+
+
+def test_at_the_end_there_is_nothing_and_beyond_it_an_error(stage):
+    stage.fill(2)
+
+    assert stage.log.read(2, 1000) == []
+    assert stage.log.bytes_available(2) == 0
     for offset in (-1, 3):
         with pytest.raises(ApiError) as error:
-            room.log.read(offset, 1000)
+            stage.log.read(offset, 1000)
         assert error.value.code is ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-def test_an_empty_partition_has_no_files_and_nothing_to_read(room):
-    assert room.log.read(0, 1000) == []
-    assert room.log.find_by_time(0) is None
-    assert room.log.max_timestamp() is None
-    assert room.log.end_of_epoch(0) == (0, 0)
-    assert room.files() == ["partition.metadata"]
+def test_an_empty_partition_has_no_files_and_nothing_to_read(stage):
+    assert stage.log.read(0, 1000) == []
+    assert stage.log.find_by_time(0) is None
+    assert stage.log.max_timestamp() is None
+    assert stage.log.end_of_epoch(0) == (0, 0)
+    assert stage.files() == ["partition.metadata"]
 
 
-def test_bytes_available_is_exact_where_a_reader_stopped(room):
-    room.fill(3)
-    room.log.read(0, 1 << 20)
-    room.fill(1)
+def test_bytes_available_is_exact_where_a_reader_stopped(stage):
+    stage.fill(3)
+    stage.log.read(0, 1 << 20)
+    stage.fill(1)
 
     size = len(batch([f"record 0 {'x' * 40}"]))
-    assert room.log.bytes_available(3) == size
-    assert room.log.bytes_available(0) == 4 * size == room.log.size_bytes
+    assert stage.log.bytes_available(3) == size
+    assert stage.log.bytes_available(0) == 4 * size == stage.log.size_bytes
 
 
 # ---------------------------------------------------------------- segments
 
 
-def test_a_segment_is_rolled_by_bytes_and_named_by_its_first_offset(room):
-    room.fill(20)
+def test_a_segment_is_rolled_by_bytes_and_named_by_its_first_offset(stage):
+    stage.fill(20)
 
-    names = room.files(".log")
+    names = stage.files(".log")
     assert names[0] == f"{0:020d}.log"
-    assert names == [segment.log_name for segment in room.log.segments]
-    assert all(segment.size <= 1024 for segment in room.log.segments)
+    assert names == [segment.log_name for segment in stage.log.segments]
+    assert all(segment.size <= 1024 for segment in stage.log.segments)
     assert len(names) == 3
 
 
 def test_a_segment_is_rolled_by_the_time_between_its_batches():
-    room = LogRoom(segment_ms="1000")
-    room.append(at_ms=5_000)
-    room.append(at_ms=6_000)
-    assert len(room.log.segments) == 1
+    stage = LogStage(segment_ms="1000")
+    stage.append(at_ms=5_000)
+    stage.append(at_ms=6_000)
+    assert len(stage.log.segments) == 1
 
-    room.append(at_ms=6_001)
+    stage.append(at_ms=6_001)
 
-    assert [segment.base_offset for segment in room.log.segments] == [0, 2]
-    room.check()
+    assert [segment.base_offset for segment in stage.log.segments] == [0, 2]
+    stage.check()
 
 
 def test_without_timestamps_a_segment_is_rolled_by_the_clock():
-    room = LogRoom(segment_ms="1000")
-    room.append(at_ms=-1)
-    room.clock.advance(1_001)
+    stage = LogStage(segment_ms="1000")
+    stage.append(at_ms=-1)
+    stage.clock.advance(1_001)
 
-    room.append(at_ms=-1)
+    stage.append(at_ms=-1)
 
-    assert [segment.base_offset for segment in room.log.segments] == [0, 1]
+    assert [segment.base_offset for segment in stage.log.segments] == [0, 1]
 
 
 def test_a_segment_is_rolled_when_its_index_is_full():
-    room = LogRoom(segment_index_bytes="24", index_interval_bytes="0")
+    stage = LogStage(segment_index_bytes="24", index_interval_bytes="0")
     for i in range(5):
-        room.append("v", at_ms=1000 + i)
+        stage.append("v", at_ms=1000 + i)
 
-    assert len(room.log.segments) > 1
-    assert values_from(room.log, 0) == ["v"] * 5
-    room.check()
+    assert len(stage.log.segments) > 1
+    assert values_from(stage.log, 0) == ["v"] * 5
+    stage.check()
 
 
 def test_the_age_of_the_first_batch_is_known_after_a_restart():
-    room = LogRoom(segment_ms="1000")
-    room.append(at_ms=5_000)
-    room.restart()
+    stage = LogStage(segment_ms="1000")
+    stage.append(at_ms=5_000)
+    stage.restart()
 
-    room.append(at_ms=7_000)
+    stage.append(at_ms=7_000)
 
-    assert [segment.base_offset for segment in room.log.segments] == [0, 1]
+    assert [segment.base_offset for segment in stage.log.segments] == [0, 1]
 
 
-def test_new_options_bear_on_what_comes(room):
-    room.fill(3)
+def test_new_options_bear_on_what_comes(stage):
+    stage.fill(3)
 
-    room.topics.alter_config("orders", {"segment.bytes": "2000", "max.message.bytes": "100"})
-    room.restart()
+    stage.topics.alter_config("orders", {"segment.bytes": "2000", "max.message.bytes": "100"})
+    stage.restart()
 
     with pytest.raises(ApiError) as error:
-        room.append("x" * 200)
+        stage.append("x" * 200)
     assert error.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert room.log.config == topic_config(BrokerConfig(), {"segment.bytes": "2000", "max.message.bytes": "100"})
+    assert stage.log.config == topic_config(BrokerConfig(), {"segment.bytes": "2000", "max.message.bytes": "100"})
 
 
 # ---------------------------------------------------------------- time
 
 
-def test_a_time_is_found_as_the_first_record_that_is_not_earlier(room):
-    start = room.now_ms
+def test_a_time_is_found_as_the_first_record_that_is_not_earlier(stage):
+    start = stage.now_ms
     for i in range(60):
         records = [NewRecord(None, b"x" * 30, (), start + 10 * i + j) for j in range(3)]
-        room.log.append(build_batch(records), room.now_ms)
+        stage.log.append(build_batch(records), stage.now_ms)
 
-    assert len(room.log.segments) > 3
+    assert len(stage.log.segments) > 3
     for i in range(60):
         for j in range(3):
-            found = room.log.find_by_time(start + 10 * i + j)
+            found = stage.log.find_by_time(start + 10 * i + j)
             assert found == (3 * i + j, start + 10 * i + j, 0)
-    assert room.log.find_by_time(0) == (0, start, 0)
-    assert room.log.find_by_time(start + 3) == (3, start + 10, 0)
-    assert room.log.find_by_time(start + 10 * 60) is None
+    assert stage.log.find_by_time(0) == (0, start, 0)
+    assert stage.log.find_by_time(start + 3) == (3, start + 10, 0)
+    assert stage.log.find_by_time(start + 10 * 60) is None
 
 
-def test_times_out_of_order_are_found_by_the_first_that_is_late_enough(room):
+def test_times_out_of_order_are_found_by_the_first_that_is_late_enough(stage):
     for at_ms in (50, 10, 90, 20, 70):
-        room.append(at_ms=at_ms)
+        stage.append(at_ms=at_ms)
 
-    assert room.log.find_by_time(60) == (2, 90, 0)
-    assert room.log.max_timestamp() == (2, 90, 0)
+    assert stage.log.find_by_time(60) == (2, 90, 0)
+    assert stage.log.max_timestamp() == (2, 90, 0)
 
 
-def test_a_time_before_the_logs_start_is_not_found_there(room):
+def test_a_time_before_the_logs_start_is_not_found_there(stage):
     for at_ms in (10, 20, 30):
-        room.append(at_ms=at_ms)
-    room.log.delete_records_before(2)
+        stage.append(at_ms=at_ms)
+    stage.log.delete_records_before(2)
 
-    assert room.log.find_by_time(0) == (2, 30, 0)
+    assert stage.log.find_by_time(0) == (2, 30, 0)
 
 
-def test_the_latest_time_is_that_of_a_record_that_may_be_read(room):
+def test_the_latest_time_is_that_of_a_record_that_may_be_read(stage):
     records = [NewRecord(None, b"x", (), at_ms) for at_ms in (90, 20, 40)]
-    room.log.append(build_batch(records), room.now_ms)
-    room.append(at_ms=30)
+    stage.log.append(build_batch(records), stage.now_ms)
+    stage.append(at_ms=30)
 
-    room.log.delete_records_before(1)
+    stage.log.delete_records_before(1)
 
-    assert room.log.max_timestamp() == (2, 40, 0)
-    assert room.log.find_by_time(50) is None
+    assert stage.log.max_timestamp() == (2, 40, 0)
+    assert stage.log.find_by_time(50) is None
 
 
-def test_compressed_batches_are_opened_for_a_time(room):
+def test_compressed_batches_are_opened_for_a_time(stage):
     records = [NewRecord(None, b"x", (), 100 + i) for i in range(5)]
-    room.log.append(build_batch(records, codec=Codec.ZSTD), room.now_ms)
+    stage.log.append(build_batch(records, codec=Codec.ZSTD), stage.now_ms)
 
-    assert room.log.find_by_time(103) == (3, 103, 0)
+    assert stage.log.find_by_time(103) == (3, 103, 0)
 
 
-def test_a_batch_that_cannot_be_opened_is_found_by_its_first_offset(room):
+def test_a_batch_that_cannot_be_opened_is_found_by_its_first_offset(stage):
     whole = build_batch([NewRecord(None, b"x", (), 100), NewRecord(None, b"y", (), 200)])
     header = parse_batch_header(whole)
     garbage = build_batch([NewRecord(None, b"x", (), 100)])
     assert header.max_timestamp == 200
     forged = bytearray(whole)
     forged[61:] = bytes([0xFF]) * (len(whole) - 61)
-    room.log.append(garbage, room.now_ms)
-    room.log.append(bytes(forged), room.now_ms, from_client=False)
+    stage.log.append(garbage, stage.now_ms)
+    stage.log.append(bytes(forged), stage.now_ms, from_client=False)
 
-    assert room.log.find_by_time(150) == (1, 200, 0)
-    room.topics.delete("orders")
+    assert stage.log.find_by_time(150) == (1, 200, 0)
+    stage.topics.delete("orders")
 
 
 def test_records_of_a_log_append_time_topic_take_the_brokers_clock():
-    room = LogRoom(message_timestamp_type="LogAppendTime")
-    first = room.now_ms
+    stage = LogStage(message_timestamp_type="LogAppendTime")
+    first = stage.now_ms
 
-    assert room.append("a", "b", at_ms=5) == Appended(0, 1, first, 0)
-    room.clock.advance(100)
-    room.append("c", at_ms=1)
+    assert stage.append("a", "b", at_ms=5) == Appended(0, 1, first, 0)
+    stage.clock.advance(100)
+    stage.append("c", at_ms=1)
 
-    stored = bytes(room.log.read(0, 1)[0])
+    stored = bytes(stage.log.read(0, 1)[0])
     header = parse_batch_header(stored)
     check_crc(stored, 0, header)
     assert (header.timestamp_type, header.max_timestamp) == (1, first)
-    assert room.log.find_by_time(first + 1) == (2, first + 100, 0)
-    assert room.log.max_timestamp() == (2, first + 100, 0)
-    room.check()
+    assert stage.log.find_by_time(first + 1) == (2, first + 100, 0)
+    assert stage.log.max_timestamp() == (2, first + 100, 0)
+    stage.check()
 
 
 # ---------------------------------------------------------------- epochs
 
 
-def test_a_clean_restart_keeps_the_leader_epoch_and_a_crash_begins_a_new_one(room):
-    room.fill(3)
-    room.restart()
-    assert room.log.leader_epoch == 0
+def test_a_clean_restart_keeps_the_leader_epoch_and_a_crash_begins_a_new_one(stage):
+    stage.fill(3)
+    stage.restart()
+    assert stage.log.leader_epoch == 0
 
-    room.crash()
-    assert room.log.leader_epoch == 1
-    room.fill(2)
-    room.restart()
+    stage.crash()
+    assert stage.log.leader_epoch == 1
+    stage.fill(2)
+    stage.restart()
 
-    assert room.log.leader_epoch == 1
-    assert room.log.end_of_epoch(0) == (0, 3)
-    assert room.log.end_of_epoch(1) == (1, 5)
-    assert room.log.end_of_epoch(2) == (-1, -1)
-    assert room.log.end_of_epoch(-1) == (-1, -1)
+    assert stage.log.leader_epoch == 1
+    assert stage.log.end_of_epoch(0) == (0, 3)
+    assert stage.log.end_of_epoch(1) == (1, 5)
+    assert stage.log.end_of_epoch(2) == (-1, -1)
+    assert stage.log.end_of_epoch(-1) == (-1, -1)
 
 
-def test_an_epoch_without_records_gives_way_to_the_next(room):
-    room.fill(1)
-    room.crash()
-    room.crash()
+def test_an_epoch_without_records_gives_way_to_the_next(stage):
+    stage.fill(1)
+    stage.crash()
+    stage.crash()
 
-    assert room.log.epochs.entries == [(0, 0), (2, 1)]
-    assert room.log.end_of_epoch(1) == (0, 1)
+    assert stage.log.epochs.entries == [(0, 0), (2, 1)]
+    assert stage.log.end_of_epoch(1) == (0, 1)
 
 
 # ---------------------------------------------------------------- disk
 
 
 def test_what_is_flushed_by_count_moves_the_recovery_point():
-    room = LogRoom(flush_messages="3")
-    room.append("a", "b")
-    assert room.log.recovery_point == 0
+    stage = LogStage(flush_messages="3")
+    stage.append("a", "b")
+    assert stage.log.recovery_point == 0
 
-    room.append("c")
+    stage.append("c")
 
-    assert room.log.recovery_point == 3
-    room.append("d")
-    assert room.log.recovery_point == 3
+    assert stage.log.recovery_point == 3
+    stage.append("d")
+    assert stage.log.recovery_point == 3
 
 
 def test_a_flush_by_time_is_asked_for_at_its_time():
-    room = LogRoom(flush_ms="500")
-    room.append("a")
+    stage = LogStage(flush_ms="500")
+    stage.append("a")
 
-    assert room.topics.wake_at_ms == room.now_ms + 500
-    room.clock.advance(500)
-    assert room.topics.tick(room.now_ms) == []
-    assert room.topics.wake_at_ms > room.now_ms
+    assert stage.topics.wake_at_ms == stage.now_ms + 500
+    stage.clock.advance(500)
+    assert stage.topics.tick(stage.now_ms) == []
+    assert stage.topics.wake_at_ms > stage.now_ms
 
 
 class RefusingStorage(MemoryStorage):
@@ -342,45 +342,45 @@ class _Full(MemoryFile):
 
 
 def test_a_full_disk_refuses_the_batch_and_changes_nothing():
-    room = LogRoom(RefusingStorage())
-    room.fill(2)
-    for segment in room.log.segments:
+    stage = LogStage(RefusingStorage())
+    stage.fill(2)
+    for segment in stage.log.segments:
         segment.close()
-    room.storage.refused = ".log"
+    stage.storage.refused = ".log"
 
     with pytest.raises(ApiError) as error:
-        room.append("refused", producer_id=7, producer_epoch=0, base_sequence=0)
+        stage.append("refused", producer_id=7, producer_epoch=0, base_sequence=0)
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert room.log.log_end_offset == 2
-    assert room.log.producers.get(7) is None
+    assert stage.log.log_end_offset == 2
+    assert stage.log.producers.get(7) is None
 
-    room.storage.refused = ""
-    room.log.segments[-1].close()
-    assert room.append("accepted", producer_id=7, producer_epoch=0, base_sequence=0).base_offset == 2
-    room.check()
+    stage.storage.refused = ""
+    stage.log.segments[-1].close()
+    assert stage.append("accepted", producer_id=7, producer_epoch=0, base_sequence=0).base_offset == 2
+    stage.check()
 
 
-def test_a_segment_damaged_under_a_running_broker_is_an_error_and_not_a_wild_read(room):
-    room.fill(2)
-    data = room.storage._folders["orders-0"][f"{0:020d}.log"]
+def test_a_segment_damaged_under_a_running_broker_is_an_error_and_not_a_wild_read(stage):
+    stage.fill(2)
+    data = stage.storage._folders["orders-0"][f"{0:020d}.log"]
     data[8:12] = b"\x7f\xff\xff\xff"
 
     with pytest.raises(ApiError) as error:
-        room.log.read(0, 1000)
+        stage.log.read(0, 1000)
     assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     assert "00000000000000000000.log at 0" in error.value.message
     data[8:12] = (len(data) // 2 - 12).to_bytes(4, "big")
 
 
-def test_idle_segments_give_their_files_back_and_take_them_again(room):
-    names = room.fill(30)
-    assert any(segment.is_open for segment in room.log.segments)
+def test_idle_segments_give_their_files_back_and_take_them_again(stage):
+    names = stage.fill(30)
+    assert any(segment.is_open for segment in stage.log.segments)
 
     for _ in range(2):
-        room.clock.advance(30_000)
-        room.topics.tick(room.now_ms)
+        stage.clock.advance(30_000)
+        stage.topics.tick(stage.now_ms)
 
-    assert not any(segment.is_open for segment in room.log.segments)
-    assert values_from(room.log, 0) == names
-    more = room.fill(5)
-    assert values_from(room.log, 30) == more
+    assert not any(segment.is_open for segment in stage.log.segments)
+    assert values_from(stage.log, 0) == names
+    more = stage.fill(5)
+    assert values_from(stage.log, 30) == more

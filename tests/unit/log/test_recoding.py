@@ -8,12 +8,12 @@ from kohort.log.recoding import CODECS
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import check_crc, pack_batch, parse_batch_header, read_batch
-from support.machines.log_stage import LogRoom, batch, values_from
+from support.machines.log_stage import LogStage, batch, values_from
 
 
-def stored(room: LogRoom) -> Buffer:
+def stored(stage: LogStage) -> Buffer:
     """What lies in the log; its CRC holds."""
-    data = b"".join(room.log.read(0, 1 << 20))
+    data = b"".join(stage.log.read(0, 1 << 20))
     check_crc(data, 0, parse_batch_header(data))
     return data
 
@@ -25,63 +25,63 @@ def test_every_type_that_may_be_named_has_a_codec():
 @pytest.mark.parametrize("wanted", [name for name in COMPRESSION_TYPES if name != "producer"])
 @pytest.mark.parametrize("came", list(Codec))
 def test_a_batch_lies_in_the_log_under_the_topics_codec(wanted, came):
-    room = LogRoom(compression_type=wanted)
+    stage = LogStage(compression_type=wanted)
 
-    appended = room.append("a", "b" * 300, "c", codec=came, at_ms=room.now_ms)
+    appended = stage.append("a", "b" * 300, "c", codec=came, at_ms=stage.now_ms)
 
-    assert parse_batch_header(stored(room)).codec == CODECS[wanted]
+    assert parse_batch_header(stored(stage)).codec == CODECS[wanted]
     assert (appended.base_offset, appended.last_offset) == (0, 2)
-    assert values_from(room.log, 0) == ["a", "b" * 300, "c"]
+    assert values_from(stage.log, 0) == ["a", "b" * 300, "c"]
 
 
 def test_nothing_but_the_wrapping_changes():
-    room = LogRoom(compression_type="lz4")
-    given = batch(["x" * 100], at_ms=room.now_ms, codec=Codec.GZIP, producer_id=7, producer_epoch=2, base_sequence=0)
+    stage = LogStage(compression_type="lz4")
+    given = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.GZIP, producer_id=7, producer_epoch=2, base_sequence=0)
 
-    room.log.append(given, room.now_ms)
+    stage.log.append(given, stage.now_ms)
 
-    header = parse_batch_header(stored(room))
+    header = parse_batch_header(stored(stage))
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (7, 2, 0, 1)
-    assert header.max_timestamp == room.now_ms
-    assert read_batch(stored(room))[0].value == b"x" * 100
+    assert header.max_timestamp == stage.now_ms
+    assert read_batch(stored(stage))[0].value == b"x" * 100
 
 
 def test_what_the_producer_chose_is_kept_as_it_came():
-    room = LogRoom()
-    given = batch(["x" * 100], at_ms=room.now_ms, codec=Codec.ZSTD)
+    stage = LogStage()
+    given = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.ZSTD)
 
-    room.log.append(given, room.now_ms)
+    stage.log.append(given, stage.now_ms)
 
-    assert bytes(stored(room))[61:] == given[61:]
+    assert bytes(stored(stage))[61:] == given[61:]
 
 
 def test_a_repeated_batch_is_known_whatever_it_was_wrapped_in():
-    room = LogRoom(compression_type="gzip")
+    stage = LogStage(compression_type="gzip")
     producer = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
 
-    first = room.append("a", codec=Codec.LZ4, **producer)
-    again = room.append("a", codec=Codec.NONE, **producer)
+    first = stage.append("a", codec=Codec.LZ4, **producer)
+    again = stage.append("a", codec=Codec.NONE, **producer)
 
     assert (first.duplicate, again.duplicate, again.base_offset) == (False, True, 0)
 
 
 def test_records_that_cannot_be_opened_are_refused():
-    room = LogRoom(compression_type="uncompressed")
-    good = batch(["x" * 100], at_ms=room.now_ms, codec=Codec.GZIP)
+    stage = LogStage(compression_type="uncompressed")
+    good = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.GZIP)
     bad = pack_batch(parse_batch_header(good), b"no gzip at all")
 
     with pytest.raises(ApiError, match="gzip") as refused:
-        room.log.append(bad, room.now_ms)
+        stage.log.append(bad, stage.now_ms)
 
     assert refused.value.code is ErrorCode.INVALID_RECORD
-    assert room.log.log_end_offset == 0
+    assert stage.log.log_end_offset == 0
 
 
 def test_a_batch_that_grows_past_the_topics_bound_is_too_large():
-    room = LogRoom(compression_type="uncompressed", max_message_bytes="500")
+    stage = LogStage(compression_type="uncompressed", max_message_bytes="500")
 
     with pytest.raises(ApiError, match=r"uncompressed|none") as refused:
-        room.append("x" * 600, codec=Codec.GZIP)
+        stage.append("x" * 600, codec=Codec.GZIP)
 
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert room.log.log_end_offset == 0
+    assert stage.log.log_end_offset == 0

@@ -10,7 +10,7 @@ from kohort.log.catalogue import CATALOGUE_FILE
 from kohort.log.storage import MemoryStorage
 from kohort.log.topics import Topics
 from kohort.notes import Level
-from support.machines.log_stage import LogRoom, batch, values_from
+from support.machines.log_stage import LogStage, batch, values_from
 
 NOW = 1_700_000_000_000
 
@@ -382,9 +382,9 @@ def test_what_a_disk_refuses_in_a_tick_is_said_and_tried_again():
 
 
 def test_a_failed_close_is_no_clean_stop():
-    room = LogRoom(RefusingStorage())
-    room.fill(2)
-    room.storage.refused = (".snapshot",)
+    stage = LogStage(RefusingStorage())
+    stage.fill(2)
+    stage.storage.refused = (".snapshot",)
 
-    assert room.topics.close() == ["orders-0: no space left for orders-0/00000000000000000002.snapshot"]
-    assert ".kafka_cleanshutdown" not in room.storage.files()
+    assert stage.topics.close() == ["orders-0: no space left for orders-0/00000000000000000002.snapshot"]
+    assert ".kafka_cleanshutdown" not in stage.storage.files()

@@ -20,7 +20,7 @@ from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.membership import GiveUp
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.values.shape import RecordShape
-from support.spark.dictionary_cluster import Dictionaries
+from support.spark.dictionary_cluster import DictionaryCluster
 
 ALL = ReadAllAvailable()
 SHAPE = RecordShape(("partition", "offset", "redelivered"))
@@ -30,7 +30,7 @@ P0, P1 = (TopicPartition("orders", n) for n in range(2))
 class PlayedMember:
     """A member whose group does as the test says; the cluster's dictionary is the group's offsets."""
 
-    def __init__(self, cluster: Dictionaries) -> None:
+    def __init__(self, cluster: DictionaryCluster) -> None:
         self.held: set[TopicPartition] = set()
         self.fenced = False
         self._cluster = cluster
@@ -68,7 +68,7 @@ class PlayedMember:
 class Query:
     """One application: a checkpoint that outlives its processes, and what it has delivered."""
 
-    def __init__(self, cluster: Dictionaries, most_rows: int | None = None, **options: str) -> None:
+    def __init__(self, cluster: DictionaryCluster, most_rows: int | None = None, **options: str) -> None:
         given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", "group.id": "g", "group.mode": "member"}
         if most_rows is not None:
             given["maxOffsetsPerTrigger"] = str(most_rows)
@@ -121,7 +121,7 @@ def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:
 
 
 def test_two_queries_read_what_they_were_given_and_a_partition_that_moves_is_read_on_by_the_other() -> None:
-    cluster = Dictionaries(p0=list(range(5)), p1=list(range(3)))
+    cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     left, right = Query(cluster).given(P0, P1), Query(cluster)
     left.goes_on()
     right.goes_on()
@@ -141,7 +141,7 @@ def test_two_queries_read_what_they_were_given_and_a_partition_that_moves_is_rea
 
 
 def test_a_micro_batch_is_claimed_with_its_end_before_it_is_read() -> None:
-    cluster = Dictionaries(p0=list(range(9)))
+    cluster = DictionaryCluster(p0=list(range(9)))
     query = Query(cluster, most_rows=4).given(P0)
     query.plans()
     query.reads()
@@ -155,7 +155,7 @@ def test_a_micro_batch_is_claimed_with_its_end_before_it_is_read() -> None:
 
 
 def test_a_query_that_is_out_of_its_group_plans_nothing_and_goes_on_where_the_others_are() -> None:
-    cluster = Dictionaries(p0=list(range(3)))
+    cluster = DictionaryCluster(p0=list(range(3)))
     slow, other = Query(cluster).given(P0), Query(cluster)
     slow.goes_on()
     cluster.append(P0, 2)
@@ -185,7 +185,7 @@ def test_a_query_that_is_out_of_its_group_plans_nothing_and_goes_on_where_the_ot
 
 
 def test_who_takes_over_from_a_killed_query_reads_its_micro_batch_again_and_says_which_rows() -> None:
-    cluster = Dictionaries(p0=list(range(6)))
+    cluster = DictionaryCluster(p0=list(range(6)))
     killed, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
     killed.plans()
     killed.reads()
@@ -198,7 +198,7 @@ def test_who_takes_over_from_a_killed_query_reads_its_micro_batch_again_and_says
 
 
 def test_a_second_takeover_still_knows_what_the_first_had_under_way() -> None:
-    cluster = Dictionaries(p0=list(range(6)))
+    cluster = DictionaryCluster(p0=list(range(6)))
     first, second, third = Query(cluster).given(P0), Query(cluster), Query(cluster)
     first.plans()
     first.reads()
@@ -212,7 +212,7 @@ def test_a_second_takeover_still_knows_what_the_first_had_under_way() -> None:
 
 
 def test_a_killed_query_that_returns_repeats_only_what_nobody_has_taken_over() -> None:
-    cluster = Dictionaries(p0=list(range(4)), p1=list(range(4)))
+    cluster = DictionaryCluster(p0=list(range(4)), p1=list(range(4)))
     killed, other = Query(cluster).given(P0, P1), Query(cluster)
     killed.plans()
     killed.reads()
@@ -228,7 +228,7 @@ def test_a_killed_query_that_returns_repeats_only_what_nobody_has_taken_over() -
 
 
 def test_a_query_killed_between_its_micro_batch_and_the_commit_reads_nothing_twice() -> None:
-    cluster = Dictionaries(p0=list(range(4)))
+    cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.plans()
     query.reads()
@@ -245,7 +245,7 @@ def test_a_query_killed_between_its_micro_batch_and_the_commit_reads_nothing_twi
 
 
 def test_a_group_that_was_moved_by_hand_while_its_query_was_down_is_followed() -> None:
-    cluster = Dictionaries(p0=list(range(4)))
+    cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.goes_on()
 
@@ -257,7 +257,7 @@ def test_a_group_that_was_moved_by_hand_while_its_query_was_down_is_followed() -
 
 
 def test_without_partitions_a_query_does_nothing_and_without_a_commit_it_begins_as_told() -> None:
-    cluster = Dictionaries(p0=list(range(4)))
+    cluster = DictionaryCluster(p0=list(range(4)))
     idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").given(P0)
 
     assert not idle.plans()
@@ -269,7 +269,7 @@ def test_without_partitions_a_query_does_nothing_and_without_a_commit_it_begins_
 
 
 def test_the_two_modes_do_not_go_on_with_each_others_checkpoints_by_mistake() -> None:
-    cluster = Dictionaries(p0=[0])
+    cluster = DictionaryCluster(p0=[0])
     member = Query(cluster).given(P0)
     member.goes_on()
     alone = KohortStreamReader(

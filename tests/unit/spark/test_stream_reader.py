@@ -22,7 +22,7 @@ from kohort.spark.reading.batch import KohortBatchReader  # noqa: E402
 from kohort.spark.reading.ranges import DataLost  # noqa: E402
 from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
 from kohort.spark.values.shape import RecordShape  # noqa: E402
-from support.spark.dictionary_cluster import Dictionaries  # noqa: E402
+from support.spark.dictionary_cluster import DictionaryCluster  # noqa: E402
 
 ALL = ReadAllAvailable()
 SHAPE = RecordShape(("partition", "offset"))
@@ -34,11 +34,11 @@ def stream_options(**options: str) -> SourceOptions:
     return parse_source_options(given | {n.replace("__", "."): v for n, v in options.items()}, streaming=True)
 
 
-def stream(cluster: Dictionaries, **options: str) -> KohortStreamReader:
+def stream(cluster: DictionaryCluster, **options: str) -> KohortStreamReader:
     return KohortStreamReader(stream_options(**options), SHAPE, lambda _: cluster)
 
 
-def batch(cluster: Dictionaries, **options: str) -> KohortBatchReader:
+def batch(cluster: DictionaryCluster, **options: str) -> KohortBatchReader:
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
     return KohortBatchReader(parse_source_options(given, streaming=False), SHAPE, lambda _: cluster)
 
@@ -48,7 +48,7 @@ def offsets_read(reader: Any, tasks: Iterable[Any]) -> list[tuple[int, int]]:
     return [(row["partition"], row["offset"]) for part in rows for row in part]
 
 
-def committed(cluster: Dictionaries) -> dict[int, int]:
+def committed(cluster: DictionaryCluster) -> dict[int, int]:
     return {tp.partition: offset.offset for tp, offset in sorted(cluster.group.items())}
 
 
@@ -56,7 +56,7 @@ def committed(cluster: Dictionaries) -> dict[int, int]:
 
 
 def test_the_start_is_pinned_in_the_group_before_anything_is_read() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2], p1=[0])
+    cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
 
     initial = stream(cluster, group__id="g", startingOffsets="latest").initialOffset()
 
@@ -65,7 +65,7 @@ def test_the_start_is_pinned_in_the_group_before_anything_is_read() -> None:
 
 
 def test_a_retried_first_batch_starts_where_the_first_attempt_did() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster = DictionaryCluster(p0=[0, 1, 2])
     options = {"group__id": "g", "startingOffsets": "latest"}
     first = stream(cluster, **options).initialOffset()
 
@@ -76,14 +76,14 @@ def test_a_retried_first_batch_starts_where_the_first_attempt_did() -> None:
 
 
 def test_an_explicit_start_wins_over_what_the_group_committed() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.group[P0] = OffsetAndMetadata(2)
 
     assert stream(cluster, group__id="g", startingOffsets="earliest").initialOffset() == {"orders": {"0": 0}}
 
 
 def test_a_stream_with_a_group_goes_on_from_it_and_falls_back_as_told() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2], p1=[0, 1])
+    cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0, 1])
     cluster.group[P0] = OffsetAndMetadata(1)
 
     assert stream(cluster, group__id="g", groupFallback="earliest").initialOffset() == {"orders": {"0": 1, "1": 0}}
@@ -92,7 +92,7 @@ def test_a_stream_with_a_group_goes_on_from_it_and_falls_back_as_told() -> None:
 
 
 def test_a_start_that_cannot_be_pinned_stops_the_query_before_it_begins() -> None:
-    cluster = Dictionaries(p0=[0])
+    cluster = DictionaryCluster(p0=[0])
     cluster.refuse_commits = True
 
     with pytest.raises(ApiError, match="live consumers"):
@@ -101,7 +101,7 @@ def test_a_start_that_cannot_be_pinned_stops_the_query_before_it_begins() -> Non
 
 def test_a_topic_that_does_not_exist_is_named() -> None:
     with pytest.raises(ApiError, match="no topic orders"):
-        stream(Dictionaries()).initialOffset()
+        stream(DictionaryCluster()).initialOffset()
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_topic_that_does_not_exist_is_named() -> None:
 def test_a_run_to_the_end_that_begins_at_the_end_says_that_it_reads_nothing(
     options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader = stream(Dictionaries(p0=[0, 1, 2], p1=[0]), **options)
+    reader = stream(DictionaryCluster(p0=[0, 1, 2], p1=[0]), **options)
     reader.prepareForTriggerAvailableNow()
     begin = reader.initialOffset()
     reader.latestOffset(begin, ALL)
@@ -130,7 +130,7 @@ def test_a_run_to_the_end_that_begins_at_the_end_says_that_it_reads_nothing(
 def test_a_run_to_the_end_of_topics_without_records_or_with_new_ones_says_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for cluster, more in ((Dictionaries(p0=[]), 0), (Dictionaries(p0=[0]), 1)):
+    for cluster, more in ((DictionaryCluster(p0=[]), 0), (DictionaryCluster(p0=[0]), 1)):
         reader = stream(cluster, group__id="g")
         reader.prepareForTriggerAvailableNow()
         begin = reader.initialOffset()
@@ -144,7 +144,7 @@ def test_a_run_to_the_end_of_topics_without_records_or_with_new_ones_says_nothin
 
 
 def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2], p1=[0])
+    cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.prepareForTriggerAvailableNow()
     start = reader.initialOffset()
@@ -159,7 +159,7 @@ def test_what_is_committed_is_the_end_of_completed_batches_and_the_lag_reaches_0
 
 
 def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_query() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster = DictionaryCluster(p0=[0, 1, 2])
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     end = reader.latestOffset(reader.initialOffset(), ALL)
     reader.partitions(reader.initialOffset(), end)
@@ -174,7 +174,7 @@ def test_a_commit_that_fails_is_made_at_the_next_trigger_and_never_fails_the_que
 
 
 def test_an_idle_query_commits_once_and_waits_at_the_broker() -> None:
-    cluster = Dictionaries(p0=[0])
+    cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", idleWaitMs="40")
     start = reader.initialOffset()
     end = reader.latestOffset(start, ALL)
@@ -188,7 +188,7 @@ def test_an_idle_query_commits_once_and_waits_at_the_broker() -> None:
 
 
 def test_without_commit_offsets_the_group_is_left_alone() -> None:
-    cluster = Dictionaries(p0=[0])
+    cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", commitOffsets="false")
     end = reader.latestOffset(reader.initialOffset(), ALL)
     reader.partitions(reader.initialOffset(), end)
@@ -201,7 +201,7 @@ def test_without_commit_offsets_the_group_is_left_alone() -> None:
 
 
 def test_a_limit_is_kept_and_available_now_ends_where_the_log_did_when_it_began() -> None:
-    cluster = Dictionaries(p0=list(range(10)))
+    cluster = DictionaryCluster(p0=list(range(10)))
     reader = stream(cluster, startingOffsets="earliest", maxOffsetsPerTrigger="4")
     reader.prepareForTriggerAvailableNow()
     limit = reader.getDefaultReadLimit()
@@ -220,7 +220,7 @@ def test_a_limit_is_kept_and_available_now_ends_where_the_log_did_when_it_began(
 
 
 def test_a_partition_added_later_is_read_from_its_beginning() -> None:
-    cluster = Dictionaries(p0=[0])
+    cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, startingOffsets="latest")
     start = reader.initialOffset()
     cluster.append(P1, 3)
@@ -232,14 +232,14 @@ def test_a_partition_added_later_is_read_from_its_beginning() -> None:
 
 
 def test_an_empty_batch_has_no_tasks() -> None:
-    reader = stream(Dictionaries(p0=[0]), startingOffsets="latest")
+    reader = stream(DictionaryCluster(p0=[0]), startingOffsets="latest")
     start = reader.initialOffset()
 
     assert reader.partitions(start, start) == []
 
 
 def test_a_range_that_ends_before_it_starts_is_an_error_and_not_lost_rows() -> None:
-    reader = stream(Dictionaries(p0=[0]))
+    reader = stream(DictionaryCluster(p0=[0]))
 
     with pytest.raises(KohortError, match="orders-0 from 150 to 100"):
         reader.partitions({"orders": {"0": 150}}, {"orders": {"0": 100}})
@@ -249,7 +249,7 @@ def test_a_range_that_ends_before_it_starts_is_an_error_and_not_lost_rows() -> N
 
 
 def test_records_deleted_before_they_were_read_fail_the_query() -> None:
-    cluster = Dictionaries(p0=list(range(20, 30)))
+    cluster = DictionaryCluster(p0=list(range(20, 30)))
     reader = stream(cluster)
 
     with pytest.raises(DataLost, match=r"offsets 5 to 19 were deleted.*failOnDataLoss=false"):
@@ -257,7 +257,7 @@ def test_records_deleted_before_they_were_read_fail_the_query() -> None:
 
 
 def test_or_are_passed_over_if_the_query_says_so() -> None:
-    cluster = Dictionaries(p0=list(range(20, 24)))
+    cluster = DictionaryCluster(p0=list(range(20, 24)))
     reader = stream(cluster, failOnDataLoss="false")
     start = {"orders": {"0": 5}}
 
@@ -268,7 +268,7 @@ def test_or_are_passed_over_if_the_query_says_so() -> None:
 
 
 def test_a_topic_created_anew_is_read_from_its_beginning_if_the_query_says_so() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster = DictionaryCluster(p0=[0, 1, 2])
     start = {"orders": {"0": 900}}
 
     with pytest.raises(DataLost, match="created anew"):
@@ -284,7 +284,7 @@ def test_a_topic_created_anew_is_read_from_its_beginning_if_the_query_says_so() 
 
 
 def test_a_range_is_read_to_its_exact_end_whatever_the_broker_sends_and_gaps_are_passed_over() -> None:
-    cluster = Dictionaries(p0=[0, 1, 4, 5, 6, 9, 12, 13])
+    cluster = DictionaryCluster(p0=[0, 1, 4, 5, 6, 9, 12, 13])
     reader = stream(cluster)
 
     tasks = reader.partitions({"orders": {"0": 2}}, {"orders": {"0": 12}})
@@ -293,7 +293,7 @@ def test_a_range_is_read_to_its_exact_end_whatever_the_broker_sends_and_gaps_are
 
 
 def test_a_lost_connection_is_mended_inside_the_task() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2])
+    cluster = DictionaryCluster(p0=[0, 1, 2])
     cluster.fetch_failures = [ConnectionFailed("gone")]
     reader = stream(cluster)
 
@@ -305,7 +305,7 @@ def test_a_lost_connection_is_mended_inside_the_task() -> None:
 
 
 def test_columns_that_nobody_asked_for_are_not_built() -> None:
-    cluster = Dictionaries(p0=[0])
+    cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster)
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 1}})
 
@@ -315,7 +315,7 @@ def test_columns_that_nobody_asked_for_are_not_built() -> None:
 
 
 def test_a_batch_reads_between_its_offsets() -> None:
-    cluster = Dictionaries(p0=list(range(5)), p1=list(range(3)))
+    cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     reader = batch(
         cluster, startingOffsets='{"orders": {"0": 3, "1": -2}}', endingOffsets='{"orders": {"0": -1, "1": 2}}'
     )
@@ -324,7 +324,7 @@ def test_a_batch_reads_between_its_offsets() -> None:
 
 
 def test_offsets_must_name_exactly_the_partitions_that_are_read() -> None:
-    reader = batch(Dictionaries(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
+    reader = batch(DictionaryCluster(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
 
     with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):
         reader.partitions()
@@ -334,7 +334,7 @@ def test_offsets_must_name_exactly_the_partitions_that_are_read() -> None:
 
 
 def test_a_start_by_time_is_each_partitions_first_record_of_that_time() -> None:
-    cluster = Dictionaries(p0=list(range(10)), p1=list(range(4)))
+    cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
 
     assert stream(cluster, startingTimestamp="2500").initialOffset() == {"orders": {"0": 3, "1": 3}}
     times = '{"orders": {"0": 5000, "1": 1000}}'
@@ -342,7 +342,7 @@ def test_a_start_by_time_is_each_partitions_first_record_of_that_time() -> None:
 
 
 def test_a_time_that_no_record_has_is_an_error_or_the_end_as_told() -> None:
-    cluster = Dictionaries(p0=list(range(10)), p1=list(range(4)))
+    cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
     late = {"startingTimestamp": "7000"}
 
     with pytest.raises(KohortError, match=r"orders-1 has no record at or after time 7000.*Strategy=latest"):
@@ -352,7 +352,7 @@ def test_a_time_that_no_record_has_is_an_error_or_the_end_as_told() -> None:
 
 
 def test_a_batch_ends_by_time_or_where_a_group_has_read_to() -> None:
-    cluster = Dictionaries(p0=list(range(5)), p1=list(range(3)))
+    cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     cluster.group[P0] = OffsetAndMetadata(2)
 
     by_time = batch(cluster, endingTimestamp="3000")
@@ -363,7 +363,7 @@ def test_a_batch_ends_by_time_or_where_a_group_has_read_to() -> None:
 
 
 def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = Dictionaries(p0=list(range(9)))
+    cluster = DictionaryCluster(p0=list(range(9)))
     reader = stream(cluster, group__id="g", startingOffsets="earliest")
     reader.latestOffset(reader.initialOffset(), ALL)
     reader.latestOffset({"orders": {"0": 3}}, ALL)
@@ -383,7 +383,7 @@ def test_another_query_on_the_group_is_noticed_and_said_once(caplog: pytest.LogC
 
 
 def test_a_topic_created_anew_is_known_by_its_id_even_where_its_log_is_longer_now() -> None:
-    cluster = Dictionaries(p0=list(range(5)))
+    cluster = DictionaryCluster(p0=list(range(5)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false")
     for reader in (strict, patient):
         reader.latestOffset({"orders": {"0": 5}}, ALL)
@@ -398,7 +398,7 @@ def test_a_topic_created_anew_is_known_by_its_id_even_where_its_log_is_longer_no
 
 
 def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    cluster = Dictionaries(p0=list(range(5)))
+    cluster = DictionaryCluster(p0=list(range(5)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false", idleWaitMs="0")
     cluster.logs.clear()
     start = {"orders": {"0": 3}}
@@ -417,7 +417,7 @@ def test_workers_get_the_reader_without_what_the_driver_keeps() -> None:
 
 
 def test_rows_of_a_micro_batch_that_an_earlier_process_began_say_so() -> None:
-    cluster = Dictionaries(p0=[0, 1, 2, 3])
+    cluster = DictionaryCluster(p0=[0, 1, 2, 3])
     columns = RecordShape(("offset", "redelivered"))
     first, second = (KohortStreamReader(stream_options(), columns, lambda _: cluster) for _ in range(2))
     start = {"orders": {"0": 1}}

@@ -7,7 +7,8 @@ from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupResponseMember
 from kohort.wire.messages.group_records import GroupMetadataValue
-from support.machines.coordinator_stage import GROUP, RANGE, Stage, subscription
+from support.consumer_protocol import subscription
+from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
 
 
 def refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
@@ -243,7 +244,7 @@ class TestARejoin:
 class TestTheSizeOfAGroup:
     @pytest.fixture
     def stage(self):
-        return Stage(group_max_size=2)
+        return CoordinatorStage(group_max_size=2)
 
     def test_a_stable_group_that_is_full_takes_nobody(self, stage):
         stage.stable(2)
@@ -259,9 +260,9 @@ class TestTheSizeOfAGroup:
         assert stage.answer(stage.join(pending[1])) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def test_whoever_rejoins_last_is_out_when_others_took_the_room(self):
-        big = Stage(group_max_size=3)
+        big = CoordinatorStage(group_max_size=3)
         (a, b, c), generation = big.stable(3)
-        big.config = Stage(group_max_size=2).config
+        big.config = CoordinatorStage(group_max_size=2).config
         big.restart()
         kept = [big.join(a), big.join(b)]
 

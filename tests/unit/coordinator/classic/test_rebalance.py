@@ -6,13 +6,14 @@ from kohort.coordinator.journal import MemberRemoved, RoundClosed, RoundOpened
 from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue
-from support.machines.coordinator_stage import GROUP, RANGE, Stage, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
 
 
 class TestTheInitialDelay:
     @pytest.fixture
     def stage(self):
-        return Stage(group_initial_rebalance_delay_ms=3000)
+        return CoordinatorStage(group_initial_rebalance_delay_ms=3000)
 
     def test_holds_the_first_member_for_others_to_come(self, stage):
         _, ticket = stage.enter()
@@ -48,7 +49,7 @@ class TestTheInitialDelay:
         assert len(stage.answer(first).members) == 7
 
     def test_is_cut_short_when_the_last_pending_member_is_forgotten(self):
-        stage = Stage(group_initial_rebalance_delay_ms=20_000)
+        stage = CoordinatorStage(group_initial_rebalance_delay_ms=20_000)
         stage.join(session_ms=6000)
         _, ticket = stage.enter()
 

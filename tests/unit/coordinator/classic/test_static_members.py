@@ -4,7 +4,8 @@ import pytest
 
 from kohort.coordinator.journal import MemberRemoved, RoundOpened, StaticReplaced
 from kohort.errors import ApiError, ErrorCode
-from support.machines.coordinator_stage import RANGE, Stage, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import RANGE, CoordinatorStage
 
 A, B = assignment(("t", 0)), assignment(("t", 1))
 
@@ -106,7 +107,7 @@ class TestAReturnToAStableGroup:
         assert stage.entries(RoundOpened)[-1].trigger.event == "static_replaced"
 
     def test_is_taken_in_though_the_group_is_full(self):
-        stage = Stage(group_max_size=2)
+        stage = CoordinatorStage(group_max_size=2)
         static_pair(stage)
 
         assert stage.answer(stage.join(instance_id="ib")).error_code == ErrorCode.NONE

@@ -7,7 +7,8 @@ from kohort.coordinator.records import GroupWritten
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import SyncGroupResponse
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
-from support.machines.coordinator_stage import GROUP, RANGE, assignment
+from support.consumer_protocol import assignment
+from support.machines.coordinator_stage import GROUP, RANGE
 
 MINE, YOURS = assignment(("t", 0), ("t", 1)), assignment(("t", 2), ("t", 3))
 

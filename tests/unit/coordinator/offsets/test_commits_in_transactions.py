@@ -17,7 +17,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from support.machines.coordinator_stage import GROUP, Stage
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 T, U = ("t", 0), ("u", 0)
 WEEK_MS = 7 * 24 * 3_600_000
@@ -176,4 +176,4 @@ def test_an_append_that_fails_refuses_each_partition_and_leaves_nothing_pending(
 
 
 def test_a_group_without_a_name_is_refused():
-    assert commit(Stage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]
+    assert commit(CoordinatorStage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]

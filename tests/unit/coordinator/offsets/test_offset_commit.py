@@ -14,7 +14,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from support.machines.coordinator_stage import GROUP, Stage
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 T0 = {("t", 0): 5}
 
@@ -157,7 +157,7 @@ class TestAPartitionAlone:
         ("metadata", "fits"), [("é" * 10, True), ("é" * 11, False), ("😀" * 5, True), ("😀" * 6, False)]
     )
     def test_has_a_limit_for_metadata_that_counts_as_java_counts(self, metadata, fits):
-        stage = Stage(offset_metadata_max_bytes=10)
+        stage = CoordinatorStage(offset_metadata_max_bytes=10)
 
         (code,) = stage.commit(T0, metadata=metadata)
 

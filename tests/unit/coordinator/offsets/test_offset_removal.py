@@ -11,7 +11,7 @@ from kohort.wire.messages.offsets import (
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from support.machines.coordinator_stage import GROUP, Stage
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 T, U = ("t", 0), ("u", 0)
 HOUR = 3_600_000
@@ -94,7 +94,7 @@ class TestADeletedTopic:
 class TestExpiry:
     @pytest.fixture
     def stage(self):
-        return Stage(offsets_retention_minutes=60, offsets_retention_check_interval_ms=CHECK)
+        return CoordinatorStage(offsets_retention_minutes=60, offsets_retention_check_interval_ms=CHECK)
 
     def test_of_a_simple_group_counts_from_each_commit(self, stage):
         stage.commit({T: 1})
