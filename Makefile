@@ -36,12 +36,13 @@ test: $(SYNCED) ## All tests: unit, property, peers, behaviour, simulator, clien
 	$(BIN)/pytest tests/interop -m 'not kafka and not toolchain and $(TESTS)'
 	$(BIN)/pytest tests/docs tests/spark -m '$(TESTS)'
 
-lint: $(SYNCED) ## Format, lint, types, layers, the reference pages.
+lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	$(BIN)/ruff format --check src tests bench examples tools
 	$(BIN)/ruff check src tests bench examples tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/reference.py --check
+	$(BIN)/python tools/rooms.py --check
 
 check: lint ## lint, unit tests, some seeds: run it all day.
 	$(BIN)/pytest tests/unit tests/tidy -n $(JOBS)
@@ -66,8 +67,11 @@ wheel: | $(UV) ## Build the wheel into dist/: what there is to install from.
 	$(UV) build --quiet --wheel --out-dir dist
 	@ls dist/kohort-*.whl
 
-docs: $(SYNCED) ## Write docs/reference from the tables of options and APIs.
+docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the code, and build the site into build/site.
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/rooms.py
+	$(BIN)/sphinx-build -q -W -c docs . build/site
+	@echo "build/site/docs/index.html"
 
 fmt: $(SYNCED) ## Format and mend what can be mended.
 	$(BIN)/ruff check --fix src tests bench examples tools

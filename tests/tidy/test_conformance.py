@@ -15,8 +15,9 @@ def test_every_rule_is_shown_by_a_test_or_stands_among_the_deviations():
 
 
 def test_the_tests_that_are_named_exist():
-    files = {path.name: path for path in (ROOT / "tests").rglob("*.py")}
-    named = re.findall(r"`(\w+\.py)::(\w+)`", TEXT)
+    tests = list((ROOT / "tests").rglob("*.py"))
+    files = {name: path for path in tests for name in (path.name, f"{path.parent.name}/{path.name}")}
+    named = re.findall(r"`((?:\w+/)?\w+\.py)::(\w+)`", TEXT)
     absent = [(f, name) for f, name in named if f not in files or f"def {name}(" not in files[f].read_text()]
     assert absent == []
 

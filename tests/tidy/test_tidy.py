@@ -32,6 +32,12 @@ def test_the_architecture_names_every_package():
     assert {p for p in packages if f"{p}/" not in text} == set()
 
 
+def test_every_decision_is_in_the_list_of_decisions():
+    adrs = ROOT / "docs" / "adr"
+    listed = re.findall(r"\]\((0[^)]+)\)", (adrs / "README.md").read_text())
+    assert listed == sorted(p.name for p in adrs.glob("0*.md"))
+
+
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
 def test_links_between_documents_lead_somewhere(name):
     text = (ROOT / name).read_text()

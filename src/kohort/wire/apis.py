@@ -6,32 +6,13 @@ was drafted in 4.4 or is not yet stable, and is read and written but neither adv
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.wire.messages import (
-    acls,
-    api_versions,
-    cluster,
-    configs,
-    epochs,
-    fetch,
-    find_coordinator,
-    group_admin,
-    group_classic,
-    list_offsets,
-    log_dirs,
-    metadata,
-    offsets,
-    produce,
-    producer_ids,
-    quorum,
-    reassignments,
-    topic_partitions,
-    topics,
-    transaction_admin,
-    transactions,
-)
+from kohort.wire import messages
 from kohort.wire.schema import MAX_VERSION, Message
 
 PRODUCE: Final = 0
@@ -63,53 +44,13 @@ class Api:
 HIGHEST_SERVED: Final = {API_VERSIONS: 4, 22: 5, 42: 2}
 """Where 4.3 stops short of what is declared: ApiVersions 5 and DeleteGroups 3 are of 4.4, InitProducerId 6 is draft."""
 
-_PAIRS: Final[tuple[tuple[type[Message], type[Message]], ...]] = (
-    (produce.ProduceRequest, produce.ProduceResponse),
-    (fetch.FetchRequest, fetch.FetchResponse),
-    (list_offsets.ListOffsetsRequest, list_offsets.ListOffsetsResponse),
-    (metadata.MetadataRequest, metadata.MetadataResponse),
-    (offsets.OffsetCommitRequest, offsets.OffsetCommitResponse),
-    (offsets.OffsetFetchRequest, offsets.OffsetFetchResponse),
-    (find_coordinator.FindCoordinatorRequest, find_coordinator.FindCoordinatorResponse),
-    (group_classic.JoinGroupRequest, group_classic.JoinGroupResponse),
-    (group_classic.HeartbeatRequest, group_classic.HeartbeatResponse),
-    (group_classic.LeaveGroupRequest, group_classic.LeaveGroupResponse),
-    (group_classic.SyncGroupRequest, group_classic.SyncGroupResponse),
-    (group_admin.DescribeGroupsRequest, group_admin.DescribeGroupsResponse),
-    (group_admin.ListGroupsRequest, group_admin.ListGroupsResponse),
-    (api_versions.ApiVersionsRequest, api_versions.ApiVersionsResponse),
-    (topics.CreateTopicsRequest, topics.CreateTopicsResponse),
-    (topics.DeleteTopicsRequest, topics.DeleteTopicsResponse),
-    (topics.DeleteRecordsRequest, topics.DeleteRecordsResponse),
-    (producer_ids.InitProducerIdRequest, producer_ids.InitProducerIdResponse),
-    (epochs.OffsetForLeaderEpochRequest, epochs.OffsetForLeaderEpochResponse),
-    (transactions.AddPartitionsToTxnRequest, transactions.AddPartitionsToTxnResponse),
-    (transactions.AddOffsetsToTxnRequest, transactions.AddOffsetsToTxnResponse),
-    (transactions.EndTxnRequest, transactions.EndTxnResponse),
-    (transactions.WriteTxnMarkersRequest, transactions.WriteTxnMarkersResponse),
-    (transactions.TxnOffsetCommitRequest, transactions.TxnOffsetCommitResponse),
-    (acls.DescribeAclsRequest, acls.DescribeAclsResponse),
-    (acls.CreateAclsRequest, acls.CreateAclsResponse),
-    (acls.DeleteAclsRequest, acls.DeleteAclsResponse),
-    (configs.DescribeConfigsRequest, configs.DescribeConfigsResponse),
-    (configs.AlterConfigsRequest, configs.AlterConfigsResponse),
-    (log_dirs.AlterReplicaLogDirsRequest, log_dirs.AlterReplicaLogDirsResponse),
-    (log_dirs.DescribeLogDirsRequest, log_dirs.DescribeLogDirsResponse),
-    (topics.CreatePartitionsRequest, topics.CreatePartitionsResponse),
-    (group_admin.DeleteGroupsRequest, group_admin.DeleteGroupsResponse),
-    (reassignments.ElectLeadersRequest, reassignments.ElectLeadersResponse),
-    (configs.IncrementalAlterConfigsRequest, configs.IncrementalAlterConfigsResponse),
-    (reassignments.AlterPartitionReassignmentsRequest, reassignments.AlterPartitionReassignmentsResponse),
-    (reassignments.ListPartitionReassignmentsRequest, reassignments.ListPartitionReassignmentsResponse),
-    (offsets.OffsetDeleteRequest, offsets.OffsetDeleteResponse),
-    (quorum.DescribeQuorumRequest, quorum.DescribeQuorumResponse),
-    (cluster.DescribeClusterRequest, cluster.DescribeClusterResponse),
-    (producer_ids.DescribeProducersRequest, producer_ids.DescribeProducersResponse),
-    (transaction_admin.DescribeTransactionsRequest, transaction_admin.DescribeTransactionsResponse),
-    (transaction_admin.ListTransactionsRequest, transaction_admin.ListTransactionsResponse),
-    (configs.ListConfigResourcesRequest, configs.ListConfigResourcesResponse),
-    (topic_partitions.DescribeTopicPartitionsRequest, topic_partitions.DescribeTopicPartitionsResponse),
-)
+
+def _declared() -> Iterator[type[Message]]:
+    """Every message that is declared with an API key, whichever module of the package declares it."""
+    for module in pkgutil.iter_modules(messages.__path__, f"{messages.__name__}."):
+        for declared in vars(importlib.import_module(module.name)).values():
+            if isinstance(declared, type) and issubclass(declared, Message) and declared.API_KEY is not None:
+                yield declared
 
 
 def _api(request: type[Message], response: type[Message]) -> Api:
@@ -122,7 +63,16 @@ def _api(request: type[Message], response: type[Message]) -> Api:
     return Api(request.API_KEY, name, request, response, low, HIGHEST_SERVED.get(request.API_KEY, high), flexible_from)
 
 
-APIS: Final[dict[int, Api]] = {api.key: api for api in (_api(*pair) for pair in _PAIRS)}
+def _apis() -> dict[int, Api]:
+    """The APIs by key: a request and a response that have it in common."""
+    declared = {message.__name__: message for message in _declared()}
+    requests = sorted((m for n, m in declared.items() if n.endswith("Request")), key=lambda m: m.API_KEY or 0)
+    apis = (_api(m, declared[f"{m.__name__.removesuffix('Request')}Response"]) for m in requests)
+    return {api.key: api for api in apis}
+
+
+APIS: Final[dict[int, Api]] = _apis()
+"""By key. A new API is here once ``wire/messages`` declares its two messages."""
 
 
 def api_of(message: Message | type[Message]) -> Api:
