@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.invariants import written_state
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, build_record, parse_record
 from kohort.coordinator.replay import replay, replay_log
 from kohort.coordinator.skipped import Skipped

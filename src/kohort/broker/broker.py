@@ -16,8 +16,9 @@ from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.connection_quotas import ConnectionQuotas
 from kohort.broker.connections import Connection
 from kohort.broker.dispatch import SERVED, begun, dispatch, serve
+from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.following import follow
-from kohort.broker.frame_room import FrameRoom
+from kohort.broker.frame_budget import FrameRoom
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
@@ -40,7 +41,6 @@ from kohort.broker.purgatory import Parked, Purgatory
 from kohort.broker.release import release
 from kohort.broker.request import Answer, HangUp, Intercept, ReplyTo, Request, Unanswered, unwritten
 from kohort.broker.sending import Sending
-from kohort.broker.sessions import FetchSessions
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
 from kohort.broker.unread import UnreadAnswers

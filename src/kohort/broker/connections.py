@@ -3,7 +3,7 @@
 Kafka mutes a channel until the answer to its request is queued, so answers keep the order of requests
 (protocol/requests.md#order-of-answers). Here the bytes that come meanwhile wait, bounded: above ``PAUSE_BYTES`` the
 server is asked to stop reading from the peer. A large request that nothing holds up is read as far as there is room for
-it (broker/frame_room.py).
+it (broker/frame_budget.py).
 """
 
 from __future__ import annotations

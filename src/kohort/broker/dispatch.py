@@ -43,9 +43,9 @@ from kohort.broker.handlers.reassignments import alter_partition_reassignments, 
 from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
 from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.long_work import Task
-from kohort.broker.pieces import serve_in_pieces, shape_of
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Handler, HangUp, ReplyTo, Request, Unanswered
+from kohort.broker.split_requests import serve_in_pieces, shape_of
 from kohort.broker.state import BrokerState
 from kohort.errors import KohortError, ProtocolError
 from kohort.wire.apis import API_VERSIONS, APIS, Api

@@ -1,10 +1,10 @@
-"""Follow what other nodes of the cluster did (cluster/news.py), and what it did to those who wait."""
+"""Follow what other nodes of the cluster did (cluster/node_messages.py), and what it did to those who wait."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from kohort.broker.cluster.news import Appended, LeadersMoved, News, TopicsGone, TransactionMarked
+from kohort.broker.cluster.node_messages import Appended, LeadersMoved, News, TopicsGone, TransactionMarked
 from kohort.broker.release import release
 from kohort.broker.state import BrokerState
 from kohort.coordinator.records import TransactionEnded

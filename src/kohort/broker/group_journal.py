@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
-from kohort.broker.cluster.news import Appended
+from kohort.broker.cluster.node_messages import Appended
 from kohort.coordinator.journal import JournalEntry, to_json
 from kohort.errors import KohortError
 from kohort.log.topics import Topic

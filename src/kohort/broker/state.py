@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.flush_waits import FlushWaits
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
-from kohort.broker.sessions import FetchSessions
 from kohort.broker.trailing_bytes import TrailingBytes
 from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng

@@ -180,7 +180,7 @@ def _partition(text: str) -> TopicPartition:
 
 
 def _partition_of_group(topics: dict[str, TopicDescription], group: str) -> TopicPartition:
-    from kohort.coordinator.placement import partition_of
+    from kohort.coordinator.partitioning import partition_of
 
     if OFFSETS_TOPIC not in topics:
         raise UsageError("no group has been coordinated yet: there is no __consumer_offsets")

@@ -14,7 +14,7 @@ from kohort.clock import Timers
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.outcome import Reply, TimerKey
 from kohort.coordinator.records import LogItem

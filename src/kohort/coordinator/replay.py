@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.offsets.state import GroupOffsets, Kept
 from kohort.coordinator.records import (

@@ -20,16 +20,16 @@ from kohort.coordinator.context import ClosedConnections, Context
 from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
 from kohort.coordinator.journal import JournalEntry
+from kohort.coordinator.memory_budget import GroupsRoom
 from kohort.coordinator.offsets.commit_in_transaction import check_commit_in_transaction_request
 from kohort.coordinator.offsets.delete import check_offset_delete_request
 from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
 from kohort.coordinator.outcome import AppendRecords, GroupRequest, Outcome, Reply, SetTimer, TimerKey, TopicsView
-from kohort.coordinator.placement import partition_of
+from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.refusals import code_of, refusal, refused
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
-from kohort.coordinator.room import GroupsRoom
 from kohort.coordinator.shard import Availability, Shard
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError

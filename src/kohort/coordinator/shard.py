@@ -23,12 +23,12 @@ from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.classic.sync import decide_sync, on_sync_timer
 from kohort.coordinator.context import Context
-from kohort.coordinator.groups import Groups
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, Trigger
 from kohort.coordinator.offsets.commit import decide_commit
 from kohort.coordinator.offsets.commit_in_transaction import decide_commit_in_transaction
 from kohort.coordinator.offsets.delete import decide_offset_delete, decide_topics_deleted
 from kohort.coordinator.offsets.expiry import decide_expiry
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
 from kohort.coordinator.outcome import GroupRequest, Outcome, TimerKey
 from kohort.coordinator.refusals import refusal

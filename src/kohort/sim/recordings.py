@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from kohort.broker.broker import Broker
-from kohort.broker.recording import Ended, Recorded, crc_of, crc_of_error, parse_events, parse_head
+from kohort.broker.recording_format import Ended, Recorded, crc_of, crc_of_error, parse_events, parse_head
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.log.storage import MemoryStorage
 

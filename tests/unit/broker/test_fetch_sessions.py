@@ -1,6 +1,6 @@
 """Incremental fetch sessions (KIP-227): what is asked, what is told, what goes wrong."""
 
-from kohort.broker.sessions import PARTITIONS_PER_SLOT
+from kohort.broker.fetch_sessions import PARTITIONS_PER_SLOT
 from kohort.errors import ErrorCode
 from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from kohort.wire.messages.topics import DeleteTopicsRequest

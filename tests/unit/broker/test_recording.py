@@ -9,8 +9,17 @@ import zlib
 import pytest
 
 from kohort.broker.io import Connected, Disconnected, Received, Tick
-from kohort.broker.recorded import RecordedBroker
-from kohort.broker.recording import MAGIC, Ended, Head, Recorded, build_event, build_head, parse_events, parse_head
+from kohort.broker.recording_broker import RecordedBroker
+from kohort.broker.recording_format import (
+    MAGIC,
+    Ended,
+    Head,
+    Recorded,
+    build_event,
+    build_head,
+    parse_events,
+    parse_head,
+)
 from kohort.config import BrokerConfig
 from kohort.errors import NotARecording
 from kohort.sim.recordings import replay_recording

@@ -25,7 +25,7 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import parse_listener
 from kohort.config.options import parse_config
 from kohort.config.server_properties import understand
-from kohort.coordinator.placement import partition_of
+from kohort.coordinator.partitioning import partition_of
 from kohort.errors import ApiError, ConfigError, ErrorCode, UsageError
 from kohort.log.topics import Topic
 

@@ -41,8 +41,8 @@ from kohort.broker.io import (
     Send,
     Tick,
 )
-from kohort.broker.recorded import RecordedBroker
-from kohort.broker.recording import Head
+from kohort.broker.recording_broker import RecordedBroker
+from kohort.broker.recording_format import Head
 from kohort.broker.request import Intercept, Request
 from kohort.clock import Clock, Rng, earliest
 from kohort.config.broker import BrokerConfig
@@ -113,7 +113,7 @@ class Server:
 
     @classmethod
     async def start_recorded(cls, config: BrokerConfig, recording: Path) -> Server:
-        """Bind and serve in memory, and write all that goes into the broker to a new file (broker/recording.py).
+        """Bind and serve in memory, and write all that goes into the broker to a new file (broker/recording_format.py).
 
         Raises ConfigError for an address that cannot be listened on, and for a file that is there or cannot be made.
         """

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kohort.broker.cluster.news import LeadersMoved, News
+from kohort.broker.cluster.node_messages import LeadersMoved, News
 from kohort.broker.cluster.placement import NO_LEADER, Placement, elect, settled, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
 from kohort.broker.cluster.transactions import Transactions

@@ -13,11 +13,11 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
-from kohort.broker.cluster.news import Appended, News, TransactionMarked
+from kohort.broker.cluster.node_messages import Appended, News, TransactionMarked
 from kohort.broker.log_items import slices_of
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.placement import partition_of
+from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded
 from kohort.coordinator.skipped import Skipped
 from kohort.coordinator.transactions import decide

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.cluster.news import TopicsGone
+from kohort.broker.cluster.node_messages import TopicsGone
 from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.broker.fetch_sessions import FetchPlan, Wanted
 from kohort.broker.leaders import (
     TELLS_LEADER,
     check_leader,
@@ -21,7 +22,6 @@ from kohort.broker.leaders import (
 from kohort.broker.purgatory import Parked
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request, Unanswered
-from kohort.broker.sessions import FetchPlan, Wanted
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.log_slice import LogSlice

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kohort.coordinator.placement import partition_of
+from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topics

@@ -14,7 +14,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
 from kohort.config.client import ConsumerConfig, ProducerConfig
-from kohort.coordinator.placement import partition_of
+from kohort.coordinator.partitioning import partition_of
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.sim.actors.clients import ProducerActor

@@ -1,6 +1,6 @@
 """What groups may hold in memory, and what is refused beyond it."""
 
-from kohort.coordinator.room import LOOK_EVERY_MS
+from kohort.coordinator.memory_budget import LOOK_EVERY_MS
 from kohort.errors import ErrorCode
 from support.machines.coordinator_stage import RANGE, CoordinatorStage
 

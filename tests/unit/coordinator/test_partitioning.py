@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.placement import partition_of
+from kohort.coordinator.partitioning import partition_of
 
 
 @pytest.mark.parametrize(

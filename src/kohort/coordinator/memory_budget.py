@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
-from kohort.coordinator.groups import Groups
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest

@@ -1,4 +1,4 @@
-"""A broker that writes down what goes into it (broker/recording.py), up to a number of bytes."""
+"""A broker that writes down what goes into it (broker/recording_format.py), up to a number of bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from kohort.broker.broker import Broker
 from kohort.broker.io import Input, Output
-from kohort.broker.recording import Head, build_event, build_full, build_head, crc_of, crc_of_error
+from kohort.broker.recording_format import Head, build_event, build_full, build_head, crc_of, crc_of_error
 from kohort.clock import Rng
 from kohort.log.storage import MemoryStorage
 from kohort.notes import warning
