@@ -32,7 +32,7 @@ from kohort.broker.handlers.describe_topic_partitions import describe_topic_part
 from kohort.broker.handlers.elect_leaders import elect_leaders
 from kohort.broker.handlers.fetch import fetch
 from kohort.broker.handlers.find_coordinator import find_coordinator
-from kohort.broker.handlers.groups import GROUP_APIS, group_request
+from kohort.broker.handlers.groups import group_request
 from kohort.broker.handlers.init_producer_id import init_producer_id
 from kohort.broker.handlers.list_config_resources import list_config_resources
 from kohort.broker.handlers.list_offsets import list_offsets
@@ -47,54 +47,94 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Handler, HangUp, ReplyTo, Request, Unanswered
 from kohort.broker.split_requests import serve_in_pieces, shape_of
 from kohort.broker.state import BrokerState
+from kohort.coordinator.api_table import GROUP_APIS
 from kohort.errors import KohortError, ProtocolError
 from kohort.wire.apis import API_VERSIONS, APIS, Api
 from kohort.wire.codec import decode, decode_in_steps
 from kohort.wire.headers import client_id_of, skip_tags
+from kohort.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.configs import (
+    AlterConfigsRequest,
+    DescribeConfigsRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+)
+from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest
+from kohort.wire.messages.fetch import FetchRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.list_offsets import ListOffsetsRequest
+from kohort.wire.messages.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.produce import ProduceRequest
+from kohort.wire.messages.producer_ids import DescribeProducersRequest, InitProducerIdRequest
+from kohort.wire.messages.quorum import DescribeQuorumRequest
+from kohort.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsRequest
+from kohort.wire.messages.topics import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+)
+from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest, ListTransactionsRequest
+from kohort.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
+)
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
 
-HANDLERS: Final[Mapping[int, Handler]] = {
-    0: produce,
-    1: fetch,
-    2: list_offsets,
-    3: metadata,
-    10: find_coordinator,
-    API_VERSIONS: api_versions,
-    19: create_topics,
-    20: delete_topics,
-    21: delete_records,
-    22: init_producer_id,
-    23: offset_for_leader_epoch,
-    24: add_partitions_to_txn,
-    25: add_offsets_to_txn,
-    26: end_txn,
-    27: write_txn_markers,
-    28: txn_offset_commit,
-    29: describe_acls,
-    30: create_acls,
-    31: delete_acls,
-    32: describe_configs,
-    33: alter_configs,
-    34: alter_replica_log_dirs,
-    35: describe_log_dirs,
-    37: create_partitions,
-    43: elect_leaders,
-    44: incremental_alter_configs,
-    45: alter_partition_reassignments,
-    46: list_partition_reassignments,
-    55: describe_quorum,
-    60: describe_cluster,
-    61: describe_producers,
-    65: describe_transactions,
-    66: list_transactions,
-    74: list_config_resources,
-    75: describe_topic_partitions,
+HANDLERS: Final[dict[type[Message], Handler]] = {
     **dict.fromkeys(GROUP_APIS, group_request),
+    ProduceRequest: produce,
+    FetchRequest: fetch,
+    ListOffsetsRequest: list_offsets,
+    MetadataRequest: metadata,
+    FindCoordinatorRequest: find_coordinator,
+    ApiVersionsRequest: api_versions,
+    CreateTopicsRequest: create_topics,
+    DeleteTopicsRequest: delete_topics,
+    DeleteRecordsRequest: delete_records,
+    InitProducerIdRequest: init_producer_id,
+    OffsetForLeaderEpochRequest: offset_for_leader_epoch,
+    AddPartitionsToTxnRequest: add_partitions_to_txn,
+    AddOffsetsToTxnRequest: add_offsets_to_txn,
+    EndTxnRequest: end_txn,
+    WriteTxnMarkersRequest: write_txn_markers,
+    TxnOffsetCommitRequest: txn_offset_commit,
+    DescribeAclsRequest: describe_acls,
+    CreateAclsRequest: create_acls,
+    DeleteAclsRequest: delete_acls,
+    DescribeConfigsRequest: describe_configs,
+    AlterConfigsRequest: alter_configs,
+    AlterReplicaLogDirsRequest: alter_replica_log_dirs,
+    DescribeLogDirsRequest: describe_log_dirs,
+    CreatePartitionsRequest: create_partitions,
+    ElectLeadersRequest: elect_leaders,
+    IncrementalAlterConfigsRequest: incremental_alter_configs,
+    AlterPartitionReassignmentsRequest: alter_partition_reassignments,
+    ListPartitionReassignmentsRequest: list_partition_reassignments,
+    DescribeQuorumRequest: describe_quorum,
+    DescribeClusterRequest: describe_cluster,
+    DescribeProducersRequest: describe_producers,
+    DescribeTransactionsRequest: describe_transactions,
+    ListTransactionsRequest: list_transactions,
+    ListConfigResourcesRequest: list_config_resources,
+    DescribeTopicPartitionsRequest: describe_topic_partitions,
 }
 
-SERVED: Final[Mapping[int, Api]] = {key: APIS[key] for key in sorted(HANDLERS)}
+SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLERS}
+"""By API key."""
 
 
 def dispatch(
@@ -148,18 +188,18 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
     """Have a request handled. Raises HangUp where its failure cannot be said."""
-    key = request.reply_to.api_key
-    handler = HANDLERS[key]
+    api = SERVED[request.reply_to.api_key]
+    handler = HANDLERS[api.request]
     shape = shape_of(state, request)
     if shape is not None:
-        return begun(request, _refusing(SERVED[key], serve_in_pieces(state, request, shape, handler)))
+        return begun(request, _refusing(api, serve_in_pieces(state, request, shape, handler)))
     try:
         answer = handler(state, request)
     except KohortError as error:
-        return _refuse(SERVED[key], error)
+        return _refuse(api, error)
     if isinstance(answer, (Message, Unanswered)):
         return answer
-    return begun(request, _refusing(SERVED[key], answer))
+    return begun(request, _refusing(api, answer))
 
 
 def _refusing(api: Api, steps: AnswerInSteps) -> AnswerInSteps:

@@ -10,8 +10,9 @@ from functools import partial
 from kohort.broker.flush_waits import Held
 from kohort.broker.request import ReplyTo
 from kohort.broker.state import BrokerState
+from kohort.coordinator.api_table import withdraw
+from kohort.coordinator.append_errors import append_error
 from kohort.coordinator.outcome import Reply
-from kohort.coordinator.refusals import code_of, refused
 from kohort.errors import ApiError
 from kohort.log.partition import PartitionLog
 from kohort.wire.schema import Message
@@ -31,5 +32,5 @@ def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
 def _finish(reply: Reply, failed: Mapping[PartitionLog, ApiError]) -> Message:
     """As after a write that timed out: what is refused may have happened, and whoever asks again finds out."""
     for error in failed.values():
-        return refused(reply, code_of(error)).message
+        return withdraw(reply, append_error(error)).message
     return reply.message

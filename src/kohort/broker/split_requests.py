@@ -16,13 +16,30 @@ from typing import Any, Final
 from kohort.broker.flush_waits import Held, Needed
 from kohort.broker.request import AnswerInSteps, Handler, Request, Unanswered
 from kohort.broker.state import BrokerState
+from kohort.coordinator.api_table import withdraw
+from kohort.coordinator.append_errors import append_error
 from kohort.coordinator.outcome import GroupRequest, Reply
-from kohort.coordinator.refusals import code_of, refused
 from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
 from kohort.model import NO_UUID
 from kohort.steps import SpreadDict
-from kohort.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopics
+from kohort.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest
+from kohort.wire.messages.configs import DescribeConfigsRequest
+from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from kohort.wire.messages.group_classic import LeaveGroupRequest
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetFetchRequestTopics,
+)
+from kohort.wire.messages.producer_ids import DescribeProducersRequest
+from kohort.wire.messages.reassignments import AlterPartitionReassignmentsRequest
+from kohort.wire.messages.topics import DeleteRecordsRequest
+from kohort.wire.messages.transaction_admin import DescribeTransactionsRequest
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest, WriteTxnMarkersRequest
 from kohort.wire.schema import Message
 
 
@@ -59,27 +76,26 @@ class Shape:
 
 
 PARTITIONS: Final = ("topics", "partitions")
-SHAPES: Final[Mapping[int, Shape]] = {
-    8: Shape(PARTITIONS, PARTITIONS, 300),
-    9: Shape(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
-    10: Shape(("coordinator_keys",), ("coordinators",), 1_000),
-    13: Shape(("members",), ("members",), 200),
-    15: Shape(("groups",), ("groups",), 500),
-    21: Shape(PARTITIONS, PARTITIONS, 50),
-    23: Shape(PARTITIONS, PARTITIONS, 1_000),
-    27: Shape(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50),
-    28: Shape(PARTITIONS, PARTITIONS, 300),
-    30: Shape(("creations",), ("results",), 50_000),
-    31: Shape(("filters",), ("filter_results",), 50_000),
-    32: Shape(("resources",), ("results",), 15),
-    42: Shape(("groups_names",), ("results",), 50, once=True),
-    45: Shape(PARTITIONS, ("responses", "partitions"), 20),
-    47: Shape(PARTITIONS, PARTITIONS, 300),
-    61: Shape(("topics", "partition_indexes"), PARTITIONS, 500),
-    65: Shape(("transactional_ids",), ("transaction_states",), 500),
+SHAPES: Final[dict[type[Message], Shape]] = {
+    OffsetCommitRequest: Shape(PARTITIONS, PARTITIONS, 300),
+    OffsetFetchRequest: Shape(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
+    FindCoordinatorRequest: Shape(("coordinator_keys",), ("coordinators",), 1_000),
+    LeaveGroupRequest: Shape(("members",), ("members",), 200),
+    DescribeGroupsRequest: Shape(("groups",), ("groups",), 500),
+    DeleteRecordsRequest: Shape(PARTITIONS, PARTITIONS, 50),
+    OffsetForLeaderEpochRequest: Shape(PARTITIONS, PARTITIONS, 1_000),
+    WriteTxnMarkersRequest: Shape(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50),
+    TxnOffsetCommitRequest: Shape(PARTITIONS, PARTITIONS, 300),
+    CreateAclsRequest: Shape(("creations",), ("results",), 50_000),
+    DeleteAclsRequest: Shape(("filters",), ("filter_results",), 50_000),
+    DescribeConfigsRequest: Shape(("resources",), ("results",), 15),
+    DeleteGroupsRequest: Shape(("groups_names",), ("results",), 50, once=True),
+    AlterPartitionReassignmentsRequest: Shape(PARTITIONS, ("responses", "partitions"), 20),
+    OffsetDeleteRequest: Shape(PARTITIONS, PARTITIONS, 300),
+    DescribeProducersRequest: Shape(("topics", "partition_indexes"), PARTITIONS, 500),
+    DescribeTransactionsRequest: Shape(("transactional_ids",), ("transaction_states",), 500),
 }
-"""By API key. ``most`` is about five milliseconds of work."""
-OFFSET_FETCH: Final = 9
+"""``most`` is about five milliseconds of work."""
 FIRST_OFFSET_FETCH_OF_GROUPS: Final = 8
 FIRST_OFFSET_FETCH_BY_ID: Final = 10
 OF_ONE_GROUP: Final = Shape(("topics", "partition_indexes"), PARTITIONS, 1_000)
@@ -87,9 +103,9 @@ OF_ONE_GROUP: Final = Shape(("topics", "partition_indexes"), PARTITIONS, 1_000)
 
 def shape_of(state: BrokerState, request: Request) -> Shape | None:
     """How to cut ``request``; None where it is served as it is."""
-    key = request.reply_to.api_key
-    shape = SHAPES.get(key)
-    if key == OFFSET_FETCH:
+    kind = type(request.message)
+    shape = SHAPES.get(kind)
+    if kind is OffsetFetchRequest:
         _spell_out(state, request)
         if request.version < FIRST_OFFSET_FETCH_OF_GROUPS:
             shape = OF_ONE_GROUP
@@ -150,7 +166,7 @@ def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[
 
 def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Message:
     for error in failed.values():
-        return refused(reply, code_of(error)).message
+        return withdraw(reply, append_error(error)).message
     return reply.message
 
 

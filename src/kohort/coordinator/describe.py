@@ -12,7 +12,7 @@ from kohort.coordinator.classic.rebalance import forget_timers
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, Who
-from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
@@ -84,10 +84,9 @@ def list_groups(groups: Iterable[ClassicGroup], states: Sequence[str], types: Se
     ]
 
 
-def decide_delete_group(
-    group: ClassicGroup | None, offsets: GroupOffsets | None, request: GroupRequest, ctx: Context
-) -> Outcome:
-    """Tombstones for the group and all its offsets, in one write. Raises ApiError if it is not empty, or not there."""
+def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
+    """Write tombstones for the group and all its offsets, at once. Raises ApiError if it is not empty, or not there."""
+    group, offsets = groups.by_id.get(group_id), groups.offsets.get(group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     if group.state is not State.EMPTY:

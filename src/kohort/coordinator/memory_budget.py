@@ -1,7 +1,7 @@
-"""How much groups may hold in memory: what strangers can make grow with requests of no authority.
+"""How much groups may hold in memory, the budget of it: what strangers can make grow with requests of no authority.
 
 Kafka has no such limit. Groups that are there are served whatever they hold, and groups that are read from the log are
-taken; what would add to them is refused until there is room: a group of a new name, a member that joins, an existing
+taken; what would add to them is refused until some have gone: a group of a new name, a member that joins, an existing
 member that says much more.
 """
 
@@ -27,7 +27,7 @@ LOOK_EVERY_MS: Final = 1_000
 NO_LIMIT: Final = -1
 
 
-class GroupsRoom:
+class MemoryBudget:
     """Keeps an upper bound of what all groups hold: what was let in is added, what went is seen by looking again."""
 
     def __init__(self, limit: int) -> None:
@@ -36,9 +36,10 @@ class GroupsRoom:
         self._looked_ms: int | None = None
         self.refused = 0
 
-    def takes(self, request: GroupRequest, groups: Groups, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Whether ``request``, of one of ``groups``, may be decided on."""
-        added = 0 if self._limit == NO_LIMIT else _added_by(request, groups)
+    def takes(self, added: int, all_groups: Iterable[Groups], now_ms: int) -> bool:
+        """Tell whether a request that adds so many bytes, at most, may be decided on; if so, they are counted."""
+        if self._limit == NO_LIMIT:
+            return True
         if self._at_most + added > self._limit and added:
             if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_EVERY_MS:
                 self._looked_ms = now_ms
@@ -50,18 +51,24 @@ class GroupsRoom:
         return True
 
 
-def _added_by(request: GroupRequest, groups: Groups) -> int:
-    """What a request adds, at most, to what groups hold."""
+def added_by_join(request: GroupRequest, groups: Groups) -> int:
+    """Return how many bytes a JoinGroup adds, at most, to what groups hold."""
     message = request.message
-    if isinstance(message, JoinGroupRequest):
-        group = groups.by_id.get(message.group_id)
-        said = sum(len(p.name) + len(p.metadata) for p in message.protocols)
-        if group is not None and message.member_id in group.round.members:
-            return said if said > FREE_BYTES else 0
-        only_an_id = not message.member_id and not message.group_instance_id
-        member = PENDING_BYTES if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID else said + MEMBER_BYTES
-        return member + (GROUP_BYTES if group is None else 0)
-    if isinstance(message, OffsetCommitRequest) and message.group_id not in groups.by_id:
+    assert isinstance(message, JoinGroupRequest)
+    group = groups.by_id.get(message.group_id)
+    said = sum(len(p.name) + len(p.metadata) for p in message.protocols)
+    if group is not None and message.member_id in group.round.members:
+        return said if said > FREE_BYTES else 0
+    only_an_id = not message.member_id and not message.group_instance_id
+    member = PENDING_BYTES if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID else said + MEMBER_BYTES
+    return member + (GROUP_BYTES if group is None else 0)
+
+
+def added_by_commit(request: GroupRequest, groups: Groups) -> int:
+    """Return how many bytes an OffsetCommit adds, at most, to what groups hold: none to a group that is there."""
+    message = request.message
+    assert isinstance(message, OffsetCommitRequest)
+    if message.group_id not in groups.by_id:
         return GROUP_BYTES + sum(
             OFFSET_BYTES + len(p.committed_metadata or "") for topic in message.topics for p in topic.partitions
         )
@@ -69,7 +76,7 @@ def _added_by(request: GroupRequest, groups: Groups) -> int:
 
 
 def bytes_of(groups: Groups) -> int:
-    """What the groups of one partition hold, about."""
+    """Return how many bytes the groups of one partition hold, about."""
     size = 0
     for group in groups.by_id.values():
         this = group.round

@@ -6,65 +6,31 @@ records cannot be appended the answer is one for every case: the replies are ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kohort.clock import Rng, Timers
 from kohort.config import BrokerConfig
-from kohort.coordinator.classic.heartbeat import check_heartbeat_request
-from kohort.coordinator.classic.join import check_join_request
-from kohort.coordinator.classic.leave import check_leave_request
+from kohort.coordinator.api_table import GROUP_APIS, withdraw
+from kohort.coordinator.append_errors import append_error
+from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.rebalance import drop_round
-from kohort.coordinator.classic.sync import check_sync_request
 from kohort.coordinator.context import ClosedConnections, Context
-from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
+from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
 from kohort.coordinator.journal import JournalEntry
-from kohort.coordinator.memory_budget import GroupsRoom
-from kohort.coordinator.offsets.commit_in_transaction import check_commit_in_transaction_request
-from kohort.coordinator.offsets.delete import check_offset_delete_request
-from kohort.coordinator.offsets.fetch import answer_fetch
-from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
+from kohort.coordinator.memory_budget import MemoryBudget
+from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import AppendRecords, GroupRequest, Outcome, Reply, SetTimer, TimerKey, TopicsView
 from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
-from kohort.coordinator.refusals import code_of, refusal, refused
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
 from kohort.coordinator.shard import Availability, Shard
+from kohort.coordinator.shards import Shards
 from kohort.coordinator.skipped import Skipped
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, StorageError
 from kohort.notes import Note, warning
-from kohort.wire.messages.group_admin import (
-    DeletableGroupResult,
-    DeleteGroupsRequest,
-    DeleteGroupsResponse,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    HeartbeatResponse,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
-from kohort.wire.messages.transactions import TxnOffsetCommitRequest
-from kohort.wire.schema import Message
 
-CHECKS: Final[dict[type[Message], Callable[[GroupRequest, BrokerConfig], None]]] = {
-    JoinGroupRequest: check_join_request,
-    SyncGroupRequest: check_sync_request,
-    HeartbeatRequest: check_heartbeat_request,
-    LeaveGroupRequest: check_leave_request,
-    OffsetDeleteRequest: check_offset_delete_request,
-    TxnOffsetCommitRequest: check_commit_in_transaction_request,
-}
-"""What is refused before anyone asks where the group is. OffsetCommit takes any group id, even an empty one."""
-
-GROWING: Final = frozenset({JoinGroupRequest, OffsetCommitRequest})
 SWEEP: Final = TimerKey("offsets")
 
 
@@ -82,42 +48,29 @@ class Coordinator:
         self._topics = topics
         self._append = append
         self._checked = checked
-        self._partitions = config.offsets_topic_num_partitions
-        self._shards: dict[int, Shard] = {}
+        self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
         self._connections = ClosedConnections()
-        self._room = GroupsRoom(config.group_coordinator_max_bytes)
+        self._budget = MemoryBudget(config.group_coordinator_max_bytes)
         self._notes: list[Note] = []
         self._journal: list[JournalEntry] = []
-        self._across: dict[type[Message], Callable[[GroupRequest, Context], list[Reply]]] = {
-            OffsetFetchRequest: self._fetch_offsets,
-            DescribeGroupsRequest: self._describe_groups,
-            ListGroupsRequest: self._list_groups,
-            DeleteGroupsRequest: self._delete_groups,
-        }
 
     # What happens to groups.
 
     def handle(self, request: GroupRequest, now_ms: int) -> list[Reply]:
         """Answer ``request``, or park it; with whatever other requests are answered by what it brought about."""
         ctx = self._at(now_ms)
-        kind = type(request.message)
-        across = self._across.get(kind)
-        if across is not None:
-            return across(request, ctx)
+        api = GROUP_APIS[type(request.message)]
+        if isinstance(api, SeveralGroupsApi):
+            return [api.answer(self._shards, request, ctx)]
         group_id: str = request.message.group_id  # type: ignore[attr-defined]  # every request of one group has it
         try:
-            check = CHECKS.get(kind)
-            if check is not None:
-                check(request, self._config)
-            shard = self._shard_of(group_id)
-            if kind in GROWING:
-                self._check_room(request, shard, now_ms)
+            api.check(request, self._config)
+            shard = self._shards.of_group(group_id)
+            self._check_budget(api.added_bytes(request, shard.groups), now_ms)
         except ApiError as error:
-            if kind is HeartbeatRequest and error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                return [Reply(request, HeartbeatResponse())]  # protocol/groups.md#while-loading
-            return [refusal(request, error.code)]
-        return self._carry_out(shard, group_id, shard.decide(group_id, request, ctx), ctx)
+            return [api.refuse(request, error.code)]
+        return self._carry_out(shard, group_id, _decided(api, shard, group_id, request, ctx), ctx)
 
     def tick(self, now_ms: int) -> list[Reply]:
         """Fire what is due."""
@@ -143,14 +96,13 @@ class Coordinator:
         """Forget what groups have committed in these topics."""
         ctx = self._at(now_ms)
         gone = frozenset(names)
-        for shard in self._shards.values():
-            if shard.availability is Availability.ACTIVE:
-                self._carry_out_all(shard, shard.topics_deleted(gone, ctx), ctx)
+        for shard in self._shards.active():
+            self._carry_out_all(shard, shard.topics_deleted(gone, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
         """A marker was written to a partition: what its transaction has committed counts, or is forgotten."""
-        shard = self._shards.get(partition)
-        if shard is None or shard.availability is not Availability.ACTIVE:
+        shard = self._shards.active_at(partition)
+        if shard is None:
             return  # whoever loads the partition finds the marker on the log
         for group_id in replay_end(shard.groups, ended):
             shard.groups.maybe_forget(group_id)
@@ -179,7 +131,7 @@ class Coordinator:
 
     def parked(self) -> Iterator[GroupRequest]:
         """Every JoinGroup and SyncGroup that waits, for whoever looks from inside the process."""
-        for shard in self._shards.values():
+        for shard in self._shards:
             for group in shard.groups.by_id.values():
                 for member in group.round.members.values():
                     yield from (asked for asked in (member.join, member.sync) if asked is not None)
@@ -193,16 +145,17 @@ class Coordinator:
 
     def partition_of(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that holds the group."""
-        return partition_of(group_id, self._partitions)
+        return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
         """This broker is to coordinate the groups of ``partition``, as soon as they are read."""
-        assert partition not in self._shards or self._shards[partition].availability is Availability.FAILED
-        self._shards[partition] = Shard(partition)
+        known = self._shards.get(partition)
+        assert known is None or known.availability is Availability.FAILED
+        self._shards.by_partition[partition] = Shard(partition)
 
     def coordinates(self, partition: int) -> bool:
         """Whether the groups of ``partition`` are here, or on their way."""
-        return partition in self._shards
+        return partition in self._shards.by_partition
 
     def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
         """Read a partition from its log and go on from there."""
@@ -214,15 +167,15 @@ class Coordinator:
 
     def load_some(self, partition: int, records: Iterable[LogItem], now_ms: int, skipped: Skipped) -> None:
         """Read the next records of a partition that is loading; what cannot be read goes to ``skipped``."""
-        replay_log(self._shards[partition].groups, records, now_ms, skipped)
+        replay_log(self._shards.by_partition[partition].groups, records, now_ms, skipped)
 
     def refuse_loading(self, partition: int) -> None:
         """The partition cannot be read: its groups are not coordinated."""
-        self._shards[partition].availability = Availability.FAILED
+        self._shards.by_partition[partition].availability = Availability.FAILED
 
     def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
         """All records of the partition were read: its groups go on from there."""
-        shard = self._shards[partition]
+        shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
         for group_id in list(shard.groups.by_id):
             shard.groups.maybe_forget(group_id)
@@ -242,22 +195,12 @@ class Coordinator:
             self._journal += outcome.journal
             replies += outcome.replies
         self._timers.cancel((partition, SWEEP))
-        del self._shards[partition]
+        del self._shards.by_partition[partition]
         return replies
 
-    def _shard_of(self, group_id: str) -> Shard:
-        """Where the group lives. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
-        shard = self._shards.get(partition_of(group_id, self._partitions))
-        if shard is not None and shard.availability is Availability.ACTIVE:
-            return shard
-        if shard is None or shard.availability is Availability.FAILED:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-
-    def _check_room(self, request: GroupRequest, shard: Shard, now_ms: int) -> None:
-        """Raises COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
-        all_groups = (one.groups for one in self._shards.values())
-        if not self._room.takes(request, shard.groups, all_groups, now_ms):
+    def _check_budget(self, added: int, now_ms: int) -> None:
+        """Raise COORDINATOR_NOT_AVAILABLE, as groups may go, where all of them hold too much for one more."""
+        if not self._budget.takes(added, (shard.groups for shard in self._shards), now_ms):
             problem = "groups hold as much memory as they may: new groups and members are refused"
             self._notes.append(warning(f"{problem} (group.coordinator.max.bytes)", "groups"))
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -295,9 +238,9 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         """What is left of an outcome whose records could not be appended."""
-        code = code_of(error)
+        code = append_error(error)
         instead = Outcome(
-            replies=[refused(reply, code) for reply in outcome.replies],
+            replies=[withdraw(reply, code) for reply in outcome.replies],
             journal=[entry for entry in outcome.journal if not entry.CLAIMS_WRITTEN],
         )
         group = shard.groups.by_id.get(group_id)
@@ -315,62 +258,6 @@ class Coordinator:
             else:
                 self._timers.cancel((shard.partition, change.key))
 
-    # Requests that are not about one group.
-
-    def _fetch_offsets(self, request: GroupRequest, ctx: Context) -> list[Reply]:
-        def offsets_of(group_id: str) -> GroupOffsets:
-            return self._shard_of(group_id).groups.offsets.get(group_id, NO_OFFSETS)
-
-        return [answer_fetch(request, offsets_of, ctx.topics)]
-
-    def _describe_groups(self, request: GroupRequest, _ctx: Context) -> list[Reply]:
-        message = request.message
-        assert isinstance(message, DescribeGroupsRequest)
-        described = []
-        operations = message.include_authorized_operations
-        for group_id in message.groups:
-            try:
-                group = self._shard_of(group_id).groups.by_id.get(group_id)
-                described.append(describe_group(group_id, group, request.api_version, operations=operations))
-            except ApiError as error:
-                described.append(refused_description(group_id, error, request.api_version))
-        return [Reply(request, DescribeGroupsResponse(groups=described))]
-
-    def _list_groups(self, request: GroupRequest, _ctx: Context) -> list[Reply]:
-        message = request.message
-        assert isinstance(message, ListGroupsRequest)
-        if any(shard.availability is Availability.LOADING for shard in self._shards.values()):
-            return [refusal(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
-        active = [s for s in self._shards.values() if s.availability is Availability.ACTIVE]
-        groups = (group for shard in active for group in shard.groups.by_id.values())
-        listed = list_groups(groups, message.states_filter, message.types_filter)
-        return [Reply(request, ListGroupsResponse(groups=listed))]
-
-    def _delete_groups(self, request: GroupRequest, ctx: Context) -> list[Reply]:
-        message = request.message
-        assert isinstance(message, DeleteGroupsRequest)
-        results = []
-        for group_id in dict.fromkeys(message.groups_names):
-            code = self._delete_group(group_id, request, ctx)
-            results.append(DeletableGroupResult(group_id=group_id, error_code=code))
-        return [Reply(request, DeleteGroupsResponse(results=results))]
-
-    def _delete_group(self, group_id: str, request: GroupRequest, ctx: Context) -> ErrorCode:
-        """Each group is a write of its own; one that fails leaves the group as it was."""
-        try:
-            shard = self._shard_of(group_id)
-            groups = shard.groups
-            outcome = decide_delete_group(groups.by_id.get(group_id), groups.offsets.get(group_id), request, ctx)
-        except ApiError as error:
-            return error.code
-        acknowledged = Reply(request, DeleteGroupsResponse())
-        outcome.replies.append(acknowledged)
-        (reply,) = self._carry_out(shard, group_id, outcome, ctx)
-        if reply is acknowledged:
-            return ErrorCode.NONE
-        assert isinstance(reply.message, DeleteGroupsResponse)
-        return ErrorCode(reply.message.results[0].error_code)
-
     # What must hold.
 
     def check_invariants(self, now_ms: int) -> None:
@@ -378,14 +265,13 @@ class Coordinator:
         wake_at_ms = self.wake_at_ms
         if wake_at_ms is not None and wake_at_ms < now_ms:
             raise InvariantBroken(f"a timer was due at {wake_at_ms} and it is {now_ms}")
-        for shard in self._shards.values():
-            if shard.availability is Availability.ACTIVE:
-                check_groups(shard.groups, shard.partition, self._timers)
+        for shard in self._shards.active():
+            check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[LogItem]) -> None:
         """Raises InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here."""
-        shard = self._shards.get(partition)
-        if shard is not None and shard.availability is Availability.ACTIVE:
+        shard = self._shards.active_at(partition)
+        if shard is not None:
             check_replay(shard.groups, log)
 
     def _check(self, shard: Shard, group_id: str, outcome: Outcome) -> None:
@@ -394,3 +280,15 @@ class Coordinator:
         group = shard.groups.by_id.get(group_id)
         if group is not None:
             check_group(shard.groups, group, shard.partition, self._timers)
+
+
+def _decided(api: GroupApi, shard: Shard, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
+    """Decide on a request of one group; an error that is raised becomes its refusal."""
+    group = shard.groups.by_id.get(group_id)
+    try:
+        return api.decide(shard.groups, request, ctx)
+    except ApiError as error:
+        out = Outcome(replies=[api.refuse(request, error.code)], round_changed=False)
+        if group is not None:
+            note_fenced(group, request, error, ctx, out)
+        return out

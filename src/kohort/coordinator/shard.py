@@ -2,46 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from enum import Enum
-from typing import Final
 
-from kohort.coordinator.classic.fencing import note_fenced
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.heartbeat import decide_heartbeat, on_pending_timer, on_session_timer
-from kohort.coordinator.classic.join import decide_join
-from kohort.coordinator.classic.leave import decide_leave
+from kohort.coordinator.classic.heartbeat import on_pending_timer, on_session_timer
 from kohort.coordinator.classic.ownership import owners_of
+from kohort.coordinator.classic.parked_requests import refuse_parked
 from kohort.coordinator.classic.rebalance import (
     begin_sessions,
     forget_timers,
     on_round_timer,
     open_round,
-    refuse_parked,
 )
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
-from kohort.coordinator.classic.sync import decide_sync, on_sync_timer
+from kohort.coordinator.classic.sync import on_sync_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, Trigger
-from kohort.coordinator.offsets.commit import decide_commit
-from kohort.coordinator.offsets.commit_in_transaction import decide_commit_in_transaction
-from kohort.coordinator.offsets.delete import decide_offset_delete, decide_topics_deleted
+from kohort.coordinator.offsets.delete import decide_topics_deleted
 from kohort.coordinator.offsets.expiry import decide_expiry
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
-from kohort.coordinator.outcome import GroupRequest, Outcome, TimerKey
-from kohort.coordinator.refusals import refusal
-from kohort.errors import ApiError, ErrorCode
-from kohort.wire.messages.group_classic import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
-from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest
-from kohort.wire.messages.transactions import TxnOffsetCommitRequest
-from kohort.wire.schema import Message
+from kohort.coordinator.outcome import Outcome, TimerKey
+from kohort.errors import ErrorCode
 
 
 class Availability(Enum):
@@ -60,19 +43,8 @@ class Shard:
         self.availability = Availability.LOADING
         self.groups = Groups()
 
-    def decide(self, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
-        """What is to be done about a request of one group; an error that is raised becomes its refusal."""
-        group = self.groups.by_id.get(group_id)
-        try:
-            return DECIDE[type(request.message)](self, group_id, group, request, ctx)
-        except ApiError as error:
-            out = Outcome(replies=[refusal(request, error.code)], round_changed=False)
-            if group is not None:
-                note_fenced(group, request, error, ctx, out)
-            return out
-
     def fire(self, key: TimerKey, ctx: Context) -> Outcome:
-        """What is to be done now that a timer's moment has come; a timer of what is gone does nothing."""
+        """Decide what a timer brings about whose moment has come; a timer of what is gone does nothing."""
         group = self.groups.by_id.get(key.group_id)
         if group is None:
             return Outcome()
@@ -122,65 +94,3 @@ class Shard:
     def topics_deleted(self, names: Collection[str], ctx: Context) -> Iterator[tuple[str, Outcome]]:
         for group_id, offsets in list(self.groups.offsets.items()):
             yield group_id, decide_topics_deleted(group_id, offsets, names, ctx.topics)
-
-
-Decide = Callable[[Shard, str, ClassicGroup | None, GroupRequest, Context], Outcome]
-
-
-def _member_of(group_id: str, group: ClassicGroup | None) -> ClassicGroup:
-    """The group of a request that only a member can send."""
-    if group is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {group_id!r}")
-    return group
-
-
-def _join(shard: Shard, group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
-    """Only whoever has no member id yet can begin a group."""
-    message = request.message
-    assert isinstance(message, JoinGroupRequest)
-    if group is not None:
-        return decide_join(group, request, ctx, created=False)
-    if message.member_id:
-        return decide_join(_member_of(group_id, group), request, ctx, created=False)
-    return decide_join(shard.groups.ensure(group_id, ctx.now_ms), request, ctx, created=True)
-
-
-def _sync(_shard: Shard, group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
-    return decide_sync(_member_of(group_id, group), request, ctx)
-
-
-def _heartbeat(
-    _shard: Shard, group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context
-) -> Outcome:
-    return decide_heartbeat(_member_of(group_id, group), request, ctx)
-
-
-def _leave(_shard: Shard, _group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
-    return decide_leave(group, request, ctx)
-
-
-def _commit(shard: Shard, group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
-    return decide_commit(group, shard.groups.offsets.get(group_id), request, ctx)
-
-
-def _commit_in_transaction(
-    _shard: Shard, _group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context
-) -> Outcome:
-    return decide_commit_in_transaction(group, request, ctx)
-
-
-def _offset_delete(
-    shard: Shard, group_id: str, group: ClassicGroup | None, request: GroupRequest, ctx: Context
-) -> Outcome:
-    return decide_offset_delete(group, shard.groups.offsets.get(group_id), request, ctx)
-
-
-DECIDE: Final[dict[type[Message], Decide]] = {
-    JoinGroupRequest: _join,
-    SyncGroupRequest: _sync,
-    HeartbeatRequest: _heartbeat,
-    LeaveGroupRequest: _leave,
-    OffsetCommitRequest: _commit,
-    TxnOffsetCommitRequest: _commit_in_transaction,
-    OffsetDeleteRequest: _offset_delete,
-}

@@ -107,7 +107,7 @@ def test_an_error_inside_the_broker_costs_one_connection(monkeypatch, caplog):
     def fail(*_args):
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr(dispatch, "HANDLERS", {**dispatch.HANDLERS, 60: fail})
+    monkeypatch.setattr(dispatch, "HANDLERS", {**dispatch.HANDLERS, DescribeClusterRequest: fail})
     with kohort.Broker() as broker, RawClient(broker.bootstrap) as unlucky, RawClient(broker.bootstrap) as other:
         unlucky.send(DescribeClusterRequest(), 0)
         assert unlucky.is_closed_by_peer()

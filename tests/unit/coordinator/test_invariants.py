@@ -1,12 +1,16 @@
 """The invariants catch what they are for: each test plants a bug and a short story that brings it to light."""
 
+from dataclasses import replace
+
 import pytest
 
 from kohort.coordinator import replay, runtime
-from kohort.coordinator.classic import heartbeat, join, rebalance, sync
+from kohort.coordinator.api_table import GROUP_APIS
+from kohort.coordinator.classic import heartbeat, rebalance, sync
 from kohort.coordinator.invariants import InvariantBroken, check_replay
 from kohort.coordinator.outcome import CancelTimer
 from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_classic import JoinGroupRequest
 from support.consumer_protocol import assignment
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
@@ -59,7 +63,7 @@ def test_a_wait_without_a_timer(monkeypatch, kind):
 
 
 def test_a_reply_that_is_released_although_the_append_failed(monkeypatch):
-    monkeypatch.setattr(runtime, "refused", lambda reply, _code: reply)
+    monkeypatch.setattr(runtime, "withdraw", lambda reply, _code: reply)
 
     with pytest.raises(InvariantBroken, match="not written"):
         a_generation_cannot_be_written(CoordinatorStage())
@@ -127,14 +131,15 @@ def test_an_assignment_that_outlives_its_generation(monkeypatch):
 
 
 def test_written_state_that_is_changed_by_a_decision(monkeypatch):
-    original = join.decide_join
+    api = GROUP_APIS[JoinGroupRequest]
 
-    def meddling(group, *args, **kwargs):
-        if group.written is not None:
+    def meddling(groups, request, ctx):
+        group = groups.by_id.get(request.message.group_id)
+        if group is not None and group.written is not None:
             group.written = type(group.written)(generation=9, protocol=None, leader=None)
-        return original(group, *args, **kwargs)
+        return api.decide(groups, request, ctx)
 
-    monkeypatch.setattr("kohort.coordinator.shard.decide_join", meddling)
+    monkeypatch.setitem(GROUP_APIS, JoinGroupRequest, replace(api, decide=meddling))
 
     with pytest.raises(InvariantBroken):
         a_generation_is_assigned(CoordinatorStage())
@@ -143,7 +148,7 @@ def test_written_state_that_is_changed_by_a_decision(monkeypatch):
 def test_a_log_that_says_something_else():
     stage = CoordinatorStage()
     stage.stable(1)
-    groups = stage.coordinator._shards[stage.coordinator.partition_of(GROUP)].groups
+    groups = stage.coordinator._shards.by_partition[stage.coordinator.partition_of(GROUP)].groups
 
     with pytest.raises(InvariantBroken, match="replaying the log"):
         check_replay(groups, [])

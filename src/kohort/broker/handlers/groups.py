@@ -1,4 +1,4 @@
-"""The group APIs: one table, one road to the coordinator.
+"""The group APIs: one road to the coordinator for all that stand in its table (kohort.coordinator.api_table).
 
 JoinGroup (11) 0-9, Heartbeat (12) 0-4, LeaveGroup (13) 0-5, SyncGroup (14) 0-5, OffsetCommit (8) 2-10, OffsetFetch (9)
 1-10, DescribeGroups (15) 0-6, ListGroups (16) 0-5, DeleteGroups (42) 0-2, OffsetDelete (47) 0. Their meaning is in
@@ -8,21 +8,17 @@ kohort.coordinator; here it is only added who asks. Any answer, this request's o
 
 from __future__ import annotations
 
-from typing import Final
-
 from kohort.broker.release import release
 from kohort.broker.request import Answer, Request, Unanswered
 from kohort.broker.state import BrokerState
+from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.outcome import GroupRequest
-
-READ_ONLY: Final = frozenset({9, 15, 16})
-"""OffsetFetch, DescribeGroups, ListGroups: they never make the offsets topic."""
-GROUP_APIS: Final = (8, 9, 11, 12, 13, 14, 15, 16, 42, 47)
 
 
 def group_request(state: BrokerState, request: Request) -> Answer:
+    """Submit a request to the coordinator; what it answers, now or later, leaves through ``state.released``."""
     reply_to = request.reply_to
-    if reply_to.api_key not in READ_ONLY:
+    if not GROUP_APIS[type(request.message)].read_only:
         state.offsets_topic.ensure(request.now_ms)
     asked = GroupRequest(
         message=request.message,

@@ -14,8 +14,9 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.transaction_membership import check_coordinator, join_transaction
+from kohort.coordinator.append_errors import APPEND_ERRORS
+from kohort.coordinator.offsets.commit_in_transaction import refuse_commit_in_transaction
 from kohort.coordinator.outcome import GroupRequest
-from kohort.coordinator.refusals import OF_STORAGE, refusal
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch, TopicPartition
@@ -194,5 +195,5 @@ def txn_offset_commit(state: BrokerState, request: Request) -> Answer:
     except KohortError as error:
         code = refusal_of(error).code
         asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)
-        return refusal(asked, OF_STORAGE.get(code, code)).message
+        return refuse_commit_in_transaction(asked, APPEND_ERRORS.get(code, code)).message
     return group_request(state, request)

@@ -7,29 +7,23 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kohort.config import BrokerConfig
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.classic.timers import session_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Who
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, SetTimer
-from kohort.errors import ApiError, ErrorCode
+from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 
 
-def check_heartbeat_request(request: GroupRequest, _config: BrokerConfig) -> None:
-    message = request.message
-    assert isinstance(message, HeartbeatRequest)
-    if not message.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-def decide_heartbeat(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """Renew the session. While the group completes a rebalance the answer is NONE, while it prepares one it is not."""
     message = request.message
     assert isinstance(message, HeartbeatRequest)
+    group = groups.check_group(message.group_id)
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
     now_ms = ctx.now_ms
@@ -38,6 +32,14 @@ def decide_heartbeat(group: ClassicGroup, request: GroupRequest, ctx: Context) -
     preparing = group.round.state is State.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
     return Outcome(replies=[Reply(request, HeartbeatResponse(error_code=code))])
+
+
+def refuse_heartbeat(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a Heartbeat with ``code``; while groups are being read with NONE, for members are kept through a failover
+    (protocol/groups.md#while-loading)."""
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        code = ErrorCode.NONE
+    return Reply(asked, HeartbeatResponse(error_code=code))
 
 
 def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:

@@ -13,7 +13,9 @@ from kohort.clock import uuid_text
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.change import change_of
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.parked_requests import refuse_join
 from kohort.coordinator.classic.protocols import protocols_of, rebalance_timeout_of, update_member
 from kohort.coordinator.classic.rebalance import (
     joined,
@@ -29,7 +31,6 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.journal import Change, Trigger, TriggerEvent
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply, SetTimer
 from kohort.coordinator.records import GroupWritten
-from kohort.coordinator.refusals import join_refusal, refusal
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest
 
@@ -45,7 +46,7 @@ cannot be written; Kafka finds that out in SyncGroup, with the same error."""
 
 
 def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
-    """What can be refused without looking at the group."""
+    """Raise ApiError for what can be refused without looking at the group."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     if not message.group_id:
@@ -64,13 +65,16 @@ def check_join_request(request: GroupRequest, config: BrokerConfig) -> None:
         )
 
 
-def decide_join(group: ClassicGroup, request: GroupRequest, ctx: Context, *, created: bool) -> Outcome:
-    """``created``: the group did not exist before; its empty record is written before anyone is told of it.
+def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Park the request until the round closes, or answer it at once.
 
-    The group stays, as it does in Kafka, even if this join is refused.
+    Only whoever has no member id yet can begin a group. The empty record of a new one is written before anyone is told
+    of it, and it stays, as it does in Kafka, even if this join is refused.
     """
     message = request.message
     assert isinstance(message, JoinGroupRequest)
+    created = message.group_id not in groups.by_id and not message.member_id
+    group = groups.ensure(message.group_id, ctx.now_ms) if created else groups.check_group(message.group_id)
     out = Outcome()
     if created:
         out.records.append(GroupWritten(group.group_id, generation_of(group.round)))
@@ -80,7 +84,7 @@ def decide_join(group: ClassicGroup, request: GroupRequest, ctx: Context, *, cre
     if not group.round.supports(message.protocol_type, (p.name for p in message.protocols)):
         if not created:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "no protocol that all members speak")
-        out.replies.append(refusal(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        out.replies.append(refuse_join(request, ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     elif message.member_id:
         _existing_member(group, request, message, ctx, out)
     else:
@@ -102,7 +106,7 @@ def _turn_away(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
     """The group is full; a member that rejoined too late is out of it."""
-    out.replies.append(join_refusal(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
+    out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     if message.member_id in group.round.members:
         remove_member(group, ctx, out, message.member_id, "group_full", api_version=request.api_version)
         maybe_close_round(group, ctx, out)
@@ -123,7 +127,7 @@ def _new_member(
         group.round.pending_join[member_id] = ctx.now_ms
         timer = pending_timer(group.group_id, member_id)
         out.timers.append(SetTimer(timer, ctx.now_ms + message.session_timeout_ms))
-        out.replies.append(join_refusal(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        out.replies.append(refuse_join(request, ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
         _add_member(group, request, message, member_id, ctx, out)
 
@@ -197,7 +201,7 @@ def _add_member(
 def _park(group: ClassicGroup, member: Member, request: GroupRequest, out: Outcome) -> None:
     older = group.round.park_join(member, request)
     if older is not None:
-        out.replies.append(refusal(older, ErrorCode.REBALANCE_IN_PROGRESS))
+        out.replies.append(refuse_join(older, ErrorCode.REBALANCE_IN_PROGRESS))
 
 
 def join_trigger(event: TriggerEvent, member: Member, request: GroupRequest, change: Change | None = None) -> Trigger:

@@ -7,8 +7,8 @@ Deviation from Kafka: a parked SyncGroup of a member that leaves is answered UNK
 
 from __future__ import annotations
 
-from kohort.config import BrokerConfig
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.timers import pending_timer
 from kohort.coordinator.context import Context
@@ -20,17 +20,11 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResp
 FIRST_WITH_BATCH = 3
 
 
-def check_leave_request(request: GroupRequest, _config: BrokerConfig) -> None:
-    message = request.message
-    assert isinstance(message, LeaveGroupRequest)
-    if not message.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-def decide_leave(group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
+def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """Every entry is answered for itself; if one is gone, those who remain must share anew."""
     message = request.message
     assert isinstance(message, LeaveGroupRequest)
+    group = groups.by_id.get(message.group_id)
     batch = request.api_version >= FIRST_WITH_BATCH
     entries = message.members if batch else [MemberIdentity(member_id=message.member_id)]
     out = Outcome()
@@ -66,6 +60,11 @@ def decide_leave(group: ClassicGroup | None, request: GroupRequest, ctx: Context
     else:
         out.replies.append(Reply(request, LeaveGroupResponse(error_code=results[0].error_code)))
     return out
+
+
+def refuse_leave(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a LeaveGroup with ``code``."""
+    return Reply(asked, LeaveGroupResponse(error_code=code))
 
 
 def _take_out(

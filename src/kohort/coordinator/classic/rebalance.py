@@ -5,10 +5,9 @@ The rules: protocol/groups.md#rebalances.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.parked_requests import refuse_join, refuse_parked, refuse_sync
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
@@ -25,7 +24,6 @@ from kohort.coordinator.journal import (
 )
 from kohort.coordinator.outcome import CancelTimer, Outcome, Reply, SetTimer
 from kohort.coordinator.records import GroupWritten
-from kohort.coordinator.refusals import join_refusal, refusal
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupResponse, JoinGroupResponseMember
 
@@ -79,7 +77,7 @@ def _give_up_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> Non
     for member in group.round.members.values():
         member.assignment = b""
         if member.sync is not None:
-            out.replies.append(refusal(member.sync, ErrorCode.REBALANCE_IN_PROGRESS))
+            out.replies.append(refuse_sync(member.sync, ErrorCode.REBALANCE_IN_PROGRESS))
             member.sync = None
             keep_session(group, member, ctx, out)
 
@@ -230,10 +228,10 @@ def remove_member(
     member = group.round.remove(member_id)
     out.timers.append(CancelTimer(session_timer(group.group_id, member_id)))
     if member.join is not None:
-        out.replies.append(join_refusal(member.join, ErrorCode.UNKNOWN_MEMBER_ID, ""))
+        out.replies.append(refuse_join(member.join, ErrorCode.UNKNOWN_MEMBER_ID, ""))
         member.join = None
     if member.sync is not None:
-        out.replies.append(refusal(member.sync, ErrorCode.UNKNOWN_MEMBER_ID))
+        out.replies.append(refuse_sync(member.sync, ErrorCode.UNKNOWN_MEMBER_ID))
         member.sync = None
     out.journal.append(
         MemberRemoved(
@@ -285,15 +283,6 @@ def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
     if group.state is State.STABLE and announced > group.round.generation_id:
         open_round(group, ctx, out, Trigger(event="append_failed", error=code.name))
     return out
-
-
-def refuse_parked(members: Iterable[Member], code: ErrorCode, out: Outcome) -> None:
-    """Refuse every JoinGroup and SyncGroup that waits."""
-    for member in members:
-        for asked in (member.join, member.sync):
-            if asked is not None:
-                out.replies.append(refusal(asked, code))
-        member.join = member.sync = None
 
 
 def forget_timers(group: ClassicGroup, out: Outcome) -> None:

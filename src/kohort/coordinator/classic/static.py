@@ -12,6 +12,7 @@ from __future__ import annotations
 from kohort.coordinator.classic.change import change_of
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.parked_requests import refuse_join, refuse_sync
 from kohort.coordinator.classic.protocols import protocols_of, update_member
 from kohort.coordinator.classic.rebalance import (
     keep_session,
@@ -26,7 +27,6 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.journal import StaticReplaced, Trigger
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.coordinator.records import GroupWritten
-from kohort.coordinator.refusals import join_refusal, refusal
 from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
 
@@ -73,9 +73,9 @@ def replace_static_member(
 def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
     joining, syncing, member.sync = group.round.take_join(member), member.sync, None
     if joining is not None:
-        out.replies.append(join_refusal(joining, ErrorCode.FENCED_INSTANCE_ID, member.member_id))
+        out.replies.append(refuse_join(joining, ErrorCode.FENCED_INSTANCE_ID, member.member_id))
     if syncing is not None:
-        out.replies.append(refusal(syncing, ErrorCode.FENCED_INSTANCE_ID))
+        out.replies.append(refuse_sync(syncing, ErrorCode.FENCED_INSTANCE_ID))
 
 
 def _go_on(

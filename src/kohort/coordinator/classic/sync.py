@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from kohort.config import BrokerConfig
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.ownership import moves_between, owners_of
+from kohort.coordinator.classic.parked_requests import refuse_sync
 from kohort.coordinator.classic.rebalance import keep_session, open_round, remove_member
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
@@ -21,7 +23,6 @@ from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, RoundSettled, Trigger
 from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome, Reply
 from kohort.coordinator.records import GroupWritten
-from kohort.coordinator.refusals import refusal
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_classic import SyncGroupRequest, SyncGroupResponse
 
@@ -33,7 +34,7 @@ ASSIGNMENTS_MAX = 100_000
 
 
 def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
-    """What can be refused without looking at the group."""
+    """Raise ApiError for what can be refused without looking at the group."""
     message = request.message
     assert isinstance(message, SyncGroupRequest)
     named = message.protocol_type is not None and message.protocol_name is not None
@@ -48,9 +49,11 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the group could not be written: so much is no record")
 
 
-def decide_sync(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Outcome:
+def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
+    """Answer in a stable group; else wait for the leader, whose SyncGroup makes the generation the written one."""
     message = request.message
     assert isinstance(message, SyncGroupRequest)
+    group = groups.check_group(message.group_id)
     this = group.round
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
@@ -65,7 +68,7 @@ def decide_sync(group: ClassicGroup, request: GroupRequest, ctx: Context) -> Out
     else:
         older, member.sync = member.sync, request
         if older is not None:
-            out.replies.append(refusal(older, ErrorCode.REBALANCE_IN_PROGRESS))
+            out.replies.append(refuse_sync(older, ErrorCode.REBALANCE_IN_PROGRESS))
         if this.leader == member.member_id:
             _write_assignments(group, message, ctx, out)
     _note_synced(group, member, ctx, out)

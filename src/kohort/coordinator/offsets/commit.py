@@ -12,6 +12,7 @@ from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.context import Context
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
 from kohort.coordinator.records import OffsetCommitted
@@ -27,17 +28,17 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponseTopic,
 )
 from kohort.wire.messages.transactions import TxnOffsetCommitRequestPartition
+from kohort.wire.schema import Message
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
 FIRST_WITH_TOPIC_IDS = 10
 
 
-def decide_commit(
-    group: ClassicGroup | None, offsets: GroupOffsets | None, request: GroupRequest, ctx: Context
-) -> Outcome:
+def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
     """One record per accepted partition, all in one write; the other partitions say why not."""
     message = request.message
     assert isinstance(message, OffsetCommitRequest)
+    group = groups.by_id.get(message.group_id)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
     try:
@@ -50,9 +51,42 @@ def decide_commit(
     if member is not None and group_code is ErrorCode.NONE:
         member.saw(request.connection, ctx.now_ms)
         member.renew_session(ctx.now_ms)
-        _note_progress(member, offsets, out, ctx.now_ms)
+        _note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
     out.replies.append(Reply(request, OffsetCommitResponse(topics=topics)))
     return out
+
+
+def refuse_commit(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer an OffsetCommit with ``code`` for every partition."""
+    message = asked.message
+    assert isinstance(message, OffsetCommitRequest)
+    return Reply(asked, _with_code(message, code))
+
+
+def withdraw_commit(reply: Reply, code: ErrorCode) -> Reply:
+    """Turn an answer into one with ``code`` for every partition that was accepted."""
+    assert isinstance(reply.message, OffsetCommitResponse)
+    return Reply(reply.asked, _with_code(reply.message, code))
+
+
+def _with_code(of: OffsetCommitRequest | OffsetCommitResponse, code: ErrorCode) -> OffsetCommitResponse:
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=own_code(p) or code)
+                for p in topic.partitions
+            ],
+        )
+        for topic in of.topics
+    ]
+    return OffsetCommitResponse(topics=topics)
+
+
+def own_code(partition: Message) -> int:
+    """Return what a partition of an answer was refused for; 0 for one of a request."""
+    return int(getattr(partition, "error_code", 0))
 
 
 def _committing_member(group: ClassicGroup | None, message: OffsetCommitRequest, version: int) -> Member | None:

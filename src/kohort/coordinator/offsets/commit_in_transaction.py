@@ -6,12 +6,12 @@ are those of Kafka: whoever names a member must be one, of this generation; olde
 
 from __future__ import annotations
 
-from kohort.config import BrokerConfig
 from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.context import Context
-from kohort.coordinator.offsets.commit import is_too_long, value_of
+from kohort.coordinator.offsets.commit import is_too_long, own_code, value_of
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
@@ -27,17 +27,11 @@ from kohort.wire.messages.transactions import (
 NO_RETENTION = -1
 
 
-def check_commit_in_transaction_request(request: GroupRequest, _config: BrokerConfig) -> None:
-    message = request.message
-    assert isinstance(message, TxnOffsetCommitRequest)
-    if not message.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-def decide_commit_in_transaction(group: ClassicGroup | None, request: GroupRequest, ctx: Context) -> Outcome:
+def decide_commit_in_transaction(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
     """One record per accepted partition, all in one batch of the producer; the other partitions say why not."""
     message = request.message
     assert isinstance(message, TxnOffsetCommitRequest)
+    group = groups.by_id.get(message.group_id)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     group_code = ErrorCode.NONE
     try:
@@ -49,6 +43,33 @@ def decide_commit_in_transaction(group: ClassicGroup | None, request: GroupReque
     topics = [_commit_topic(topic, group_code, message, ctx, out) for topic in message.topics if topic.partitions]
     out.replies.append(Reply(request, TxnOffsetCommitResponse(topics=topics)))
     return out
+
+
+def refuse_commit_in_transaction(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a TxnOffsetCommit with ``code`` for every partition."""
+    message = asked.message
+    assert isinstance(message, TxnOffsetCommitRequest)
+    return Reply(asked, _with_code(message, code))
+
+
+def withdraw_commit_in_transaction(reply: Reply, code: ErrorCode) -> Reply:
+    """Turn an answer into one with ``code`` for every partition that was accepted."""
+    assert isinstance(reply.message, TxnOffsetCommitResponse)
+    return Reply(reply.asked, _with_code(reply.message, code))
+
+
+def _with_code(of: TxnOffsetCommitRequest | TxnOffsetCommitResponse, code: ErrorCode) -> TxnOffsetCommitResponse:
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=own_code(p) or code)
+                for p in topic.partitions
+            ],
+        )
+        for topic in of.topics
+    ]
+    return TxnOffsetCommitResponse(topics=topics)
 
 
 def _check_member(group: ClassicGroup | None, message: TxnOffsetCommitRequest) -> None:

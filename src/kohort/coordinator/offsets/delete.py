@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kohort.config import BrokerConfig
-from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.context import Context
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
 from kohort.coordinator.records import OffsetCommitted
@@ -21,19 +20,11 @@ from kohort.wire.messages.offsets import (
 )
 
 
-def check_offset_delete_request(request: GroupRequest, _config: BrokerConfig) -> None:
-    message = request.message
-    assert isinstance(message, OffsetDeleteRequest)
-    if not message.group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-
-
-def decide_offset_delete(
-    group: ClassicGroup | None, offsets: GroupOffsets | None, request: GroupRequest, ctx: Context
-) -> Outcome:
+def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
     """Tombstones for offsets that nobody works on; deleting what is not there is no error."""
     message = request.message
     assert isinstance(message, OffsetDeleteRequest)
+    group, offsets = groups.by_id.get(message.group_id), groups.offsets.get(message.group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     has_members = group.state is not State.EMPTY
@@ -58,6 +49,11 @@ def decide_offset_delete(
         results.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     out.replies.append(Reply(request, OffsetDeleteResponse(topics=results)))
     return out
+
+
+def refuse_offset_delete(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer an OffsetDelete with ``code``."""
+    return Reply(asked, OffsetDeleteResponse(error_code=code))
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:

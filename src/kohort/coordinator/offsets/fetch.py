@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Reply, TopicsView
-from kohort.coordinator.refusals import refusal
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import NO_UUID
 from kohort.wire.messages.group_records import OffsetCommitValue
@@ -27,6 +26,7 @@ from kohort.wire.messages.offsets import (
     OffsetFetchResponseTopics,
 )
 
+FIRST_WITH_ERROR_CODE = 2
 FIRST_WITH_STABLE = 7
 FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
@@ -48,7 +48,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
     try:
         offsets = offsets_of(message.group_id)
     except ApiError as error:
-        return refusal(request, error.code)
+        return refuse_offset_fetch(request, error.code)
     stable = request.api_version >= FIRST_WITH_STABLE and message.require_stable
     asked: Iterable[tuple[str, Iterable[int]]]
     if message.topics is None:
@@ -66,6 +66,25 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
             ]
         ),
     )
+
+
+def refuse_offset_fetch(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer an OffsetFetch with ``code``: from v8 with each group, from v2 at the top, before that with each partition
+    (protocol/offsets.md#offsetfetch)."""
+    message, version = asked.message, asked.api_version
+    assert isinstance(message, OffsetFetchRequest)
+    if version >= FIRST_WITH_GROUPS:
+        groups = [OffsetFetchResponseGroup(group_id=g.group_id, error_code=code) for g in message.groups]
+        return Reply(asked, OffsetFetchResponse(groups=groups))
+    if version >= FIRST_WITH_ERROR_CODE:
+        return Reply(asked, OffsetFetchResponse(error_code=code))
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name, partitions=[_partition(p, NOTHING, code) for p in topic.partition_indexes]
+        )
+        for topic in message.topics or []
+    ]
+    return Reply(asked, OffsetFetchResponse(topics=topics))
 
 
 def _group(

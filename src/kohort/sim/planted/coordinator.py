@@ -6,6 +6,7 @@ from typing import Any
 
 from kohort.coordinator.classic import heartbeat, join, rebalance, sync
 from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import State
 from kohort.coordinator.offsets.expiry import decide_expiry
@@ -80,9 +81,10 @@ def heartbeat_hides_rebalance(patch: Patch) -> None:
 
 @bug("coordinator", "a heartbeat does not renew the session")
 def heartbeat_renews_nothing(patch: Patch) -> None:
-    def decide(real: Any, group: ClassicGroup, request: Any, ctx: Any) -> Outcome:
+    def decide(real: Any, groups: ClassicGroups, request: Any, ctx: Any) -> Outcome:
+        group = groups.check_group(request.message.group_id)
         before = {m.member_id: m.expires_at_ms for m in group.round.members.values()}
-        out: Outcome = real(group, request, ctx)
+        out: Outcome = real(groups, request, ctx)
         for member in group.round.members.values():
             member.expires_at_ms = before[member.member_id]
         return out
@@ -111,10 +113,11 @@ def generation_given_twice(patch: Patch) -> None:
 
 @bug("coordinator", "anyone's SyncGroup is taken for the leader's")
 def any_sync_leads(patch: Patch) -> None:
-    def decide(real: Any, group: ClassicGroup, request: Any, ctx: Any) -> Outcome:
+    def decide(real: Any, groups: ClassicGroups, request: Any, ctx: Any) -> Outcome:
+        group = groups.check_group(request.message.group_id)
         if group.round.state is State.COMPLETING_REBALANCE and request.message.member_id in group.round.members:
             group.round.leader = request.message.member_id
-        out: Outcome = real(group, request, ctx)
+        out: Outcome = real(groups, request, ctx)
         return out
 
     patch.function(sync.decide_sync, decide)
@@ -249,12 +252,7 @@ def removed_join_unanswered(patch: Patch) -> None:
 @bug("coordinator", "whoever was fenced is told that all is well")
 def unknown_member_is_well(patch: Patch) -> None:
     def refuse(real: Any, request: Any, code: ErrorCode) -> Any:
-        if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            reply = real(request, code)
-            if isinstance(reply.message, HeartbeatResponse):
-                return reply._replace(message=HeartbeatResponse())
-        return real(request, code)
+        is_fenced = code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+        return real(request, ErrorCode.NONE if is_fenced else code)
 
-    from kohort.coordinator.refusals import refusal
-
-    patch.function(refusal, refuse)
+    patch.function(heartbeat.refuse_heartbeat, refuse)

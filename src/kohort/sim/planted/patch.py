@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import fields, is_dataclass, replace
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any
 
@@ -40,16 +41,31 @@ class Patch:
             self._set(owner, name, _around(original, wrapper))
 
     def function(self, original: Callable[..., Any], wrapper: Wrapper) -> None:
-        """Have ``original`` go through ``wrapper``, under whatever name a module of ours has imported it."""
+        """Have ``original`` go through ``wrapper``, under whatever name a module of ours has it, or a table of one."""
         replacement = _around(original, wrapper)
         for module in [m for name, m in sys.modules.items() if name.startswith("kohort.")]:
             for name, value in list(vars(module).items()):
                 if value is original:
                     self._set(module, name, replacement)
+                elif isinstance(value, dict) and not name.startswith("__"):
+                    self._replace_in(value, original, replacement)
 
     def value(self, owner: Any, name: str, value: Any) -> None:
         """Give ``owner.name`` another value."""
         self._set(owner, name, value)
+
+    def _replace_in(self, table: dict[Any, Any], original: Any, replacement: Any) -> None:
+        """Replace a value of a table, or a field of a value that is a dataclass."""
+        for key, entry in list(table.items()):
+            changed = entry
+            if entry is original:
+                changed = replacement
+            elif is_dataclass(entry) and not isinstance(entry, type):
+                held = {f.name: replacement for f in fields(entry) if getattr(entry, f.name, None) is original}
+                changed = replace(entry, **held) if held else entry
+            if changed is not entry:
+                self._undo.append(partial(table.__setitem__, key, entry))
+                table[key] = changed
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         before = vars(owner)[name]

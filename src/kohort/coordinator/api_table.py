@@ -1,0 +1,74 @@
+"""Every API of groups, in one table: what is checked, who decides, how it is refused.
+
+To serve another one: a module with its ``decide_*`` and ``refuse_*``, and an entry here. The broker serves what stands
+here (broker/handlers/groups.py), the coordinator asks nothing else (runtime.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.coordinator.classic.heartbeat import decide_heartbeat, refuse_heartbeat
+from kohort.coordinator.classic.join import check_join_request, decide_join
+from kohort.coordinator.classic.leave import decide_leave, refuse_leave
+from kohort.coordinator.classic.parked_requests import refuse_join, refuse_sync
+from kohort.coordinator.classic.sync import check_sync_request, decide_sync
+from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
+from kohort.coordinator.memory_budget import added_by_commit, added_by_join
+from kohort.coordinator.offsets.commit import decide_commit, refuse_commit, withdraw_commit
+from kohort.coordinator.offsets.commit_in_transaction import (
+    decide_commit_in_transaction,
+    refuse_commit_in_transaction,
+    withdraw_commit_in_transaction,
+)
+from kohort.coordinator.offsets.delete import decide_offset_delete, refuse_offset_delete
+from kohort.coordinator.offsets.fetch import refuse_offset_fetch
+from kohort.coordinator.outcome import Reply
+from kohort.coordinator.several_groups import (
+    answer_delete_groups,
+    answer_describe_groups,
+    answer_list_groups,
+    answer_offset_fetch,
+    refuse_delete_groups,
+    refuse_describe_groups,
+    refuse_list_groups,
+)
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
+from kohort.wire.messages.group_classic import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    SyncGroupRequest,
+)
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest
+from kohort.wire.schema import Message
+
+GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
+    JoinGroupRequest: GroupApi(decide_join, refuse_join, check=check_join_request, added_bytes=added_by_join),
+    SyncGroupRequest: GroupApi(decide_sync, refuse_sync, check=check_sync_request),
+    HeartbeatRequest: GroupApi(decide_heartbeat, refuse_heartbeat, check=check_group_id),
+    LeaveGroupRequest: GroupApi(decide_leave, refuse_leave, check=check_group_id),
+    # A commit takes any group id, even an empty one.
+    OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit, added_bytes=added_by_commit),
+    TxnOffsetCommitRequest: GroupApi(
+        decide_commit_in_transaction,
+        refuse_commit_in_transaction,
+        check=check_group_id,
+        withdraw=withdraw_commit_in_transaction,
+    ),
+    OffsetDeleteRequest: GroupApi(decide_offset_delete, refuse_offset_delete, check=check_group_id),
+    OffsetFetchRequest: SeveralGroupsApi(answer_offset_fetch, refuse_offset_fetch, read_only=True),
+    DescribeGroupsRequest: SeveralGroupsApi(answer_describe_groups, refuse_describe_groups, read_only=True),
+    ListGroupsRequest: SeveralGroupsApi(answer_list_groups, refuse_list_groups, read_only=True),
+    DeleteGroupsRequest: SeveralGroupsApi(answer_delete_groups, refuse_delete_groups),
+}
+
+
+def withdraw(reply: Reply, code: ErrorCode) -> Reply:
+    """Return what becomes of ``reply`` when the records behind it could not be written."""
+    api = GROUP_APIS[type(reply.asked.message)]
+    if isinstance(api, GroupApi) and api.withdraw is not None:
+        return api.withdraw(reply, code)
+    return api.refuse(reply.asked, code)

@@ -1,0 +1,67 @@
+"""What an API of groups is made of: a module that decides on it, and an entry of this kind in ``api_table``.
+
+There are two kinds. A request of one group is decided on in its shard and carried out like every event. A request of
+several groups is answered from all shards; what it changes, it changes group by group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.context import Context
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
+from kohort.coordinator.shards import Shards
+from kohort.errors import ApiError, ErrorCode
+
+Check = Callable[[GroupRequest, BrokerConfig], None]
+Decide = Callable[[Groups, GroupRequest, Context], Outcome]
+Answer = Callable[[Shards, GroupRequest, Context], Reply]
+Refuse = Callable[[GroupRequest, ErrorCode], Reply]
+Withdraw = Callable[[Reply, ErrorCode], Reply]
+AddedBytes = Callable[[GroupRequest, Groups], int]
+
+
+def check_nothing(_request: GroupRequest, _config: BrokerConfig) -> None:
+    """Let every request pass."""
+
+
+def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
+    """Raise INVALID_GROUP_ID for a request that names no group."""
+    if not request.message.group_id:  # type: ignore[attr-defined]  # every request of one group has it
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+
+
+def adds_nothing(_request: GroupRequest, _groups: Groups) -> int:
+    """Return 0: a request that adds nothing worth counting to what groups hold in memory."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupApi:
+    """An API whose requests are about one group, the one that ``message.group_id`` names."""
+
+    decide: Decide
+    """What is to be done, given all groups of the partition. Raises ApiError, which becomes a refusal."""
+    refuse: Refuse
+    """The answer that says an error and nothing else."""
+    check: Check = check_nothing
+    """Raises ApiError for what is refused before anyone asks where the group is."""
+    withdraw: Withdraw | None = None
+    """What becomes of an answer whose records could not be appended; None: its request is refused whole."""
+    added_bytes: AddedBytes = adds_nothing
+    """How much of the memory of groups a request takes, at most."""
+    read_only: bool = False
+    """Whether it is served without making ``__consumer_offsets`` first."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralGroupsApi:
+    """An API whose requests are about any number of groups."""
+
+    answer: Answer
+    refuse: Refuse
+    read_only: bool = False
+    """As in ``GroupApi``."""

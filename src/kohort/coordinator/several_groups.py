@@ -1,0 +1,109 @@
+"""Requests that are not about one group: OffsetFetch, DescribeGroups, ListGroups, DeleteGroups, over all shards.
+
+Kafka's broker asks its coordinator group by group; so does this. A group that is not coordinated here, or is still
+being read, has its error in its own place of the answer, where the answer has one.
+"""
+
+from __future__ import annotations
+
+from kohort.coordinator.context import Context
+from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
+from kohort.coordinator.offsets.fetch import answer_fetch
+from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
+from kohort.coordinator.outcome import GroupRequest, Reply
+from kohort.coordinator.shards import Shards
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.group_admin import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
+
+
+def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
+    """Answer an OffsetFetch with what each group has committed."""
+
+    def offsets_of(group_id: str) -> GroupOffsets:
+        return shards.of_group(group_id).groups.offsets.get(group_id, NO_OFFSETS)
+
+    return answer_fetch(request, offsets_of, ctx.topics)
+
+
+def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Reply:
+    """Answer a DescribeGroups; a group that cannot be described has its error."""
+    message = request.message
+    assert isinstance(message, DescribeGroupsRequest)
+    described = []
+    operations = message.include_authorized_operations
+    for group_id in message.groups:
+        try:
+            group = shards.of_group(group_id).groups.by_id.get(group_id)
+            described.append(describe_group(group_id, group, request.api_version, operations=operations))
+        except ApiError as error:
+            described.append(refused_description(group_id, error, request.api_version))
+    return Reply(request, DescribeGroupsResponse(groups=described))
+
+
+def refuse_describe_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a DescribeGroups with ``code`` for every group."""
+    message = asked.message
+    assert isinstance(message, DescribeGroupsRequest)
+    groups = [DescribedGroup(group_id=group_id, error_code=code) for group_id in message.groups]
+    return Reply(asked, DescribeGroupsResponse(groups=groups))
+
+
+def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> Reply:
+    """Answer a ListGroups; it is refused while the groups of some partition are still being read."""
+    message = request.message
+    assert isinstance(message, ListGroupsRequest)
+    if shards.is_loading:
+        return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    groups = (group for shard in shards.active() for group in shard.groups.by_id.values())
+    listed = list_groups(groups, message.states_filter, message.types_filter)
+    return Reply(request, ListGroupsResponse(groups=listed))
+
+
+def refuse_list_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a ListGroups with ``code``."""
+    return Reply(asked, ListGroupsResponse(error_code=code))
+
+
+def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
+    """Answer a DeleteGroups: each group is a write of its own, and has a result of its own."""
+    message = request.message
+    assert isinstance(message, DeleteGroupsRequest)
+    results = []
+    for group_id in dict.fromkeys(message.groups_names):
+        code = _delete_group(shards, group_id, request, ctx)
+        results.append(DeletableGroupResult(group_id=group_id, error_code=code))
+    return Reply(request, DeleteGroupsResponse(results=results))
+
+
+def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Context) -> ErrorCode:
+    """A delete that fails leaves the group as it was."""
+    try:
+        shard = shards.of_group(group_id)
+        outcome = decide_delete_group(shard.groups, group_id, request, ctx)
+    except ApiError as error:
+        return error.code
+    acknowledged = Reply(request, DeleteGroupsResponse())
+    outcome.replies.append(acknowledged)
+    (reply,) = shards.carry_out(shard, group_id, outcome, ctx)
+    if reply is acknowledged:
+        return ErrorCode.NONE
+    assert isinstance(reply.message, DeleteGroupsResponse)
+    return ErrorCode(reply.message.results[0].error_code)
+
+
+def refuse_delete_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a DeleteGroups with ``code`` for every group."""
+    message = asked.message
+    assert isinstance(message, DeleteGroupsRequest)
+    names = dict.fromkeys(message.groups_names)
+    results = [DeletableGroupResult(group_id=group_id, error_code=code) for group_id in names]
+    return Reply(asked, DeleteGroupsResponse(results=results))

@@ -1,0 +1,58 @@
+"""Every API of groups stands in one table: whoever reads it knows what is checked, decided and refused."""
+
+import pytest
+
+from kohort.broker.dispatch import HANDLERS
+from kohort.coordinator.api_table import GROUP_APIS, withdraw
+from kohort.coordinator.outcome import GroupRequest, Reply
+from kohort.errors import ErrorCode
+from kohort.wire.apis import APIS
+from kohort.wire.codec import encode_bytes
+from kohort.wire.messages.group_classic import HeartbeatRequest
+from kohort.wire.messages.offsets import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+KINDS = [pytest.param(kind, id=kind.__name__) for kind in GROUP_APIS]
+
+
+def asked(kind, version):
+    return GroupRequest(kind(), version, "client", "/127.0.0.1", reply_to=None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_api_is_served(kind):
+    assert kind in HANDLERS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_api_can_be_refused_in_each_version(kind):
+    api = APIS[kind.API_KEY]
+    for version in range(api.low, api.high + 1):
+        request = asked(kind, version)
+
+        answer = GROUP_APIS[kind].refuse(request, ErrorCode.NOT_COORDINATOR)
+
+        assert answer.asked is request
+        assert isinstance(answer.message, api.response)
+        assert encode_bytes(answer.message, version)
+
+
+def test_a_heartbeat_is_well_while_groups_are_being_read():
+    """Members are kept through a failover."""
+    answer = GROUP_APIS[HeartbeatRequest].refuse(asked(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    assert answer.message.error_code == ErrorCode.NONE
+
+
+def test_a_commit_that_cannot_be_written_keeps_what_partitions_were_refused_for():
+    partitions = [OffsetCommitResponsePartition(partition_index=i, error_code=code) for i, code in enumerate((0, 3))]
+    said = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="a", partitions=partitions)])
+
+    answer = withdraw(Reply(asked(OffsetCommitRequest, 8), said), ErrorCode.NOT_COORDINATOR)
+
+    codes = [p.error_code for p in answer.message.topics[0].partitions]
+    assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
