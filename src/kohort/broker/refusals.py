@@ -1,4 +1,6 @@
-"""From an error to the code and the words that a client is told. (Refusals of groups: coordinator/refusals.py.)"""
+"""From an error to the code and the words that a client is told, here and nowhere else but where the error itself is
+of the protocol: ``ApiError`` has its code from whoever raises it, and what a failed append means to members is said in
+coordinator/append_errors.py."""
 
 from __future__ import annotations
 
