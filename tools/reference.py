@@ -65,7 +65,7 @@ CLIENTS = {
 }
 """The sections of the page of the clients, and what is in them. "Values" has the rest of the public names."""
 INNER = {"start", "feed", "has_work", "end", "is_mine", "join", "fail", "begin_commit", "commit_by_clock", "wait_ms",
-         "not_committed", "end_session"}  # fmt: skip
+         "not_committed", "end_session", "add", "refuse", "add_or_refuse"}  # fmt: skip
 
 
 def clients_page() -> str:
@@ -113,7 +113,7 @@ def _class_part(cls: type) -> list[str]:
         hints = inspect.get_annotations(cls)
         part.append("\n" + "\n".join(f"- `{name}: {_hint(hints[name])}`" for name in fields))
         return part
-    is_group = cls.__name__.endswith(("Group", "Session"))
+    is_group = cls.__name__.endswith(("Group", "Session", "Results"))
     seen: set[str] = set()
     for owner in cls.__mro__:
         for name, member in vars(owner).items():
@@ -139,7 +139,7 @@ def _fields(cls: type) -> Sequence[str]:
 
 def _member_part(name: str, member: object) -> list[str]:
     """Return the lines of one method or property; none for what is private."""
-    if name.startswith("_") and name not in ("__iter__", "__aiter__"):
+    if name == "inherited" or (name.startswith("_") and name not in ("__iter__", "__aiter__")):
         return []
     if isinstance(member, property):
         kind = inspect.signature(member.fget).return_annotation if member.fget else ""

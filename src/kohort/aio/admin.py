@@ -1,14 +1,11 @@
-"""Administration: ``Admin`` for ordinary code and ``AsyncAdmin`` for asyncio, over the same operations.
-
-Calls that change something raise the first item's error once all items are done; with ``check=False``, and for calls
-that only look, the ``Results`` hold each item's value or error.
-"""
+"""Administration: ``AsyncAdmin`` for asyncio, and ``Admin`` for ordinary code, made from the calls of the former."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
@@ -42,6 +39,7 @@ from kohort.config.client import AdminConfig, client_config
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 
+P = ParamSpec("P")
 R = TypeVar("R")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -49,7 +47,19 @@ Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
 class AsyncAdmin(OtherNames):
-    """``async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin: await admin.list_topics()``."""
+    """The client for administration under asyncio; usable in ``async with``::
+
+        async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
+            await admin.create_topics({"orders": 3})
+
+    Options are those of Kafka's admin client. All calls belong to one event loop. ``timeout_ms`` is how long a call may
+    take, and by default ``default.api.timeout.ms``. Every call raises ApiTimeout after that, ConnectionFailed where no
+    broker can be reached, ApiError for what a broker refuses as a whole, and UsageError once the client is closed.
+
+    Calls that change several things return ``Results``, with a value or an error for each, and go on with the others
+    where one is refused. By default (``check=True``) they then raise the first error; with ``check=False`` they do not,
+    and ``results.errors`` has all of them. Calls that only look never raise an item's error before it is read.
+    """
 
     other_names = OF_ADMINS
 
@@ -65,7 +75,12 @@ class AsyncAdmin(OtherNames):
     async def create_topics(
         self, topics: Topics, *, validate_only: bool = False, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, CreatedTopic]:
-        """Create topics: ``{"orders": 3}``, names (the broker's default counts), or ``NewTopic`` values."""
+        """Create topics: ``{"orders": 3}``, names (the broker's default counts), or ``NewTopic`` values (KIP-4).
+
+        ``validate_only`` has the broker check the request and create nothing. Returns what was created, by name.
+        Raises ApiError for the first topic that was refused, such as TOPIC_ALREADY_EXISTS, once all are done; with
+        ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
+        """
         operation = topic_operations.create_topics(
             self._metadata, _new_topics(topics), validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
@@ -74,7 +89,11 @@ class AsyncAdmin(OtherNames):
     async def delete_topics(
         self, names: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Delete topics and their records."""
+        """Delete topics and their records (KIP-4).
+
+        Raises ApiError for the first topic that was refused, such as UNKNOWN_TOPIC_OR_PARTITION, once all are done;
+        with ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
+        """
         operation = topic_operations.delete_topics(self._metadata, _names(names), timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_topics", operation, timeout_ms), check)
 
@@ -86,32 +105,44 @@ class AsyncAdmin(OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[str, None]:
-        """Raise the number of partitions of topics to these totals."""
+        """Raise the number of partitions of topics to these totals, by topic (KIP-195).
+
+        ``validate_only`` has the broker check the request and change nothing. Raises ApiError for the first topic that
+        was refused, such as INVALID_PARTITIONS, once all are done; with ``check=False`` the results hold the errors.
+        """
         operation = topic_operations.create_partitions(
             self._metadata, totals, validate_only=validate_only, timeout_ms=self._limit(timeout_ms)
         )
         return _checked(await self._run("create_partitions", operation, timeout_ms), check)
 
     async def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
-        """Every topic by name; those of the cluster itself only if ``internal``."""
+        """Return every topic, sorted by name; those of the cluster itself only if ``internal``."""
         operation = topic_operations.list_topics(self._metadata, internal=internal)
         return await self._run("list_topics", operation, timeout_ms)
 
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TopicDescription]:
-        """Topics with their partitions."""
+        """Return topics with their partitions, by name.
+
+        ``results[name]`` raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a topic that does not exist. Raises
+        UsageError for a bare string.
+        """
         operation = topic_operations.describe_topics(self._metadata, _names(names))
         return await self._run("describe_topics", operation, timeout_ms)
 
     async def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
-        """The cluster's id, controller and brokers."""
+        """Return the cluster's id, its controller and its brokers."""
         return await self._run("describe_cluster", topic_operations.describe_cluster(self._metadata), timeout_ms)
 
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """The options that hold for topics and brokers."""
+        """Return the options in force for topics and brokers, by name, for each resource (KIP-133).
+
+        ``results[resource]`` raises ApiError for a resource that does not exist. Raises UsageError for a kind of
+        resource that has no options.
+        """
         operation = topic_operations.describe_configs(self._metadata, list(resources))
         return await self._run("describe_configs", operation, timeout_ms)
 
@@ -122,7 +153,11 @@ class AsyncAdmin(OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[ConfigResource, None]:
-        """Set options of topics or brokers; None takes one back to its default."""
+        """Set options of topics or brokers; None takes one back to its default, the others stay (KIP-339).
+
+        Raises ApiError for the first resource that was refused, such as INVALID_CONFIG, once all are done; with
+        ``check=False`` the results hold the errors instead. Raises UsageError for a kind of resource without options.
+        """
         operation = topic_operations.alter_configs(self._metadata, changes)
         return _checked(await self._run("alter_configs", operation, timeout_ms), check)
 
@@ -134,7 +169,12 @@ class AsyncAdmin(OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Let the first replica of partitions (None: of all) lead; ``unclean``: anyone, where nobody leads."""
+        """Make the first replica of partitions their leader (KIP-460); ``partitions=None`` means all.
+
+        ``unclean=True`` elects any replica where a partition has no leader, and may lose records. Raises ApiError for
+        the first partition that was refused, such as ELECTION_NOT_NEEDED, once all are done; with ``check=False`` the
+        results hold the errors instead.
+        """
         limit = self._limit(timeout_ms)
         operation = node_operations.elect_leaders(self._metadata, partitions, unclean=unclean, timeout_ms=limit)
         return _checked(await self._run("elect_leaders", operation, timeout_ms), check)
@@ -146,61 +186,88 @@ class AsyncAdmin(OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
+        """Begin to move partitions to these replicas (node ids, the preferred leader first; KIP-455).
+
+        None instead of replicas cancels the reassignment under way. Returns once they have begun, see
+        ``list_reassignments``. Raises ApiError for the first partition that was refused, once all are done; with
+        ``check=False`` the results hold the errors instead.
+        """
         operation = node_operations.reassign_partitions(self._metadata, targets, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("reassign_partitions", operation, timeout_ms), check)
 
     async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
-        """The reassignments that are under way."""
+        """Return the reassignments under way, by partition (KIP-455)."""
         operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
 
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
     ) -> list[TransactionListing]:
-        """Every transactional id of the cluster, or those in these states or of these producer ids (KIP-664)."""
+        """Return every transactional id of the cluster, or those in these states or of these producer ids (KIP-664).
+
+        States have Kafka's names, such as ``"Ongoing"``.
+        """
         operation = transaction_operations.list_transactions(self._metadata, states=states, producer_ids=producer_ids)
         return await self._run("list_transactions", operation, timeout_ms)
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TransactionDescription]:
-        """What these transactional ids have open, since when, and where."""
+        """Return the open transaction of each of these transactional ids: partitions, start, coordinator (KIP-664).
+
+        ``results[id]`` raises ApiError (TRANSACTIONAL_ID_NOT_FOUND) for an id that no coordinator knows. Raises
+        UsageError for a bare string.
+        """
         operation = transaction_operations.describe_transactions(self._metadata, _names(transactional_ids))
         return await self._run("describe_transactions", operation, timeout_ms)
 
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Abort what these transactional ids have open; the producers that have it open can do nothing any more."""
+        """Abort the open transactions of these transactional ids, and fence their producers: they can send no more.
+
+        Raises ApiError for the first id that was refused, once all are done; with ``check=False`` the results hold the
+        errors instead. Raises UsageError for a bare string.
+        """
         operation = transaction_operations.fence_producers(self._metadata, _names(transactional_ids))
         return _checked(await self._run("fence_producers", operation, timeout_ms), check)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
     ) -> list[GroupListing]:
-        """Every group of the cluster, or those in these states and of these types."""
+        """Return every group of the cluster, or those in these states (KIP-518) and of these types (KIP-848).
+
+        States and types have Kafka's names, such as ``"Stable"`` and ``"classic"``.
+        """
         operation = group_operations.list_groups(self._metadata, states=states, types=types)
         return await self._run("list_groups", operation, timeout_ms)
 
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
-        """Groups with their members."""
+        """Return groups with their members, by group id (KIP-222).
+
+        ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a group that does not exist. Raises UsageError for
+        a bare string.
+        """
         operation = group_operations.describe_groups(self._metadata, _names(groups))
         return await self._run("describe_groups", operation, timeout_ms)
 
     async def delete_groups(
         self, groups: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Delete groups without members, and their offsets."""
+        """Delete groups without members, and their offsets (KIP-229).
+
+        Raises ApiError for the first group that was refused, such as NON_EMPTY_GROUP, once all are done; with
+        ``check=False`` the results hold the errors instead. Raises UsageError for a bare string.
+        """
         operation = group_operations.delete_groups(self._metadata, _names(groups))
         return _checked(await self._run("delete_groups", operation, timeout_ms), check)
 
     async def list_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed, for all its partitions or for these (None where nothing is)."""
+        """Return what a group has committed, for all its partitions or for these (None where nothing is; KIP-396)."""
         operation = group_operations.list_group_offsets(self._metadata, group, partitions)
         return await self._run(f"list_group_offsets of {group!r}", operation, timeout_ms)
 
@@ -212,7 +279,12 @@ class AsyncAdmin(OtherNames):
         check: bool = True,
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, None]:
-        """Commit offsets for a group that has no members: how consumers are moved."""
+        """Commit offsets for a group that has no members: so consumers are moved (KIP-396).
+
+        A bare number is an offset without metadata. Raises ApiError for the first partition that was refused, such as
+        UNKNOWN_MEMBER_ID while the group has members, once all are done; with ``check=False`` the results hold the
+        errors instead.
+        """
         wanted = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
         operation = group_operations.alter_group_offsets(self._metadata, group, wanted)
         return _checked(await self._run(f"alter_group_offsets of {group!r}", operation, timeout_ms), check)
@@ -220,7 +292,11 @@ class AsyncAdmin(OtherNames):
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, None]:
-        """Forget what a group has committed for partitions of topics that it no longer reads."""
+        """Delete what a group has committed for partitions of topics that it no longer reads (KIP-496).
+
+        Raises ApiError for the first partition that was refused, such as GROUP_SUBSCRIBED_TO_TOPIC, once all are done;
+        with ``check=False`` the results hold the errors instead.
+        """
         operation = group_operations.delete_group_offsets(self._metadata, group, list(partitions))
         return _checked(await self._run(f"delete_group_offsets of {group!r}", operation, timeout_ms), check)
 
@@ -231,19 +307,29 @@ class AsyncAdmin(OtherNames):
         isolation_level: str = "read_uncommitted",
         timeout_ms: int | None = None,
     ) -> Results[TopicPartition, ListedOffset]:
-        """An offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"`` or a time in milliseconds."""
+        """Return an offset for each partition (KIP-396): of ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or of a
+        time in milliseconds since 1970, which finds the first record from then on.
+
+        ``isolation_level="read_committed"`` lets the latest be the end of what consumers of committed records see.
+        ``results[partition]`` raises ApiError for a partition that does not exist. Raises UsageError for another word.
+        """
         operation = offset_operations.list_offsets(self._metadata, places, isolation_level=isolation_level)
         return await self._run("list_offsets", operation, timeout_ms)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
-        """Delete the records before these offsets (``"latest"``: all there are); where the partitions begin now."""
+        """Delete the records before these offsets, or all (``"latest"``); see KIP-107.
+
+        Returns the first offset that each partition has now. Raises ApiError for the first partition that was refused,
+        such as OFFSET_OUT_OF_RANGE, once all are done; with ``check=False`` the results hold the errors instead. Raises
+        UsageError for what is no offset.
+        """
         operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
         return _checked(await self._run("delete_records", operation, timeout_ms), check)
 
     async def close(self) -> None:
-        """End the connections; operations under way fail."""
+        """End the connections; operations under way raise UsageError. A second call does nothing."""
         if not self._closed:
             self._closed = True
             if self._driver is not None:
@@ -272,8 +358,25 @@ class AsyncAdmin(OtherNames):
         return promise.result()
 
 
+def _blocking(call: Callable[Concatenate[AsyncAdmin, P], Coroutine[Any, Any, R]]) -> Callable[Concatenate[Admin, P], R]:
+    """Return the method of ``Admin`` for one of ``AsyncAdmin``: arguments, types and docstring are the same."""
+
+    @wraps(call)
+    def wait(admin: Admin, /, *args: P.args, **options: P.kwargs) -> R:
+        return admin._io.call(lambda: call(admin._admin, *args, **options))
+
+    wait.__qualname__ = f"Admin.{call.__name__}"
+    return wait
+
+
 class Admin(OtherNames):
-    """The calls of ``AsyncAdmin``, each waiting for its result: ``Admin(bootstrap_servers="localhost:9092")``."""
+    """The client for administration: ``Admin(bootstrap_servers="localhost:9092")``; usable in ``with``.
+
+    Its calls are those of ``AsyncAdmin``, and wait for their results, also for what they raise. It is safe to share
+    between threads. Raises ConfigError for an option that does not exist or has a value that is not allowed; besides
+    what ``AsyncAdmin`` says, a call raises UsageError in a callback on the I/O thread, and in a child process that has
+    the client by a fork.
+    """
 
     other_names = OF_ADMINS
 
@@ -283,162 +386,28 @@ class Admin(OtherNames):
         self._io = io_thread()
         self._io.close_at_exit(self)
 
-    def create_topics(
-        self, topics: Topics, *, validate_only: bool = False, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[str, CreatedTopic]:
-        """Create topics: ``{"orders": 3}``, names (the broker's default counts), or ``NewTopic`` values."""
-        options = {"validate_only": validate_only, "check": check, "timeout_ms": timeout_ms}
-        return self._wait(self._admin.create_topics, topics, **options)
-
-    def delete_topics(
-        self, names: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[str, None]:
-        """Delete topics and their records."""
-        return self._wait(self._admin.delete_topics, names, check=check, timeout_ms=timeout_ms)
-
-    def create_partitions(
-        self,
-        totals: Mapping[str, int],
-        *,
-        validate_only: bool = False,
-        check: bool = True,
-        timeout_ms: int | None = None,
-    ) -> Results[str, None]:
-        """Raise the number of partitions of topics to these totals."""
-        options = {"validate_only": validate_only, "check": check, "timeout_ms": timeout_ms}
-        return self._wait(self._admin.create_partitions, totals, **options)
-
-    def list_topics(self, *, internal: bool = False, timeout_ms: int | None = None) -> list[TopicListing]:
-        """Every topic by name; those of the cluster itself only if ``internal``."""
-        return self._wait(self._admin.list_topics, internal=internal, timeout_ms=timeout_ms)
-
-    def describe_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> Results[str, TopicDescription]:
-        """Topics with their partitions."""
-        return self._wait(self._admin.describe_topics, names, timeout_ms=timeout_ms)
-
-    def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
-        """The cluster's id, controller and brokers."""
-        return self._wait(self._admin.describe_cluster, timeout_ms=timeout_ms)
-
-    def describe_configs(
-        self, resources: Iterable[ConfigResource], *, timeout_ms: int | None = None
-    ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """The options that hold for topics and brokers."""
-        return self._wait(self._admin.describe_configs, resources, timeout_ms=timeout_ms)
-
-    def alter_configs(
-        self,
-        changes: Mapping[ConfigResource, Mapping[str, str | None]],
-        *,
-        check: bool = True,
-        timeout_ms: int | None = None,
-    ) -> Results[ConfigResource, None]:
-        """Set options of topics or brokers; None takes one back to its default."""
-        return self._wait(self._admin.alter_configs, changes, check=check, timeout_ms=timeout_ms)
-
-    def elect_leaders(
-        self,
-        partitions: Iterable[TopicPartition] | None = None,
-        *,
-        unclean: bool = False,
-        check: bool = True,
-        timeout_ms: int | None = None,
-    ) -> Results[TopicPartition, None]:
-        """Let the first replica of partitions (None: of all) lead; ``unclean``: anyone, where nobody leads."""
-        options = {"unclean": unclean, "check": check, "timeout_ms": timeout_ms}
-        return self._wait(self._admin.elect_leaders, partitions, **options)
-
-    def reassign_partitions(
-        self,
-        targets: Mapping[TopicPartition, Sequence[int] | None],
-        *,
-        check: bool = True,
-        timeout_ms: int | None = None,
-    ) -> Results[TopicPartition, None]:
-        """Begin to give partitions these replicas, the preferred leader first; None cancels what is under way."""
-        return self._wait(self._admin.reassign_partitions, targets, check=check, timeout_ms=timeout_ms)
-
-    def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
-        """The reassignments that are under way."""
-        return self._wait(self._admin.list_reassignments, timeout_ms=timeout_ms)
-
-    def list_transactions(
-        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
-    ) -> list[TransactionListing]:
-        """Every transactional id of the cluster, or those in these states or of these producer ids (KIP-664)."""
-        return self._wait(
-            self._admin.list_transactions, states=states, producer_ids=producer_ids, timeout_ms=timeout_ms
-        )
-
-    def describe_transactions(
-        self, transactional_ids: Iterable[str], *, timeout_ms: int | None = None
-    ) -> Results[str, TransactionDescription]:
-        """What these transactional ids have open, since when, and where."""
-        return self._wait(self._admin.describe_transactions, transactional_ids, timeout_ms=timeout_ms)
-
-    def fence_producers(
-        self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[str, None]:
-        """Abort what these transactional ids have open; the producers that have it open can do nothing any more."""
-        return self._wait(self._admin.fence_producers, transactional_ids, check=check, timeout_ms=timeout_ms)
-
-    def list_groups(
-        self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
-    ) -> list[GroupListing]:
-        """Every group of the cluster, or those in these states and of these types."""
-        return self._wait(self._admin.list_groups, states=states, types=types, timeout_ms=timeout_ms)
-
-    def describe_groups(
-        self, groups: Iterable[str], *, timeout_ms: int | None = None
-    ) -> Results[str, GroupDescription]:
-        """Groups with their members."""
-        return self._wait(self._admin.describe_groups, groups, timeout_ms=timeout_ms)
-
-    def delete_groups(
-        self, groups: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[str, None]:
-        """Delete groups without members, and their offsets."""
-        return self._wait(self._admin.delete_groups, groups, check=check, timeout_ms=timeout_ms)
-
-    def list_group_offsets(
-        self, group: str, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
-    ) -> Results[TopicPartition, OffsetAndMetadata | None]:
-        """What a group has committed, for all its partitions or for these (None where nothing is)."""
-        return self._wait(self._admin.list_group_offsets, group, partitions, timeout_ms=timeout_ms)
-
-    def alter_group_offsets(
-        self,
-        group: str,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata | int],
-        *,
-        check: bool = True,
-        timeout_ms: int | None = None,
-    ) -> Results[TopicPartition, None]:
-        """Commit offsets for a group that has no members: how consumers are moved."""
-        return self._wait(self._admin.alter_group_offsets, group, offsets, check=check, timeout_ms=timeout_ms)
-
-    def delete_group_offsets(
-        self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[TopicPartition, None]:
-        """Forget what a group has committed for partitions of topics that it no longer reads."""
-        return self._wait(self._admin.delete_group_offsets, group, partitions, check=check, timeout_ms=timeout_ms)
-
-    def list_offsets(
-        self,
-        places: Mapping[TopicPartition, int | str],
-        *,
-        isolation_level: str = "read_uncommitted",
-        timeout_ms: int | None = None,
-    ) -> Results[TopicPartition, ListedOffset]:
-        """An offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"`` or a time in milliseconds."""
-        options = {"isolation_level": isolation_level, "timeout_ms": timeout_ms}
-        return self._wait(self._admin.list_offsets, places, **options)
-
-    def delete_records(
-        self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
-    ) -> Results[TopicPartition, int]:
-        """Delete the records before these offsets (``"latest"``: all there are); where the partitions begin now."""
-        return self._wait(self._admin.delete_records, before, check=check, timeout_ms=timeout_ms)
+    create_topics = _blocking(AsyncAdmin.create_topics)
+    delete_topics = _blocking(AsyncAdmin.delete_topics)
+    create_partitions = _blocking(AsyncAdmin.create_partitions)
+    list_topics = _blocking(AsyncAdmin.list_topics)
+    describe_topics = _blocking(AsyncAdmin.describe_topics)
+    describe_cluster = _blocking(AsyncAdmin.describe_cluster)
+    describe_configs = _blocking(AsyncAdmin.describe_configs)
+    alter_configs = _blocking(AsyncAdmin.alter_configs)
+    elect_leaders = _blocking(AsyncAdmin.elect_leaders)
+    reassign_partitions = _blocking(AsyncAdmin.reassign_partitions)
+    list_reassignments = _blocking(AsyncAdmin.list_reassignments)
+    list_transactions = _blocking(AsyncAdmin.list_transactions)
+    describe_transactions = _blocking(AsyncAdmin.describe_transactions)
+    fence_producers = _blocking(AsyncAdmin.fence_producers)
+    list_groups = _blocking(AsyncAdmin.list_groups)
+    describe_groups = _blocking(AsyncAdmin.describe_groups)
+    delete_groups = _blocking(AsyncAdmin.delete_groups)
+    list_group_offsets = _blocking(AsyncAdmin.list_group_offsets)
+    alter_group_offsets = _blocking(AsyncAdmin.alter_group_offsets)
+    delete_group_offsets = _blocking(AsyncAdmin.delete_group_offsets)
+    list_offsets = _blocking(AsyncAdmin.list_offsets)
+    delete_records = _blocking(AsyncAdmin.delete_records)
 
     def close(self) -> None:
         """End the connections; in a child process that has it by a fork this does nothing."""
@@ -457,9 +426,6 @@ class Admin(OtherNames):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _wait(self, call: Callable[..., Coroutine[Any, Any, R]], *args: Any, **options: Any) -> R:
-        return self._io.call(lambda: call(*args, **options))
 
 
 def _checked(results: Results[K, V], check: bool) -> Results[K, V]:

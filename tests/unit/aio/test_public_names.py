@@ -1,5 +1,6 @@
 """What `import kohort` offers: every public name is there, and nothing heavy is imported before it is used."""
 
+import inspect
 import subprocess
 import sys
 
@@ -22,3 +23,16 @@ def test_importing_kohort_brings_no_sockets_and_no_arrow_along():
 def test_a_name_that_is_not_there_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Consumers'"):
         kohort.Consumers  # noqa: B018  # reading it is the test
+
+
+ADMIN_CALLS = [name for name, call in vars(kohort.AsyncAdmin).items()
+               if inspect.iscoroutinefunction(call) and not name.startswith("_")]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ADMIN_CALLS)
+def test_each_call_of_the_admin_for_asyncio_has_a_blocking_one_with_the_same_signature(name):
+    blocking = getattr(kohort.Admin, name)
+    assert not inspect.iscoroutinefunction(blocking)
+    assert inspect.signature(blocking) == inspect.signature(getattr(kohort.AsyncAdmin, name))
+    assert blocking.__doc__
+    assert blocking.__qualname__ == f"Admin.{name}"
