@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.source import ANY_NODE, Poll, Unsent
@@ -114,7 +114,7 @@ class AdminMachine:
     def __init__(self, config: ClientConfig, metadata: Metadata, rng: Rng) -> None:
         self._config = config
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._backoff = retry_backoff(config, rng)
         self._running: list[_Running] = []
 
     def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:

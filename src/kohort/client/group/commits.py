@@ -6,17 +6,17 @@ The rules: protocol/offsets.md#what-a-client-commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from kohort.client.group.member_messages import NO_GENERATION, Generation
+from kohort.client.group.member_messages import NO_GENERATION
 from kohort.client.group.membership_classic import COORDINATOR_MOVED, Membership, MemberState
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
 from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
+from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -35,16 +35,14 @@ RETRIED: Final = COORDINATOR_DOUBTFUL | {
 }
 
 
-@dataclass(slots=True, eq=False)
-class _Commit:
-    """A commit until it is settled. Without a deadline it is tried once."""
+class _Commit(TimedRequestState):
+    """A commit until it is done. Without a deadline it is tried once."""
 
-    offsets: Offsets
-    promise: Promise[Offsets]
-    deadline_ms: int | None
-    generation: Generation = NO_GENERATION
-    retry_at_ms: int = 0
-    failures: int = 0
+    def __init__(self, offsets: Offsets, backoff: Backoff, deadline_ms: int | None) -> None:
+        super().__init__(backoff, deadline_ms)
+        self.offsets = offsets
+        self.promise: Promise[Offsets] = Promise()
+        self.generation = NO_GENERATION
 
 
 class Commits:
@@ -68,8 +66,8 @@ class Commits:
         self._membership = membership
         self._subscription = subscription
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._waiting: list[_Commit] = []
+        self._backoff = retry_backoff(config, rng)
+        self._waiting: TimedRequests[_Commit] = TimedRequests()
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
 
@@ -82,12 +80,12 @@ class Commits:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline_ms: int | None) -> Promise[Offsets]:
         """Commit ``offsets``; retried until ``deadline_ms`` where that can help, or tried once without a deadline."""
-        promise: Promise[Offsets] = Promise()
+        commit = _Commit(dict(offsets), self._backoff, deadline_ms)
         if offsets:
-            self._waiting.append(_Commit(dict(offsets), promise, deadline_ms))
+            self._waiting.add(commit)
         else:
-            promise.resolve({})
-        return promise
+            commit.promise.resolve({})
+        return commit.promise
 
     def commit_positions(self, partitions: Iterable[TopicPartition], deadline_ms: int | None) -> Promise[Offsets]:
         """Commit where the consumer stands."""
@@ -131,22 +129,20 @@ class Commits:
     def poll(self, now_ms: int) -> Poll:
         if not self._waiting:
             return IDLE
-        self._expire(now_ms)
+        for late in self._waiting.take_expired(now_ms):
+            late.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} were not committed in time"))
         node_id = self._lookup.require()
-        wakes = [c.deadline_ms for c in self._waiting if c.deadline_ms is not None]
         if node_id is None:
-            return Poll(wake_at_ms=min(wakes, default=None))
-        due = [c for c in self._waiting if c.retry_at_ms <= now_ms]
-        self._waiting = [c for c in self._waiting if c.retry_at_ms > now_ms]
-        wakes += [c.retry_at_ms for c in self._waiting]
+            return Poll(wake_at_ms=self._waiting.deadline_ms)
+        wake_at_ms = self._waiting.wake_at_ms(now_ms)
         unsent: list[Unsent] = []
-        for commit in due:
+        for commit in self._waiting.take_due(now_ms):
             refusal = self._refusal()
             if refusal is None:
                 unsent.append(self._send(node_id, commit))
             else:
                 commit.promise.fail(refusal)
-        return Poll(unsent, min(wakes, default=None))
+        return Poll(unsent, wake_at_ms)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, OffsetCommitResponse)
@@ -175,12 +171,6 @@ class Commits:
         if error.retriable:
             self._lookup.mark_unknown()
         self._retry(sent.context, error, now_ms)
-
-    def _expire(self, now_ms: int) -> None:
-        late = [c for c in self._waiting if c.deadline_ms is not None and c.deadline_ms <= now_ms]
-        for commit in late:
-            self._waiting.remove(commit)
-            commit.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} were not committed in time"))
 
     def _refusal(self) -> KohortError | None:
         """Why a commit would be wrong now, or None. Without group subscription everybody may."""
@@ -218,11 +208,9 @@ class Commits:
         return CommitFailed(f"{error}; the group has rebalanced without this member")
 
     def _retry(self, commit: _Commit, error: KohortError, now_ms: int) -> None:
-        commit.failures += 1
-        retry_at_ms = now_ms + self._backoff.delay_ms(commit.failures)
+        retry_at_ms = commit.failed(now_ms)
         may_retry = isinstance(error, ApiError) or error.retriable
         if commit.deadline_ms is None or retry_at_ms >= commit.deadline_ms or not may_retry:
             commit.promise.fail(error)
             return
-        commit.retry_at_ms = retry_at_ms
-        self._waiting.append(commit)
+        self._waiting.add(commit)

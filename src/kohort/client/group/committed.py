@@ -6,17 +6,17 @@ The rules: protocol/offsets.md#where-a-partition-starts.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.client.group.membership_classic import COORDINATOR_MOVED
 from kohort.client.group.offset_messages import BY_NAME_FETCH, FetchedOffset, build_fetch, fetched_offsets, shape_fetch
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
+from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng
@@ -31,16 +31,18 @@ Committed = dict[TopicPartition, OffsetAndMetadata | None]
 COMMITTED: Final = "committed"
 
 
-@dataclass(slots=True, eq=False)
-class _Ask:
-    """Offsets asked for: by the user (``promise``), or for the start of partitions (``starts``, with their runs)."""
+Starts = dict[TopicPartition, tuple[PartitionState, int]]
+"""Partitions that have no position yet, each with its run."""
 
-    partitions: list[TopicPartition]
-    promise: Promise[Committed] | None = None
-    starts: dict[TopicPartition, tuple[PartitionState, int]] = field(default_factory=dict)
-    deadline_ms: int | None = None
-    retry_at_ms: int = 0
-    failures: int = 0
+
+class _Query(TimedRequestState):
+    """Offsets asked for: by the user (``promise``), or for the start of partitions (``starts``)."""
+
+    def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
+        super().__init__(backoff)
+        self.partitions = list(partitions)
+        self.promise: Promise[Committed] | None = None
+        self.starts: Starts = {}
 
 
 class CommittedOffsets:
@@ -63,17 +65,19 @@ class CommittedOffsets:
         self._lookup = lookup
         self._subscription = subscription
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._backoff = retry_backoff(config, rng)
         self._raise_later = raise_later
         self._no_offset = no_offset
         self._troubles = troubles
-        self._waiting: list[_Ask] = []
+        self._waiting: TimedRequests[_Query] = TimedRequests()
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:
         """What the group committed for these partitions; None where nothing."""
         promise: Promise[Committed] = Promise()
         if partitions:
-            self._waiting.append(_Ask(list(partitions), promise, deadline_ms=deadline_ms))
+            query = _Query(partitions, self._backoff)
+            query.promise, query.deadline_ms = promise, deadline_ms
+            self._waiting.add(query)
         else:
             promise.resolve({})
         return promise
@@ -84,15 +88,14 @@ class CommittedOffsets:
         self._start_partitions(now_ms)
         if not self._waiting:
             return IDLE
-        self._expire(now_ms)
+        for late in self._waiting.take_expired(now_ms):
+            assert late.promise is not None, "nobody waits for the start of a partition"
+            late.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} could not be read in time"))
         node_id = self._lookup.require()
-        wakes = [a.deadline_ms for a in self._waiting if a.deadline_ms is not None]
         if node_id is None:
-            return Poll(wake_at_ms=min(wakes, default=None))
-        due = [a for a in self._waiting if a.retry_at_ms <= now_ms]
-        self._waiting = [a for a in self._waiting if a.retry_at_ms > now_ms]
-        wakes += [a.retry_at_ms for a in self._waiting]
-        return Poll([self._send(node_id, ask) for ask in due], min(wakes, default=None))
+            return Poll(wake_at_ms=self._waiting.deadline_ms)
+        wake_at_ms = self._waiting.wake_at_ms(now_ms)
+        return Poll([self._send(node_id, query) for query in self._waiting.take_due(now_ms)], wake_at_ms)
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, OffsetFetchResponse)
@@ -100,7 +103,7 @@ class CommittedOffsets:
         failed = {p: f.code for p, f in found.items() if f.code is not ErrorCode.NONE}
         if code is ErrorCode.NONE and not failed:
             self._troubles.mended(COMMITTED, f"the committed offsets of group {self._group_id!r} are known", now_ms)
-            self._settle(sent.context, found)
+            self._found(sent.context, found)
             return
         what = f"the committed offsets of group {self._group_id!r}"
         if code is ErrorCode.NONE:
@@ -121,13 +124,6 @@ class CommittedOffsets:
             self._lookup.mark_unknown()
         self._failed(sent.context, error, now_ms, lasting=not error.retriable)
 
-    def _expire(self, now_ms: int) -> None:
-        late = [a for a in self._waiting if a.deadline_ms is not None and a.deadline_ms <= now_ms]
-        for ask in late:
-            self._waiting.remove(ask)
-            if ask.promise is not None:
-                ask.promise.fail(ApiTimeout(f"the offsets of group {self._group_id!r} could not be read in time"))
-
     def _start_partitions(self, now_ms: int) -> None:
         """Ask for the committed offsets of partitions that have no position yet."""
         starts = {
@@ -138,39 +134,40 @@ class CommittedOffsets:
         if starts:
             for state, _ in starts.values():
                 state.looking_up = True
-            self._waiting.append(_Ask(list(starts), starts=starts))
+            query = _Query(starts, self._backoff)
+            query.starts = starts
+            self._waiting.add(query)
 
-    def _send(self, node_id: int, ask: _Ask) -> Unsent:
-        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in ask.partitions}}
+    def _send(self, node_id: int, query: _Query) -> Unsent:
+        ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in query.partitions}}
         return Unsent(
             node_id,
-            build_fetch(self._group_id, ask.partitions, ids),
+            build_fetch(self._group_id, query.partitions, ids),
             self._config.request_timeout_ms,
             lane=COORDINATOR_LANE,
             max_version=None if all(ids.values()) else BY_NAME_FETCH,
-            context=ask,
+            context=query,
             shape=shape_fetch,
         )
 
-    def _failed(self, ask: _Ask, error: KohortError, now_ms: int, *, lasting: bool) -> None:
-        ask.failures += 1
-        ask.retry_at_ms = now_ms + self._backoff.delay_ms(ask.failures)
+    def _failed(self, query: _Query, error: KohortError, now_ms: int, *, lasting: bool) -> None:
+        query.failed(now_ms)
         if not lasting:
-            self._waiting.append(ask)
-        elif ask.promise is not None:
-            ask.promise.fail(error)
+            self._waiting.add(query)
+        elif query.promise is not None:
+            query.promise.fail(error)
         else:
-            for state, run in ask.starts.values():
+            for state, run in query.starts.values():
                 if state.run == run:
                     state.looking_up = False
-                    state.retry_at_ms = ask.retry_at_ms
+                    state.retry_at_ms = query.retry_at_ms
             self._raise_later(error)
 
-    def _settle(self, ask: _Ask, found: Mapping[TopicPartition, FetchedOffset]) -> None:
-        if ask.promise is not None:
-            ask.promise.resolve({p: found[p].committed if p in found else None for p in ask.partitions})
+    def _found(self, query: _Query, found: Mapping[TopicPartition, FetchedOffset]) -> None:
+        if query.promise is not None:
+            query.promise.resolve({p: found[p].committed if p in found else None for p in query.partitions})
             return
-        for partition, (state, run) in ask.starts.items():
+        for partition, (state, run) in query.starts.items():
             if state.run != run or state.state is not FetchState.INITIALIZING:
                 continue  # the user has sought meanwhile
             state.looking_up = False

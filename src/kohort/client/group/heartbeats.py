@@ -5,7 +5,8 @@ The rules: protocol/members.md#clocks-of-a-member.
 
 from __future__ import annotations
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.request_state import RequestState
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 
@@ -15,8 +16,7 @@ class HeartbeatClocks:
 
     def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
         self._config = config
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._failures = 0
+        self._request = RequestState(retry_backoff(config, rng))
         self._polling = False
         self.beat_at_ms = 0
         self.session_until_ms = 0
@@ -24,7 +24,7 @@ class HeartbeatClocks:
 
     def start(self, now_ms: int) -> None:
         """A JoinGroup succeeded."""
-        self._failures = 0
+        self._request.succeeded()
         self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
         self.session_until_ms = now_ms + self._config.session_timeout_ms
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
@@ -35,13 +35,12 @@ class HeartbeatClocks:
 
     def received(self, now_ms: int) -> None:
         """The coordinator answered: the session goes on."""
-        self._failures = 0
+        self._request.succeeded()
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
     def failed(self, now_ms: int) -> None:
         """Try again sooner than the interval says."""
-        self._failures += 1
-        self.beat_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+        self.beat_at_ms = self._request.failed(now_ms)
 
     def enter_poll(self) -> None:
         """The user is in poll(): there is nothing to expire."""

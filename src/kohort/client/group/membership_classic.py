@@ -20,10 +20,11 @@ from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.leader import GroupLeader
 from kohort.client.group.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
 from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
+from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng
@@ -87,18 +88,16 @@ class Membership:
         self._group_id: str = config.group_id
         self._messages = MemberMessages(config, assignors, subscription)
         self._lookup = lookup
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._request = RequestState(retry_backoff(config, rng))
+        """The join or sync that is waited for."""
         self._raise_later = raise_later
         self._note = note
         self._troubles = troubles
         self._join_reason = ""
         self._leads = False
-        self._in_flight: Unsent | None = None
         self._beating: Unsent | None = None
         self._beats_held = False
         self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
-        self._failures = 0
-        self._retry_at_ms = 0
 
     # What the rebalance asks of it
 
@@ -113,7 +112,7 @@ class Membership:
         self.rejoin_reason = None
         self.new_assignment = None
         self.state = MemberState.PREPARING_REBALANCE
-        self._failures = self._retry_at_ms = 0
+        self._request.succeeded()
 
     def take_assignment(self) -> list[TopicPartition] | None:
         taken, self.new_assignment = self.new_assignment, None
@@ -132,7 +131,7 @@ class Membership:
         known = bool(self.generation.member_id) and self._lookup.node_id is not None
         if known and self.state is not MemberState.UNJOINED and (static_too or not is_static):
             # A broker serves a connection's requests in order: behind a join that waits, the goodbye would wait too.
-            lane = COORDINATOR_LANE if self._in_flight is None else LEAVE_LANE
+            lane = LEAVE_LANE if self._request.is_in_flight else COORDINATOR_LANE
             self._leaves.append((self._messages.leave(self.generation, reason), lane, promise))
         else:
             promise.resolve(None)
@@ -165,10 +164,10 @@ class Membership:
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         match response:
             case JoinGroupResponse():
-                if self._ends(sent) and self.state is MemberState.PREPARING_REBALANCE:
+                if self._request.ended(sent) and self.state is MemberState.PREPARING_REBALANCE:
                     self._on_join(sent.context, response, now_ms)
             case SyncGroupResponse():
-                if self._ends(sent) and self.state is MemberState.COMPLETING_REBALANCE:
+                if self._request.ended(sent) and self.state is MemberState.COMPLETING_REBALANCE:
                     self._on_sync(sent.context, response, now_ms)
             case HeartbeatResponse():
                 self._beating = None
@@ -185,7 +184,7 @@ class Membership:
                 self._lookup.mark_unknown()
                 self.clocks.failed(now_ms)
             case _:
-                if not self._ends(sent) or self.state not in JOINING:
+                if not self._request.ended(sent) or self.state not in JOINING:
                     return
                 if error.retriable:
                     self._lookup.mark_unknown()
@@ -193,30 +192,22 @@ class Membership:
                 else:
                     self._fail(error)
 
-    def _ends(self, sent: Unsent) -> bool:
-        """Whether this is the join or sync that is waited for; an older one means nothing any more."""
-        if self._in_flight is not sent:
-            return False
-        self._in_flight = None
-        return True
-
     def _unsent(self, node_id: int, request: Message, timeout_ms: int) -> Unsent:
         return Unsent(node_id, request, timeout_ms, lane=COORDINATOR_LANE, context=self.generation)
 
     # Join
 
     def _poll_join(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
-        if self._in_flight is not None:
-            return
-        if now_ms < self._retry_at_ms:
-            wakes.append(self._retry_at_ms)
+        if not self._request.may_send(now_ms):
+            wake_at_ms = self._request.wake_at_ms(now_ms)
+            if wake_at_ms is not None:
+                wakes.append(wake_at_ms)
             return
         node_id = self._lookup.require()
         if node_id is None:
             return
         request = self._messages.join(self.generation, self.adopted, self._join_reason)
-        self._in_flight = self._unsent(node_id, request, self._messages.join_timeout_ms)
-        unsent.append(self._in_flight)
+        unsent.append(self._request.sent(self._unsent(node_id, request, self._messages.join_timeout_ms)))
 
     def _on_join(self, asked: Generation, response: JoinGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
@@ -258,13 +249,13 @@ class Membership:
                 return
         self.state = MemberState.COMPLETING_REBALANCE
         self._beats_held = False
-        self._failures = 0
+        self._request.succeeded()
         self.clocks.start(now_ms)
 
     # Sync
 
     def _poll_sync(self, unsent: list[Unsent], wakes: list[int], now_ms: int) -> None:
-        if self._in_flight is not None:
+        if self._request.is_in_flight:
             return
         try:
             assignments = self.leader.assignments(now_ms) if self._leads else []
@@ -279,8 +270,7 @@ class Membership:
             self._join_again(now_ms, backoff=False)
             return
         request = self._messages.sync(self.generation, assignments)
-        self._in_flight = self._unsent(node_id, request, self._config.request_timeout_ms)
-        unsent.append(self._in_flight)
+        unsent.append(self._request.sent(self._unsent(node_id, request, self._config.request_timeout_ms)))
 
     def _on_sync(self, asked: Generation, response: SyncGroupResponse, now_ms: int) -> None:
         code = error_code(response.error_code)
@@ -381,8 +371,7 @@ class Membership:
         """Repeat the join with what is known; the user need not hear of it."""
         self.state = MemberState.PREPARING_REBALANCE
         if backoff:
-            self._failures += 1
-            self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+            self._request.failed(now_ms)
 
     def _fall_out(self, reason: str, *, keep_member_id: bool) -> None:
         """The coordinator does not count this member in any more."""
@@ -398,7 +387,7 @@ class Membership:
         self.state = MemberState.UNJOINED
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
         self.new_assignment = None
-        self._in_flight = None
+        self._request.forget_in_flight()
         self.leader.resign()
         self.rejoin_reason = reason
 

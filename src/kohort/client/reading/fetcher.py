@@ -18,8 +18,9 @@ from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.positions import PartitionState
 from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import READING, Troubles
 from kohort.clock import Rng
@@ -75,7 +76,7 @@ class Fetcher:
         self._config = config
         self._subscription = subscription
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._backoff = retry_backoff(config, rng)
         self._raise_later = raise_later
         self._out_of_range = out_of_range
         self._troubles = troubles
@@ -86,8 +87,8 @@ class Fetcher:
         self._leaders: set[int] = set()
         self._follows = False
         """Whether any partition was ever sent to a replica that does not lead it."""
-        self._retry_at_ms: dict[int, int] = {}
-        self._failures: dict[int, int] = {}
+        self._failed: dict[int, RequestState] = {}
+        """Nodes whose last fetch failed."""
         self._buffered: deque[Fetched] = deque()
         self._closing: list[Unsent] = []
         self._closed = False
@@ -137,9 +138,9 @@ class Fetcher:
             return Poll(unsent)
         wakes: list[int] = []
         for node_id, wanted in self._wanted(now_ms).items():
-            retry_at_ms = self._retry_at_ms.get(node_id, 0)
-            if retry_at_ms > now_ms:
-                wakes.append(retry_at_ms)
+            failed = self._failed.get(node_id)
+            if failed is not None and failed.retry_at_ms > now_ms:
+                wakes.append(failed.retry_at_ms)
             else:
                 unsent.append(self._ask(node_id, wanted))
         return Poll(unsent, min(wakes, default=None))
@@ -240,7 +241,7 @@ class Fetcher:
         if not session.take(response):
             self._later(sent.node_id, now_ms)
             return
-        self._failures.pop(sent.node_id, None)
+        self._failed.pop(sent.node_id, None)
         nodes = [Node(n.node_id, n.host, n.port, n.rack) for n in response.node_endpoints]
         asked: Asked = sent.context
         for topic in response.responses:
@@ -269,13 +270,14 @@ class Fetcher:
         self._metadata.request_refresh()
         self._later(sent.node_id, now_ms)
         # Bytes that make no sense once may have been damaged on their way; the loss of the connection is told.
-        is_first = self._failures[sent.node_id] == 1 and type(error) is ProtocolError
+        is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
             self._raise_later(error)
 
     def _later(self, node_id: int, now_ms: int) -> None:
-        self._failures[node_id] = self._failures.get(node_id, 0) + 1
-        self._retry_at_ms[node_id] = now_ms + self._backoff.delay_ms(self._failures[node_id])
+        if node_id not in self._failed:
+            self._failed[node_id] = RequestState(self._backoff)
+        self._failed[node_id].failed(now_ms)
 
     def _took(
         self,

@@ -8,12 +8,12 @@ Targets are grouped by leader; what a leader refuses because leadership moved is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
+from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
@@ -121,17 +121,14 @@ def _shape(request: Message, version: int) -> Message:
 Listed = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
-@dataclass(slots=True, eq=False)
-class _Query:
-    """A user's question until every partition is answered."""
+class _Query(TimedRequestState):
+    """A user's question until every partition is answered; a request to each leader may be under way for it."""
 
-    open: dict[TopicPartition, int]
-    deadline_ms: int
-    promise: Promise[Listed] = field(default_factory=Promise)
-    found: Listed = field(default_factory=dict)
-    under_way: int = 0
-    failures: int = 0
-    retry_at_ms: int = 0
+    def __init__(self, targets: Mapping[TopicPartition, int], backoff: Backoff, deadline_ms: int) -> None:
+        super().__init__(backoff, deadline_ms)
+        self.open = dict(targets)
+        self.promise: Promise[Listed] = Promise()
+        self.found: Listed = {}
 
 
 class OffsetQueries:
@@ -140,16 +137,16 @@ class OffsetQueries:
     def __init__(self, config: ConsumerConfig, metadata: Metadata, rng: Rng) -> None:
         self._config = config
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._queries: list[_Query] = []
+        self._backoff = retry_backoff(config, rng)
+        self._queries: TimedRequests[_Query] = TimedRequests()
 
     def ask(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
         """The offset of each partition at a timestamp, or at LATEST or EARLIEST; None where there is none."""
-        query = _Query(dict(targets), deadline_ms)
+        query = _Query(targets, self._backoff, deadline_ms)
         for topic in {p.topic for p in targets}:
             self._metadata.want_also(topic)
         if targets:
-            self._queries.append(query)
+            self._queries.add(query)
         else:
             query.promise.resolve({})
         return query.promise
@@ -157,45 +154,34 @@ class OffsetQueries:
     def poll(self, now_ms: int) -> Poll:
         if not self._queries:
             return IDLE
+        for late in self._queries.take_expired(now_ms):
+            names = ", ".join(map(str, late.open))
+            late.promise.fail(ApiTimeout(f"the offsets of {names} could not be found in time"))
         unsent: list[Unsent] = []
-        wakes: list[int] = []
-        for query in list(self._queries):
-            if now_ms >= query.deadline_ms:
-                self._queries.remove(query)
-                names = ", ".join(map(str, query.open))
-                query.promise.fail(ApiTimeout(f"the offsets of {names} could not be found in time"))
-                continue
-            wakes.append(query.deadline_ms)
-            if query.under_way:
-                continue
-            if query.retry_at_ms > now_ms:
-                wakes.append(query.retry_at_ms)
-                continue
+        for query in self._queries.due(now_ms):
             grouped, leaderless = by_leader(query.open, self._metadata)
             if leaderless:
                 for partition in leaderless:
                     self._metadata.want_also(partition.topic)
                 self._metadata.request_refresh()
-                self._later(query, now_ms)
-                wakes.append(query.retry_at_ms)
+                query.failed(now_ms)
             for node_id, targets in grouped.items():
-                ask = build_list_offsets(node_id, targets, self._config, self._metadata)
-                ask.context = query
-                query.under_way += 1
-                unsent.append(ask)
-        return Poll(unsent, min(wakes, default=None))
+                request = build_list_offsets(node_id, targets, self._config, self._metadata)
+                request.context = query
+                unsent.append(query.sent(request))
+        return Poll(unsent, self._queries.wake_at_ms(now_ms))
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ListOffsetsResponse)
         query: _Query = sent.context
-        query.under_way -= 1
+        query.ended(sent)
         for partition, (code, listed) in listed_offsets(response).items():
             if code is ErrorCode.NONE:
                 query.open.pop(partition, None)
                 query.found[partition] = listed if listed.offset >= 0 else None
             elif code in REFRESHED or code.retriable:
                 self._metadata.request_refresh()
-                self._later(query, now_ms)
+                query.failed(now_ms)
             elif code is ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT:
                 query.open.pop(partition, None)
                 query.found[partition] = None
@@ -206,19 +192,14 @@ class OffsetQueries:
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         query: _Query = sent.context
-        query.under_way -= 1
+        query.ended(sent)
         if error.retriable:
-            self._later(query, now_ms)
+            query.failed(now_ms)
         else:
             self._end(query, error)
 
-    def _later(self, query: _Query, now_ms: int) -> None:
-        query.failures += 1
-        query.retry_at_ms = now_ms + self._backoff.delay_ms(query.failures)
-
     def _end(self, query: _Query, error: KohortError | None) -> None:
-        if query in self._queries:
-            self._queries.remove(query)
+        self._queries.discard(query)
         if error is None:
             query.promise.resolve(query.found)
         else:

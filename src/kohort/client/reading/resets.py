@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.client.reading.failures import Failures
+from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.list_offsets import (
     EARLIEST,
     LATEST,
     REFRESHED,
     OffsetAndTimestamp,
     build_list_offsets,
-    by_leader,
     listed_offsets,
 )
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING, Troubles
@@ -28,7 +28,6 @@ from kohort.wire.messages.list_offsets import ListOffsetsResponse
 from kohort.wire.schema import Message
 
 NONE: Final = "none"
-Runs = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class Resets:
@@ -46,10 +45,9 @@ class Resets:
         self._config = config
         self._subscription = subscription
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._questions = LeaderQuestions(FetchState.AWAIT_RESET, subscription, metadata, retry_backoff(config, rng))
         self._failures = failures
         self._troubles = troubles
-        self._failed = 0
 
     @property
     def has_policy(self) -> bool:
@@ -79,24 +77,11 @@ class Resets:
         unsettled = self._subscription.unsettled
         if not unsettled:
             return IDLE
-        targets: dict[TopicPartition, int] = {}
-        wakes: list[int] = []
-        for partition, state in unsettled:
-            if self._config.group_id is None and state.state is FetchState.INITIALIZING and not state.looking_up:
-                self.no_offset(partition, state)
-            if state.state is not FetchState.AWAIT_RESET or state.looking_up:
-                continue
-            if state.retry_at_ms > now_ms:
-                wakes.append(state.retry_at_ms)
-            else:
-                targets[partition] = self._timestamp(state.reset_to, now_ms)
-        if not targets:
-            return Poll(wake_at_ms=min(wakes, default=None))
-        grouped, leaderless = by_leader(targets, self._metadata)
-        if leaderless:
-            self._metadata.request_refresh()
-            wakes += [self._later(self._subscription.assigned[p], now_ms) for p in leaderless]
-        return Poll([self._ask(n, t) for n, t in grouped.items()], min(wakes, default=None))
+        if self._config.group_id is None:
+            for partition, state in unsettled:
+                if state.state is FetchState.INITIALIZING and not state.looking_up:
+                    self.no_offset(partition, state)
+        return self._questions.poll(now_ms, lambda node_id, asked: self._ask(node_id, asked, now_ms))
 
     def _timestamp(self, policy: str, now_ms: int) -> int:
         duration = duration_ms(policy)
@@ -104,30 +89,22 @@ class Resets:
             return max(0, now_ms - duration)
         return EARLIEST if policy == "earliest" else LATEST
 
-    def _ask(self, node_id: int, targets: dict[TopicPartition, int]) -> Unsent:
+    def _ask(self, node_id: int, asked: list[Question], now_ms: int) -> Unsent:
+        targets = {q.partition: self._timestamp(q.state.reset_to, now_ms) for q in asked}
         unsent = build_list_offsets(node_id, targets, self._config, self._metadata)
-        runs: Runs = {}
-        for partition in targets:
-            state = self._subscription.assigned[partition]
-            state.looking_up = True
-            runs[partition] = (state, state.run)
-        unsent.context = runs
+        unsent.context = asked
         return unsent
 
     def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, ListOffsetsResponse)
-        runs: Runs = sent.context
         listed = listed_offsets(response)
-        for partition, (state, run) in runs.items():
-            if state.run != run or state.state is not FetchState.AWAIT_RESET:
-                continue  # the user has sought meanwhile
-            state.looking_up = False
+        for partition, state, _, _ in self._questions.ended(sent):
             unanswered = (ErrorCode.UNKNOWN_SERVER_ERROR, OffsetAndTimestamp(-1, -1))
             code, found = listed.get(partition, unanswered)
             if code is ErrorCode.NONE:
                 self._put(partition, state, found)
                 continue
-            self._later(state, now_ms)
+            self._questions.ask_again(state, now_ms)
             self._metadata.request_refresh()
             what = f"looking for the {state.reset_to} offset of {partition}"
             if code in REFRESHED or code.retriable:
@@ -136,23 +113,15 @@ class Resets:
                 self._failures.append(ApiError(code, what))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
-        runs: Runs = sent.context
-        for state, run in runs.values():
-            if state.run == run:
-                state.looking_up = False
-                self._later(state, now_ms)
+        for question in self._questions.ended(sent):
+            self._questions.ask_again(question.state, now_ms)
         if not error.retriable:
             self._failures.append(error)
 
     def _put(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> None:
-        self._failed = 0
+        self._questions.succeeded()
         if found.offset < 0:
             state.await_reset("latest")  # nothing is as young as the policy asks for
             return
         leader = self._metadata.leader(partition)
         state.seek(Position(found.offset, found.leader_epoch), leader, trusted=True)
-
-    def _later(self, state: PartitionState, now_ms: int) -> int:
-        self._failed += 1
-        state.retry_at_ms = now_ms + self._backoff.delay_ms(self._failed)
-        return state.retry_at_ms

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from kohort.clock import Rng
+from kohort.config.client import ClientConfig
 
 JITTER: Final = 0.2
 
@@ -22,7 +23,12 @@ class Backoff:
         self._rng = rng
 
     def delay_ms(self, attempt: int) -> int:
-        """The wait before the attempt after ``attempt`` failures in a row (0 counts as the first wait)."""
+        """Return the wait before the attempt after ``attempt`` failures in a row (0 counts as the first wait)."""
         exponent = min(max(attempt - 1, 0), 32)
         wait = min(self._first_ms << exponent, self._longest_ms)
         return max(0, round(wait * (1 - JITTER + 2 * JITTER * self._rng.random())))
+
+
+def retry_backoff(config: ClientConfig, rng: Rng) -> Backoff:
+    """Return the back-off of repeated requests, from ``retry.backoff.ms`` to ``retry.backoff.max.ms``."""
+    return Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng
@@ -41,14 +42,11 @@ class CoordinatorLookup:
         self._key_type = key_type
         self._config = config
         self._metadata = metadata
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._request = RequestState(retry_backoff(config, rng))
         self._raise_later = raise_later
         self._troubles = troubles
         self._what = f"the coordinator of {WHAT[key_type]} {key!r}"
         self._wanted = False
-        self._in_flight = False
-        self._failures = 0
-        self._retry_at_ms = 0
 
     def require(self) -> int | None:
         """The coordinator's node id; if it is not known, it will be asked for."""
@@ -61,17 +59,17 @@ class CoordinatorLookup:
         self.node_id = None
 
     def poll(self, now_ms: int) -> Poll:
-        if not self._wanted or self._in_flight or self.node_id is not None:
+        if not self._wanted or self.node_id is not None:
             return IDLE
-        if now_ms < self._retry_at_ms:
-            return Poll(wake_at_ms=self._retry_at_ms)
-        self._in_flight = True
+        if not self._request.may_send(now_ms):
+            return Poll(wake_at_ms=self._request.wake_at_ms(now_ms))
         request = FindCoordinatorRequest(key=self._key, key_type=self._key_type)
-        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=lookup_shape, context=self)])
+        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=lookup_shape, context=self)
+        return Poll([self._request.sent(unsent)])
 
-    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, FindCoordinatorResponse)
-        self._in_flight = False
+        self._request.ended(sent)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code:
             code = error_code(found.error_code)
@@ -80,22 +78,17 @@ class CoordinatorLookup:
             else:
                 self._wanted = False
                 self._raise_later(ApiError(code, f"looking for {self._what}"))
-            self._try_later(now_ms)
+            self._request.failed(now_ms)
             return
         self._troubles.mended(self._what, f"{self._what} is found", now_ms)
         self._metadata.learn_node(Node(found.node_id, found.host, found.port))
         self.node_id = found.node_id
         self._wanted = False
-        self._failures = 0
-        self._retry_at_ms = 0
+        self._request.succeeded()
 
-    def on_failure(self, _sent: Unsent, _error: KohortError, now_ms: int) -> None:
-        self._in_flight = False
-        self._try_later(now_ms)
-
-    def _try_later(self, now_ms: int) -> None:
-        self._failures += 1
-        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+    def on_failure(self, sent: Unsent, _error: KohortError, now_ms: int) -> None:
+        self._request.ended(sent)
+        self._request.failed(now_ms)
 
 
 def lookup_shape(request: Message, version: int) -> Message:

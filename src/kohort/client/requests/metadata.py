@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
@@ -24,6 +25,9 @@ from kohort.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from kohort.wire.schema import Message
+
+Asked = tuple[bool, frozenset[str]]
+"""Which topics a request asks for: whether all, or by name."""
 
 
 class LeaderAndEpoch(NamedTuple):
@@ -66,7 +70,7 @@ class Metadata:
         self.features: dict[str, int] = {}
         """What the cluster's brokers have agreed on, as the one that was heard last said (KIP-584)."""
         self._config = config
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._request = RequestState(retry_backoff(config, rng))
         self._nodes: dict[int, Node] = {}
         self._learnt: dict[int, Node] = {}
         self._topics: dict[str, TopicInfo] = {}
@@ -74,11 +78,8 @@ class Metadata:
         self._names: dict[bytes, str] = {}
         self._wanted: set[str] = set()
         self._want_all = False
-        self._asked_for: tuple[bool, frozenset[str]] | None = None
-        self._covered: tuple[bool, frozenset[str]] = (False, frozenset())
+        self._covered: Asked = (False, frozenset())
         self._refresh_wanted = False
-        self._attempts = 0
-        self._not_before_ms = 0
         self._answered_at_ms: int | None = None
 
     # What is wanted
@@ -98,13 +99,13 @@ class Metadata:
 
     def request_refresh(self) -> None:
         """Ask again, after the back-off: something known proved wrong. The answer under way, if any, will do."""
-        if self._asked_for is None:
+        if not self._request.is_in_flight:
             self._refresh_wanted = True
 
     @property
     def refresh_pending(self) -> bool:
         """Whether an answer is under way or will be asked for without more ado."""
-        return self._asked_for is not None or self._refresh_wanted or not self._is_covered()
+        return self._request.is_in_flight or self._refresh_wanted or not self._is_covered()
 
     @property
     def hopeless(self) -> KohortError | None:
@@ -178,51 +179,49 @@ class Metadata:
     # The source
 
     def poll(self, now_ms: int) -> Poll:
-        if self._asked_for is not None:
+        if self._request.is_in_flight:
             return IDLE
         due = self._due_ms(now_ms)
         if due is None or due > now_ms:
             return Poll(wake_at_ms=due)
         self._refresh_wanted = False
-        self._asked_for = (self._want_all, frozenset(self._wanted))
+        asked: Asked = (self._want_all, frozenset(self._wanted))
         topics = None if self._want_all else [MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
         request = MetadataRequest(topics=topics, allow_auto_topic_creation=self.allow_auto_create)
-        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape)])
+        unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=asked)
+        return Poll([self._request.sent(unsent)])
 
-    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, MetadataResponse)
-        asked, self._asked_for = self._asked_for, None
-        if asked is None or response.error_code:
+        if not self._request.ended(sent) or response.error_code:
             self._try_again(now_ms)
             return
         self.last_failure = None
         changed = self._take(response)
-        self._covered = asked
+        self._covered = sent.context
         self._answered_at_ms = now_ms
         self.version += 1
         lacking = any(code.retriable for code in self._errors.values()) or self._has_leaderless()
         if changed:
-            self._attempts = 0
+            self._request.succeeded()
         if lacking:
             self._try_again(now_ms)
         else:
-            self._not_before_ms = now_ms + self._backoff.delay_ms(self._attempts)
-            self._attempts += 1
+            self._request.repeated(now_ms)
 
-    def on_failure(self, _sent: Unsent, error: KohortError, now_ms: int) -> None:
-        self._asked_for = None
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._request.ended(sent)
         self.last_failure = error
         self._try_again(now_ms)
 
     def _try_again(self, now_ms: int) -> None:
-        self._attempts += 1
         self._refresh_wanted = True
-        self._not_before_ms = now_ms + self._backoff.delay_ms(self._attempts)
+        self._request.failed(now_ms)
 
     def _due_ms(self, now_ms: int) -> int | None:
         if self._refresh_wanted or not self._is_covered():
             new_topics = self.last_failure is None and not self._is_covered()
-            return now_ms if new_topics else max(now_ms, self._not_before_ms)
+            return now_ms if new_topics else max(now_ms, self._request.retry_at_ms)
         return None if self._answered_at_ms is None else self._answered_at_ms + self._config.metadata_max_age_ms
 
     def _is_covered(self) -> bool:

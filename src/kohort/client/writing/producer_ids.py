@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from kohort.client.requests.backoff import Backoff
-from kohort.client.requests.source import ANY_NODE, Poll, Unsent
+from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.request_state import RequestState
+from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, KohortError, error_code
@@ -50,10 +51,7 @@ class ProducerIds:
         self._config = config
         self._wanted = wanted
         self._on_failed = on_failed
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
-        self._in_flight = False
-        self._failures = 0
-        self._retry_at_ms = 0
+        self._request = RequestState(retry_backoff(config, rng))
 
     def sequence_lost(self, of: ProducerIdAndEpoch) -> None:
         if self.identity.epoch >= EPOCH_MOST:
@@ -67,28 +65,26 @@ class ProducerIds:
     # Polled
 
     def poll(self, now_ms: int) -> Poll:
-        if self.identity != NO_PRODUCER_ID_AND_EPOCH or self._in_flight or not self._wanted():
-            return Poll()
-        if self._retry_at_ms > now_ms:
-            return Poll(wake_at_ms=self._retry_at_ms)
-        self._in_flight = True
+        if self.identity != NO_PRODUCER_ID_AND_EPOCH or not self._wanted():
+            return IDLE
+        if not self._request.may_send(now_ms):
+            return Poll(wake_at_ms=self._request.wake_at_ms(now_ms))
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TRANSACTION_MS)
-        return Poll([Unsent(ANY_NODE, request, self._config.request_timeout_ms)])
+        return Poll([self._request.sent(Unsent(ANY_NODE, request, self._config.request_timeout_ms))])
 
-    def on_response(self, _sent: Unsent, response: Message, now_ms: int) -> None:
+    def on_response(self, sent: Unsent, response: Message, now_ms: int) -> None:
         assert isinstance(response, InitProducerIdResponse)
+        self._request.ended(sent)
         if response.error_code:
             self._failed(ApiError(error_code(response.error_code), "InitProducerId"), now_ms)
             return
-        self._in_flight = False
-        self._failures = 0
+        self._request.succeeded()
         self.identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
 
-    def on_failure(self, _sent: Unsent, error: KohortError, now_ms: int) -> None:
+    def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
+        self._request.ended(sent)
         self._failed(error, now_ms)
 
     def _failed(self, error: KohortError, now_ms: int) -> None:
-        self._in_flight = False
-        self._failures += 1
-        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
+        self._request.failed(now_ms)
         self._on_failed(error)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
@@ -98,7 +98,7 @@ class Sender:
         self._numbering = numbering
         self._transactions = transactions
         self._troubles = troubles
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._backoff = retry_backoff(config, rng)
         self._lineages: dict[TopicPartition, Lineage] = {}
         self._under_way: dict[int, int] = {}
         self._next_expiry_ms = 0

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
+from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.client.writing.transaction_messages import (
@@ -34,7 +35,7 @@ from kohort.client.writing.transaction_messages import (
     first_error,
     init_request,
 )
-from kohort.clock import Rng
+from kohort.clock import Rng, earliest
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
@@ -116,7 +117,7 @@ class Transactions:
         self._rng = rng
         self._delivered = delivered
         self._troubles = troubles
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, rng)
+        self._request = RequestState(retry_backoff(config, rng))
         self._lookup = CoordinatorLookup(
             config.transactional_id, config, metadata, rng, self._stop, troubles, TRANSACTION_KEY
         )
@@ -135,9 +136,6 @@ class Transactions:
         """The last request was not answered."""
         self._second = False
         """Whether this transaction is of the second protocol."""
-        self._in_flight = False
-        self._failures = 0
-        self._retry_at_ms = 0
 
     # What is asked of it
 
@@ -253,18 +251,16 @@ class Transactions:
 
     def poll(self, now_ms: int) -> Poll:
         unsent: list[Unsent] = []
-        wakes: list[int] = []
-        if not self._in_flight:
-            if now_ms < self._retry_at_ms:
-                wakes.append(self._retry_at_ms)
-            elif (request := self._next()) is not None:
-                unsent.append(request)
+        wake_at_ms: int | None = None
+        if not self._request.may_send(now_ms):
+            wake_at_ms = self._request.wake_at_ms(now_ms)
+        elif (request := self._next()) is not None:
+            unsent.append(self._request.sent(request))
         for lookup in (self._lookup, *self._group_lookups.values()):
             poll = lookup.poll(now_ms)
             unsent += poll.unsent
-            if poll.wake_at_ms is not None:
-                wakes.append(poll.wake_at_ms)
-        return Poll(unsent, min(wakes, default=None))
+            wake_at_ms = earliest(wake_at_ms, poll.wake_at_ms)
+        return Poll(unsent, wake_at_ms)
 
     def _next(self) -> Unsent | None:
         """The request whose turn it is, if any; what needs none is done here."""
@@ -303,7 +299,6 @@ class Transactions:
         node_id = lookup.require()
         if node_id is None:
             return None
-        self._in_flight = True
         return Unsent(
             node_id,
             request,
@@ -317,10 +312,10 @@ class Transactions:
         if isinstance(response, FindCoordinatorResponse):
             sent.context.on_response(sent, response, now_ms)
             return
-        self._in_flight = False
+        self._request.ended(sent)
         code, where = first_error(response)
         if code is ErrorCode.NONE:
-            self._failures = self._retry_at_ms = 0
+            self._request.succeeded()
             self._troubles.mended(TRANSACTION, f"{self._name} is served", now_ms)
             self._done(sent.request, response)
         else:
@@ -330,13 +325,13 @@ class Transactions:
         if sent.request.API_KEY not in MAX_VERSION:
             sent.context.on_failure(sent, error, now_ms)
             return
-        self._in_flight = False
+        self._request.ended(sent)
         if not error.retriable:
             self._stop(error)
             return
         sent.context.mark_unknown()
         self._in_doubt = True
-        self._try_later(now_ms)
+        self._request.failed(now_ms)
 
     # What became of it
 
@@ -370,11 +365,11 @@ class Transactions:
             self._troubles.refused(TRANSACTION, code, self._name, now_ms)
         if code in MOVED:
             sent.context.mark_unknown()
-            self._try_later(now_ms)
+            self._request.failed(now_ms)
         elif code is ErrorCode.CONCURRENT_TRANSACTIONS:
-            self._retry_at_ms = now_ms + CONCURRENT_MS
+            self._request.wait_until(now_ms + CONCURRENT_MS)
         elif code.retriable:
-            self._try_later(now_ms)
+            self._request.failed(now_ms)
         elif code in FENCED:
             self._stop(self._fenced(error))
         elif code in FORGOTTEN and self.phase is Phase.ABORTING:
@@ -393,10 +388,6 @@ class Transactions:
     @property
     def _name(self) -> str:
         return f"transactional.id {self.who.transactional_id!r}"
-
-    def _try_later(self, now_ms: int) -> None:
-        self._failures += 1
-        self._retry_at_ms = now_ms + self._backoff.delay_ms(self._failures)
 
     def _ended(self) -> None:
         self.phase = Phase.READY

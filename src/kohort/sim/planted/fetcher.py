@@ -11,6 +11,7 @@ from kohort.client.reading.fetched import Fetched
 from kohort.client.reading.fetcher import Fetcher
 from kohort.client.reading.positions import PartitionState
 from kohort.client.reading.resets import Resets
+from kohort.client.requests.request_state import RequestState
 from kohort.client.writing.sender import Sender
 from kohort.model import OffsetAndMetadata
 from kohort.sim.planted.bugs import bug
@@ -91,11 +92,21 @@ def reset_to_the_end(patch: Patch) -> None:
 
 @bug("fetcher", "a node that failed once is never fetched from again")
 def never_fetched_again(patch: Patch) -> None:
-    def later(_real: Any, fetcher: Fetcher, node_id: int, now_ms: int) -> None:
-        fetcher._failures[node_id] = fetcher._failures.get(node_id, 0) + 1
-        fetcher._retry_at_ms[node_id] = now_ms + 3_600_000
+    def later(real: Any, fetcher: Fetcher, node_id: int, now_ms: int) -> None:
+        real(fetcher, node_id, now_ms)
+        fetcher._failed[node_id].wait_until(now_ms + 3_600_000)
 
     patch.method(Fetcher, "_later", later)
+
+
+@bug("fetcher", "a request that failed waits for ever to be sent again")
+def back_off_without_end(patch: Patch) -> None:
+    def failed(real: Any, request: RequestState, now_ms: int) -> int:
+        real(request, now_ms)
+        request.wait_until(now_ms + 3_600_000)
+        return request.retry_at_ms
+
+    patch.method(RequestState, "failed", failed)
 
 
 @bug("fetcher", "a batch that is sent again gets new sequence numbers")

@@ -1,0 +1,135 @@
+"""A request that is sent again after a back-off until it succeeds: alone, or with a deadline among others that wait.
+
+The names are those of Kafka's consumer: ``RequestState`` there says, too, whether a request is under way and when the
+next may leave, and ``TimedRequestState`` adds until when somebody waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.source import Unsent
+
+
+class RequestState:
+    """What is under way, how often it failed in a row, and from when on it may be tried again."""
+
+    __slots__ = ("_backoff", "_in_flight", "failures", "retry_at_ms")
+
+    def __init__(self, backoff: Backoff) -> None:
+        self.failures = 0
+        """In a row."""
+        self.retry_at_ms = 0
+        """The end of the back-off after the last failure; 0 after a success."""
+        self._backoff = backoff
+        self._in_flight: list[Unsent] = []
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether an answer is waited for."""
+        return bool(self._in_flight)
+
+    def may_send(self, now_ms: int) -> bool:
+        """Tell whether nothing is under way and the back-off is over."""
+        return not self._in_flight and now_ms >= self.retry_at_ms
+
+    def wake_at_ms(self, now_ms: int) -> int | None:
+        """Return the end of the back-off; None where there is none to wait for."""
+        return self.retry_at_ms if not self._in_flight and self.retry_at_ms > now_ms else None
+
+    def sent(self, unsent: Unsent) -> Unsent:
+        """Note that a request leaves, and return it."""
+        self._in_flight.append(unsent)
+        return unsent
+
+    def ended(self, sent: Unsent) -> bool:
+        """Note that a request was answered or failed; return whether it was waited for."""
+        if sent not in self._in_flight:
+            return False
+        self._in_flight.remove(sent)
+        return True
+
+    def forget_in_flight(self) -> None:
+        """Wait for nothing any more: the answers to what is under way mean nothing."""
+        self._in_flight.clear()
+
+    def succeeded(self) -> None:
+        """Begin to count failures anew; the next request need not wait."""
+        self.failures = self.retry_at_ms = 0
+
+    def failed(self, now_ms: int) -> int:
+        """Count a failure, and return until when its back-off lasts."""
+        self.failures += 1
+        self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
+        return self.retry_at_ms
+
+    def repeated(self, now_ms: int) -> None:
+        """Count an answer that told nothing new: the next request waits, too, longer each time (KIP-580)."""
+        self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
+        self.failures += 1
+
+    def wait_until(self, at_ms: int) -> None:
+        """Send nothing before ``at_ms``, although nothing failed."""
+        self.retry_at_ms = at_ms
+
+
+class TimedRequestState(RequestState):
+    """A request that somebody waits for until ``deadline_ms``; without one, as long as it takes."""
+
+    __slots__ = ("deadline_ms",)
+
+    def __init__(self, backoff: Backoff, deadline_ms: int | None = None) -> None:
+        super().__init__(backoff)
+        self.deadline_ms = deadline_ms
+
+
+R = TypeVar("R", bound=TimedRequestState)
+
+
+class TimedRequests(Generic[R]):
+    """Requests that wait: for their turn, for the end of a back-off, at most until their deadline. Oldest first."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: list[R] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, request: R) -> None:
+        """Put a new request, or one that failed, behind the others."""
+        self._waiting.append(request)
+
+    def discard(self, request: R) -> None:
+        """Take a request out, if it is there."""
+        if request in self._waiting:
+            self._waiting.remove(request)
+
+    def take_expired(self, now_ms: int) -> list[R]:
+        """Take out the requests whose deadline is over."""
+        late = [r for r in self._waiting if r.deadline_ms is not None and r.deadline_ms <= now_ms]
+        for request in late:
+            self._waiting.remove(request)
+        return late
+
+    def due(self, now_ms: int) -> list[R]:
+        """Return the requests that may be sent now; they stay, and so expire while they are under way."""
+        return [r for r in self._waiting if r.may_send(now_ms)]
+
+    def take_due(self, now_ms: int) -> list[R]:
+        """Take out the requests that may be sent now: what expires is then the request's own time."""
+        due = self.due(now_ms)
+        self._waiting = [r for r in self._waiting if not r.may_send(now_ms)]
+        return due
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """The nearest deadline; None where there is none."""
+        return min((r.deadline_ms for r in self._waiting if r.deadline_ms is not None), default=None)
+
+    def wake_at_ms(self, now_ms: int) -> int | None:
+        """Return the nearest deadline or end of a back-off."""
+        wakes = [r.wake_at_ms(now_ms) for r in self._waiting]
+        return min((at_ms for at_ms in (self.deadline_ms, *wakes) if at_ms is not None), default=None)

@@ -1,0 +1,114 @@
+"""Questions to the leaders of partitions: one request for each leader, again after a back-off, dropped after a seek."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort.client.reading.leader_questions import LeaderQuestions, Question
+from kohort.client.reading.positions import FetchState, Position
+from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.requests.backoff import Backoff
+from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.source import Unsent
+from kohort.config.client import ConsumerConfig
+from kohort.model import TopicPartition
+from kohort.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from support.machines.consumer_stage import tp
+
+T0, T1, T2 = tp("t-0"), tp("t-1"), tp("t-2")
+
+
+class Asker:
+    """Three partitions without a position, and the questions about them; ``leaders`` are theirs, -1 for none."""
+
+    def __init__(self, *leaders: int) -> None:
+        rng = random.Random(1)
+        self.metadata = Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng)
+        self.subscription = SubscriptionState(self.metadata)
+        self.subscription.assign([T0, T1, T2])
+        self.lead(*leaders)
+        for state in self.subscription.assigned.values():
+            state.await_reset("earliest")
+        backoff = Backoff(100, 1000, rng)
+        self.questions = LeaderQuestions(FetchState.AWAIT_RESET, self.subscription, self.metadata, backoff)
+        self.sent: list[Unsent] = []
+
+    def lead(self, *leaders: int) -> None:
+        (sent,) = self.metadata.poll(10_000_000).unsent
+        partitions = [
+            MetadataResponsePartition(partition_index=i, leader_id=leader) for i, leader in enumerate(leaders)
+        ]
+        brokers = [MetadataResponseBroker(node_id=n, host=f"node{n}", port=9092) for n in (1, 2)]
+        topics = [MetadataResponseTopic(name="t", partitions=partitions)]
+        self.metadata.on_response(sent, MetadataResponse(brokers=brokers, topics=topics), 0)
+
+    def asks(self, now_ms: int) -> dict[int, list[TopicPartition]]:
+        """Who is asked about what now."""
+        self.sent = list(self.questions.poll(now_ms, self._build).unsent)
+        return {sent.node_id: [q.partition for q in sent.context] for sent in self.sent}
+
+    def _build(self, node_id: int, asked: list[Question]) -> Unsent:
+        return Unsent(node_id, MetadataRequest(), 1000, context=asked)
+
+
+@pytest.fixture
+def asker() -> Asker:
+    return Asker(1, 2, 1)
+
+
+def test_each_leader_is_asked_once_about_all_that_it_leads(asker: Asker):
+    assert asker.asks(0) == {1: [T0, T2], 2: [T1]}
+    assert asker.asks(0) == {}, "the answers are waited for"
+
+
+def test_what_failed_is_asked_again_after_the_back_off(asker: Asker):
+    asker.asks(0)
+    first, _ = asker.sent
+    for question in asker.questions.ended(first):
+        asker.questions.ask_again(question.state, 0)
+
+    assert asker.asks(79) == {}
+    assert asker.questions.poll(79, asker._build).wake_at_ms is not None
+    assert asker.asks(1200) == {1: [T0, T2]}
+
+
+def test_back_offs_grow_until_an_answer_comes(asker: Asker):
+    state = asker.subscription.state(T0)
+    waits = [asker.questions.ask_again(state, 0) for _ in range(3)]
+    assert waits == sorted(waits)
+    assert waits[-1] >= 320
+
+    asker.questions.succeeded()
+    assert asker.questions.ask_again(state, 0) <= 120
+
+
+def test_the_answer_about_a_partition_that_was_moved_meanwhile_does_not_count(asker: Asker):
+    asker.asks(0)
+    first, _ = asker.sent
+    asker.subscription.seek(T0, Position(5))
+
+    assert [q.partition for q in asker.questions.ended(first)] == [T2]
+
+
+def test_a_partition_that_waits_for_something_else_is_not_asked_about(asker: Asker):
+    asker.subscription.seek(T0, Position(5, 3))
+    assert asker.subscription.state(T0).state is FetchState.AWAIT_VALIDATION
+
+    assert asker.asks(0) == {1: [T2], 2: [T1]}
+
+
+def test_where_nobody_leads_the_metadata_is_asked_for_and_the_others_are_not_held_up():
+    asker = Asker(1, -1, 1)
+
+    assert asker.asks(0) == {1: [T0, T2]}
+    assert asker.metadata.refresh_pending
+    asker.lead(1, 2, 1)
+    assert asker.asks(1200) == {2: [T1]}
