@@ -1,7 +1,8 @@
 """Work in steps: what takes long gives way to others now and then, and goes on when its turn comes.
 
-A machine has no clock, so nobody measures a step: whoever works says about how many microseconds each piece costs, and
-a ``Pace`` adds them up. ``Steps`` are a generator that yields wherever others may be served, and returns what was made.
+A machine has no clock, so nobody measures a step: the code that works says about how many microseconds each piece
+costs, and a ``Pace`` adds them up. ``Steps`` are a generator that yields wherever others may be served, and returns
+what was made.
 """
 
 from __future__ import annotations

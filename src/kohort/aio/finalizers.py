@@ -1,8 +1,8 @@
 """What happens to a client that was dropped without being closed: a warning, and an orderly end in the background.
 
 A consumer leaves its group: otherwise its heartbeats would go on in the background, and its partitions would wait for a
-user who is gone, until ``max.poll.interval.ms`` is over. Nothing is committed, for nobody knows how far the user came.
-A producer delivers what it was given; a transaction that it left open is aborted.
+user who is gone, until ``max.poll.interval.ms`` is over. Nothing is committed, because it is not known how far the user
+came. A producer delivers what it was given; a transaction that it left open is aborted.
 
 These are called by finalizers, in any thread: they only schedule work on the client's loop.
 """

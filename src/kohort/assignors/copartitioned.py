@@ -2,7 +2,7 @@
 
 Topics with the same subscribers are dealt as one: number n of each of them goes to one member, also where their counts
 differ (range holds this only for equal counts, and moves nearly everything when a member joins). A member keeps the
-numbers it had, as far as the balance of whole numbers allows; the rest goes to whoever has fewest partitions.
+numbers it had, as far as the balance of whole numbers allows; the rest goes to the member that has fewest partitions.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Kafka's strategies look at racks only as far as the balance of partitions allows (KIP-881); here the rack goes first,
 for those who pay for traffic between zones. Among the members in its racks a partition goes to the one that has least;
-one that nobody is near to goes to whoever has least. Racks are those of the members (``client.rack``) and, from the
-cluster's metadata, those of the replicas.
+one without a member in its racks goes to the member that has least. Racks are those of the members (``client.rack``)
+and, from the cluster's metadata, those of the replicas.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Sticky assignment where members subscribe to different topics (protocol/assignors.md#mixed-subscriptions).
 
-First whatever can stay stays, the rest goes to whoever has least; then partitions move one by one from members with
-more to members with less, and a move that only undoes an earlier one of the same topic becomes that one's return.
+First, what can stay stays, and the rest goes to the member that has least; then partitions move one by one from members
+with more to members with less, and instead of a move that would only undo an earlier one of the same topic, the earlier
+one is taken back.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Room for requests that arrive: how much of them may be in memory before they are whole, all connections together.
 
-Kafka's ``queued.max.request.bytes`` sets memory aside for a whole request when its length is known, and reads nobody
-once it is used up. Here a small request is always read, and a large one waits, unread, until there is room for its
-length; memory is taken as bytes arrive. Very large requests have half of the room to themselves, so that they do not
-hold up others: at least one of them is let in, however large. While somebody waits, a request that was let in must
-arrive within a limited time.
+Kafka's ``queued.max.request.bytes`` sets memory aside for a whole request when its length is known, and reads from no
+connection once it is used up. Here a small request is always read, and a large one waits, unread, until there is room
+for its length; memory is taken as bytes arrive. Very large requests have half of the room to themselves, so that they
+do not hold up others: at least one of them is let in, however large. While somebody waits, a request that was let in
+must arrive within a limited time.
 """
 
 from __future__ import annotations

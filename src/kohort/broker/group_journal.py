@@ -3,7 +3,7 @@
 Every node writes what its own groups did, whoever leads the one partition: that node is told, for its readers.
 
 Key: the group's id. Value: one entry as JSON (kohort.coordinator.journal). One partition, kept for seven days. A
-journal that cannot be written is told in the broker's log and holds nobody up: groups do not depend on it.
+journal that cannot be written is told in the broker's log and delays nothing: groups do not depend on it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests that take long: each is served a step at a time, in turn, and everyone else in between.
 
 A handler with much to do is a generator that yields every few milliseconds of work (kohort.steps). What is not done
-after its first step waits here. A tick takes one step of one request, so whoever asks for little waits for one step,
-however many ask for much. The answer of a long request is written in steps too, and so are both let go.
+after its first step waits here. A tick takes one step of one request, so a small request waits for one step, however
+many large ones there are. The answer of a long request is written in steps too, and so are both let go.
 
 A request goes on to its end though its peer is gone, as in Kafka: what it changes must not be left half done.
 """

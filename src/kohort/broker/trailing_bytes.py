@@ -2,7 +2,7 @@
 
 Kafka reads a request to its last field and looks no further, so mistakes of clients there have gone unnoticed for
 years: librdkafka from 2.1 on writes the null array of Metadata's topics with four bytes where one belongs. Such bytes
-are passed over here, too, and told for whoever looks for the reason of an odd request.
+are ignored here, too, and logged, so that the reason of an odd request can be found.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What answers hold in memory until their readers take them, all connections together.
 
-A reader is sent about a mebibyte, and more once it has read that. What of a log is still to come is read then, so a
-large answer costs no more than a small one (KIP-74 bounds only what one answer holds). Two things follow when many do
-not read: from half of ``queued.max.request.bytes`` on the pieces are small, and above all of it the connection that has
+A reader is sent about a mebibyte, and more once it has read that. The rest is read from the log only then, so a large
+answer costs no more than a small one (KIP-74 bounds only what one answer holds). Two things follow when many do not
+read: from half of ``queued.max.request.bytes`` on the pieces are small, and above all of it the connection that has
 read nothing for the longest is ended. Kafka sends from the page cache and has no such limit.
 """
 

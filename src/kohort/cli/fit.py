@@ -1,6 +1,6 @@
 """Make a table fit a width: headings take two lines, then a value of all rows is shown once, then names are cut.
 
-No word and no number is ever broken: a reader has to find them again. What is cut is shown as ``head…tail``, since ids
+Words and numbers are never broken, so that they can be searched for. What is cut is shown as ``head…tail``, since ids
 of members differ at both ends; ``--output json`` and a pipe have everything whole.
 """
 

@@ -2,7 +2,7 @@
 
 Each claim has an inbox of fetched, undecoded data, so that a slow handler holds up nobody else. An inbox that stays
 full for longer than a handler may take stops the fetching of its partition, and of no other, until there is room again.
-What a handler marked is what will be committed; at the end of the session the consumer stands there.
+What a handler marked is what will be committed; at the end of the session that is the consumer's position.
 """
 
 from __future__ import annotations

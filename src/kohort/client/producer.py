@@ -1,4 +1,4 @@
-"""A producer as a machine: where a record goes, what becomes of it, and the parts that see to it."""
+"""A producer as a machine: where a record goes, what becomes of it, and the parts that do the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users give, checked where it comes in: a mistake is told to whoever made it, and harms nothing else."""
+"""Checks what users give, at the call: a mistake is raised to the caller who made it, and harms nothing else."""
 
 from __future__ import annotations
 

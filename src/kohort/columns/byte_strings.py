@@ -1,7 +1,7 @@
 """Many byte strings at once, as Python objects.
 
-To slice each out costs four times as much as the object that comes of it. So a kernel writes them one behind the other
-as an array of MessagePack, and msgspec's decoder makes all of the objects in one call (ADR 9).
+To slice each out costs four times as much as to make the object. So a kernel writes them one behind the other as an
+array of MessagePack, and msgspec's decoder makes all of the objects in one call (ADR 9).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kernel that walks the batch headers of a buffer and makes the table of sections for the record kernels.
 
-It takes what is plainly sound; whatever is not, it leaves to the walk in ``batches``, which says what is wrong.
+It takes what is plainly sound; the rest it leaves to the walk in ``batches``, which says what is wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The journal of group events: what the coordinator saw, when, with the evidence, as values that go to JSON and back.
 
 The coordinator writes entries and never reads them; ``kohort.insight`` makes causes and sentences of them. An entry
-states facts (who, how long silent, which reason text came with the request), not conclusions. Free text from clients
-is kept as it came: whoever shows it escapes it.
+states facts (who, how long silent, which reason text came with the request), not conclusions. Free text from clients is
+kept as it came: code that shows it has to escape it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Which transactions of a partition were aborted: Kafka's ``.txnindex`` files, one beside each segment that has any.
 
-An entry stands with the segment that holds the marker, and is on the disk before anything later is known to be: without
-it, a reader of committed records would be given what was taken back. After an unclean stop the entries of the segments
-that are read again are made anew from their markers. A compacted segment has none: it holds nothing that was aborted.
+An entry is in the file of the segment that holds the marker, and is on the disk before anything after the marker counts
+as flushed: without it, a reader of committed records would be given aborted ones. After an unclean stop the entries of
+the segments that are read again are made anew from their markers. A compacted segment has none: it holds nothing that
+was aborted.
 """
 
 from __future__ import annotations

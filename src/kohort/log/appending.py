@@ -1,4 +1,4 @@
-"""What goes into an append to a log, and what comes of it."""
+"""What goes into an append to a log, and what comes out."""
 
 from __future__ import annotations
 

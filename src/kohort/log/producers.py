@@ -7,8 +7,8 @@ the batches behind the last snapshot are read again. A snapshot names a producer
 log before it is looked through for those before (``recall``): after a restart too a retry of any batch in flight is
 known for one. Kafka does not look, and refuses what is not the last as out of order.
 
-Deviation: the age of a producer counts from the broker's clock at its last append. Kafka counts from the
-batch's own timestamp, and so forgets at once whoever writes old data.
+Deviation: the age of a producer counts from the broker's clock at its last append. Kafka counts from the batch's own
+timestamp, and so forgets a producer of old data at once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Large buffers that are used again: fresh memory has to be cleared by the system first, which costs more than a copy.
 
-A buffer is free as soon as nobody looks into it any more. One owner, one thread.
+A buffer is free as soon as no view of it is left. It has one owner and one thread.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A gate before a lock that several threads take for a moment, again and again.
+"""A lock that several threads take for short moments, again and again, without getting in each other's way.
 
-A thread that blocks on a lock is given it while another one runs, and then waits for the GIL with the lock in hand; the
-one that runs comes to the lock again, blocks, and is given it in the same way. From then on each moment costs two
-changes of threads: several threads together do a quarter of what one does alone. So they try a gate before the lock,
-and where that is shut they let the others run: who is inside needs the GIL to go on, and nobody holds what he cannot
-use.
+A thread that blocks on a plain lock is given it while another thread runs, and then waits for the GIL while it holds
+the lock. The running thread comes to the lock again, blocks, and is given it in the same way. From then on each use of
+the lock costs two switches of threads: several threads together do a quarter of what one does alone. So threads try a
+gate before the lock, and while the gate is shut they let others run, because the thread inside needs the GIL to go on.
 
-The gate keeps nobody out for good, for the lock is what protects: a thread that was interrupted between the two may
-have left it shut, and one that comes again while it is inside (a signal's handler) must not wait for itself.
+A shut gate does not keep threads out for good; it is the lock that protects. A thread that was interrupted between the
+two may have left the gate shut, and one that comes again while it is inside (a signal's handler) must not wait for
+itself.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ One catalogue of topics and one set of logs serve all nodes; a node appends to a
 is kept in a file, and every change of it begins a leader epoch in the log, so clients notice as they do with Kafka. A
 cluster of one leads everything and writes nothing.
 
-Nothing here reaches into another node: it is told through its inbox, and looks there before anything else it does. So
-a node that was replaced never decides again, and a new leader reads a log to which nothing more is added.
+No code here changes the state of another node: a node is told through its inbox, and reads that before it does anything
+else. So a node that was replaced never decides again, and a new leader reads a log to which nothing more is added.
 """
 
 from __future__ import annotations

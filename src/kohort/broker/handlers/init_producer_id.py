@@ -1,7 +1,7 @@
 """InitProducerId (22), versions 0-5: an id for an idempotent or a transactional producer. KIP-98, KIP-360, KIP-890.
 
 Without a transactional id every call gives a new id with epoch 0, as Kafka does. With one the id stays and the epoch
-goes up, so that whoever had it before can do nothing more; what it left open is aborted first.
+goes up, so that an earlier user of the id can do nothing more; a transaction that it left open is aborted first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-5: what producers ask
 of their transactions. KIP-98, KIP-447, KIP-890.
 
-What is decided stands in kohort.coordinator.transactions, what becomes of it in broker/cluster/transactions.py.
+The decisions are in kohort.coordinator.transactions; broker/cluster/transactions.py carries them out.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ The rules: protocol/members.md#what-errors-mean-to-a-member.
         ▲                        ▲ retries                        │ heartbeats run                 │ heartbeats run
         └── the generation is lost (unknown member, poll expired, left) ◀──────────────────────────┘
 
-When to join, and what the user is told before and after, is ``rebalance.py``'s.
+When to join, and what the user is told before and after, is decided in ``rebalance.py``.
 """
 
 from __future__ import annotations

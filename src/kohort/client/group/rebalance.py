@@ -4,7 +4,7 @@
 the face runs the listener and acknowledges, and only then does the rebalance go on.
 
 Eager: everything is given up before the join. Cooperative: what is owned stays until an assignment says otherwise, and
-whoever had to give something up rejoins at once, so that the next round can hand it on.
+a member that had to give something up rejoins at once, so that the next round can hand it on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ListOffsets on the client: where logs begin and end, and which offset a time has, for whoever asks.
+"""ListOffsets on the client: where logs begin and end, and which offset belongs to a time.
 
 The rules: protocol/fetching.md#offsets-by-time.
 

@@ -3,7 +3,7 @@
 A Fetch brings megabytes. Gathered in pieces and joined they would be copied three times, and each time into memory that
 the system has to clear first, which costs more than the copies. So once the length of a large frame is known, the
 socket is read into the frame's own place; small frames are cut from a scratch buffer. A buffer is free for the next
-frame as soon as nobody looks into it any more.
+frame as soon as no view of it is left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What keeps a client from working although it goes on trying: told at once, then once a minute, and when it is over.
 
-Whoever meets a failure that is tried again reports it, each time anew; nobody else has to remember that it was told.
-What goes and comes again within a minute is told once, so that a connection that flaps does not fill a log.
+Code that meets a failure that will be tried again reports it each time; only this file remembers what was told already.
+A failure that comes and goes within a minute is told once, so that an unstable connection does not fill a log.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Where the sequence cannot be continued (a batch was given up, the broker forgot 
 the partition's sequence begins again at 0, once nothing of it is under way (KIP-360).
 
 A transactional producer's batches go to partitions that are in its transaction, under the id that the transaction has.
-What is given up then costs the transaction, and the next epoch comes from the coordinator.
+If a batch is given up, the transaction fails, and the next epoch comes from the coordinator.
 """
 
 from __future__ import annotations

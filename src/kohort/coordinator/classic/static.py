@@ -4,7 +4,7 @@ The rules: protocol/groups.md#static-members.
 
 In a stable group whose protocol stays the same nothing else happens: the new id is written and the member goes on with
 its assignment. Up to v8 the leader that comes back is told its old id as leader's, so that it does not compute an
-assignment nobody waits for.
+assignment that no member waits for.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """TxnOffsetCommit (28) v0-5: offsets that count once the transaction is committed (KIP-98, KIP-447, KIP-890).
 
 That the transaction is open, and that these offsets are part of it, is known before anyone comes here. A group's rules
-are those of Kafka: whoever names a member must be one, of this generation; older clients name none, and may commit.
+are those of Kafka: a request that names a member must come from one of this generation; older clients name none, and
+may commit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What may happen to a transactional id next: the rules of Kafka's coordinator (KIP-98, KIP-360, KIP-890).
 
 Nothing here changes anything. Each decision returns what is to be written next, or the very value that it was given
-where there is nothing to write; whoever may not ask this gets an ApiError. A decision is true once it is written. A
-client of KIP-890 (``version`` 2) gets a new epoch with each end of a transaction, so that nothing that it sent before
-can be taken for a part of the next one.
+where there is nothing to write; where the request is not allowed, ApiError is raised. A decision is true once it is
+written. A client of KIP-890 (``version`` 2) gets a new epoch with each end of a transaction, so that nothing that it
+sent before can be taken for a part of the next one.
 """
 
 from __future__ import annotations

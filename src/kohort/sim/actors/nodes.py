@@ -1,7 +1,7 @@
 """A cluster as an actor: the nodes of one process over one disk, which come and go while leaders move between them.
 
-The process does for its nodes what ``aio/serving/cluster_server.py`` does: whoever was told something gets a turn, a
-node that shall not be up is ended, one that shall be is started.
+The process does for its nodes what ``aio/serving/cluster_server.py`` does: a node that was told something gets a turn,
+one that should be down is ended, one that should be up is started.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Requests that no member of the group would send: of a member as it was before, of nobody, to remove somebody, and to
+"""Requests that no member of the group would send: under an earlier id, under no id, to remove another member, and to
 write what the coordinator alone writes.
 
 They go through the administrator's client. Each gives the error code that it was answered with; judging that is the

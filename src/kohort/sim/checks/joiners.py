@@ -1,4 +1,4 @@
-"""A generation is made of those who asked to be in it: nobody silent is carried along, no number is used again.
+"""A generation is made of those who asked to be in it: no silent member is carried along, no number is used again.
 
 A dynamic member that misses a round is out (protocol/groups.md#rebalances); counted on, it would own partitions that
 nobody reads. A static one may be silent.

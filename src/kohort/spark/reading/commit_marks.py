@@ -1,8 +1,8 @@
 """What a query in member mode writes beside its offsets in the group, and what it reads there about a partition.
 
 Each commit is a claim: ``kohort-member:QUERY:UPTO``, the query that holds the partition and the end of the micro-batch
-that begins at the committed offset. Whoever takes the partition over goes on at the offset, and knows that rows up to
-UPTO may have been delivered already.
+that begins at the committed offset. A query that takes the partition over goes on at the offset, and knows that rows up
+to UPTO may have been delivered already.
 
 QUERY is a number kept in the checkpoint, in the offsets themselves: a source in Python is not told its query.
 """

@@ -2,7 +2,7 @@
 
 The offsets of such a query hold exactly the partitions that it has. A partition comes in with a micro-batch that reads
 nothing of it, and goes out with one; what a micro-batch reads is what its start and its end both hold. So a micro-batch
-that Spark repeats reads the same, whoever has the partitions by then.
+that Spark repeats reads the same, no matter which query has the partitions by then.
 
 Nothing is read that was not claimed: before a micro-batch begins, its starts and its ends are committed by the member,
 in its generation (commit_marks.py). A query that the group has gone on without is refused there, and plans nothing

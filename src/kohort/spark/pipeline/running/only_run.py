@@ -1,4 +1,5 @@
-"""Whether a pipeline runs, since when, and as which process: a file beside its checkpoint, locked by who runs it.
+"""Whether a pipeline runs, since when, and as which process: a file beside its checkpoint, locked by the process that
+runs it.
 
 The lock goes with the process, however it ends: so two runs are never on one checkpoint, and ``status`` knows a run
 from what one that was killed has left.

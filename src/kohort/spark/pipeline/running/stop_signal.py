@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark runs: noted, and heeded between two micro-batches.
+"""Ctrl-C while Spark runs: noted, and obeyed between two micro-batches.
 
 pyspark's own handler cancels jobs and raises in whatever the main thread does, which is mostly a question to the JVM:
 so the documented way to stop would end in tracebacks of PySpark's. A first Ctrl-C is only noted here. A second does
