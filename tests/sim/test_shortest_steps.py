@@ -3,7 +3,7 @@
 import pytest
 
 from kohort.sim.campaign import judge_seed
-from kohort.sim.worlds.kinds import WORLDS
+from kohort.sim.worlds.catalogue import WORLDS
 from kohort.steps import shortest_steps
 
 

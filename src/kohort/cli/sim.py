@@ -82,7 +82,7 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, output: str) -> None
 @world_option
 def replay(seed: int, world: str) -> None:
     """Run one seed again and tell its story."""
-    from kohort.sim.worlds.kinds import WORLDS
+    from kohort.sim.worlds.catalogue import WORLDS
 
     verdict = WORLDS[world].run_seed(seed)
     click.echo(f"{verdict.plan}\n{verdict.story}")
@@ -104,7 +104,7 @@ def story(seed: int, html: str | None, world: str) -> None:
     kohort sim story 7 --html seed-7.html
     """
     from kohort.sim.story import story_html, story_text
-    from kohort.sim.worlds.kinds import WORLDS
+    from kohort.sim.worlds.catalogue import WORLDS
 
     verdict = WORLDS[world].run_seed(seed)
     if html is None:
@@ -128,7 +128,7 @@ def shrink(seed: int, runs: int, bug: str | None, world: str) -> None:
     from kohort.sim.planted.catalogue import all_bugs
     from kohort.sim.shrink import shrink as shrink_plan
     from kohort.sim.story import story_text
-    from kohort.sim.worlds.kinds import WORLDS
+    from kohort.sim.worlds.catalogue import WORLDS
 
     kind = WORLDS[world]
     if bug is not None and bug not in all_bugs():
@@ -208,7 +208,7 @@ def replay_recording_(file: Path) -> None:
     kohort sim replay-recording broker.rec
     """
     from kohort.errors import NotARecording
-    from kohort.sim.recordings import replay_recording
+    from kohort.sim.recording_replay import replay_recording
 
     try:
         with file.open("rb") as opened:

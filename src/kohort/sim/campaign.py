@@ -9,7 +9,7 @@ from functools import partial
 
 from kohort.sim.unencoded import unencoded
 from kohort.sim.verdict import Verdict
-from kohort.sim.worlds.kinds import GROUP, WORLDS
+from kohort.sim.worlds.catalogue import GROUP, WORLDS
 
 AT_ONCE = 4
 

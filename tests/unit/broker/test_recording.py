@@ -22,7 +22,7 @@ from kohort.broker.recording_format import (
 )
 from kohort.config import BrokerConfig
 from kohort.errors import NotARecording
-from kohort.sim.recordings import replay_recording
+from kohort.sim.recording_replay import replay_recording
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from support.machines.broker_stage import BrokerStage
 

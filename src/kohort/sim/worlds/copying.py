@@ -16,6 +16,7 @@ from kohort.sim.actors.brokers import BrokerActor
 from kohort.sim.actors.clients import ProducerActor
 from kohort.sim.actors.faults import Faults
 from kohort.sim.actors.processors import Processor
+from kohort.sim.all_checks import Panel
 from kohort.sim.checks.calm import check_settled, why_not_settled
 from kohort.sim.checks.durability import Durability
 from kohort.sim.checks.exactly_once import check_copied_once
@@ -24,8 +25,7 @@ from kohort.sim.network import Network
 from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
 from kohort.sim.tap import Tap
 from kohort.sim.world import START_MS, World
-from kohort.sim.worlds.all_checks import Panel
-from kohort.sim.worlds.settling import SETTLED_MS, Settling
+from kohort.sim.worlds.settled import SETTLED_MS, Settling
 
 GROUP: Final = "copiers"
 OUTPUT: Final = "copies"

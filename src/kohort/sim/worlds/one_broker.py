@@ -18,6 +18,7 @@ from kohort.sim.actors.clearing_up import clear_up
 from kohort.sim.actors.clients import ProducerActor
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.actors.faults import Faults
+from kohort.sim.all_checks import Panel
 from kohort.sim.checks.balance import check_balance
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
@@ -42,8 +43,7 @@ from kohort.sim.swarm import Plan, plan_of
 from kohort.sim.tap import Tap
 from kohort.sim.verdict import Verdict, verdict_of
 from kohort.sim.world import START_MS, World
-from kohort.sim.worlds.all_checks import Panel
-from kohort.sim.worlds.settling import SETTLED_MS, Settling
+from kohort.sim.worlds.settled import SETTLED_MS, Settling
 
 GROUP = "g"
 BROKER = ("10.1.0.1", 9092)

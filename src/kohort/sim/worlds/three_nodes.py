@@ -21,6 +21,7 @@ from kohort.sim.actors.clients import ProducerActor
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.actors.faults import Faults
 from kohort.sim.actors.nodes import ClusterActor
+from kohort.sim.all_checks import Panel
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
 from kohort.sim.checks.durability import Durability
@@ -37,8 +38,7 @@ from kohort.sim.network import Network
 from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
 from kohort.sim.tap import Tap
 from kohort.sim.world import START_MS, World
-from kohort.sim.worlds.all_checks import Panel
-from kohort.sim.worlds.settling import SETTLED_MS, Settling
+from kohort.sim.worlds.settled import SETTLED_MS, Settling
 
 GROUP: Final = "g"
 NODES: Final = 3
