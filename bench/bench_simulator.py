@@ -14,7 +14,7 @@ import time
 from kohort.sim.checks.watcher import Exchange, Watcher
 from kohort.sim.swarm import plan_of
 from kohort.sim.unencoded import unencoded
-from kohort.sim.worlds.one_broker import Run
+from kohort.sim.worlds.one_broker import OneBroker
 
 
 class Pairs(Watcher):
@@ -32,8 +32,8 @@ def measure(seeds: int, *, encoded: bool) -> dict[str, float]:
     pairs, simulated_ms, events = Pairs(), 0, 0
     began = time.process_time()
     for seed in range(seeds):
-        run = Run(plan_of(seed))
-        run.panel.add(pairs)
+        run = OneBroker(plan_of(seed))
+        run.stage.checks.add(pairs)
         if encoded:
             run.go()
         else:

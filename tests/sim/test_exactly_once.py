@@ -8,7 +8,7 @@ from kohort.client.writing.transactions import Transactions
 from kohort.model import GroupMetadata
 from kohort.sim.actors.processors import Processor
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.worlds.copying import Copies, copy_under, plan_of_copies
+from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies, run_copying
 from kohort.wire.messages.offsets import OffsetFetchRequest
 
 SCENE = replace(
@@ -36,7 +36,7 @@ lost its group."""
 
 @pytest.mark.parametrize("seed", [*range(8), *EVER_FAILED])
 def test_whatever_strikes_each_record_is_copied_once(seed):
-    run = copy_under(seed)
+    run = run_copying(seed)
 
     assert run.producer.acknowledged
 
@@ -45,11 +45,11 @@ def test_whatever_strikes_each_record_is_copied_once(seed):
 @pytest.mark.timeout(7200)
 def test_many_more_seeds_copy_each_record_once():
     for seed in range(8, 300):
-        copy_under(seed)
+        run_copying(seed)
 
 
 def test_the_same_seed_gives_the_same_run():
-    first, second = copy_under(3), copy_under(3)
+    first, second = run_copying(3), run_copying(3)
 
     assert (first.world.events, list(first.history.lines)) == (second.world.events, list(second.history.lines))
 
@@ -86,7 +86,7 @@ def disk_refuses(run, at):
 @pytest.mark.parametrize("at", ["records sent", "offsets sent"])
 @pytest.mark.parametrize("what", [stands_still, disk_refuses])
 def test_what_strikes_in_the_middle_of_a_transaction_copies_nothing_twice_and_loses_nothing(what, at):
-    run = Copies(SCENE)
+    run = CopyingGroup(SCENE)
     struck = what(run, at)
 
     run.go()
@@ -108,7 +108,7 @@ def test_a_seed_finds_what_was_once_wrong(monkeypatch):
     as_whoever_it_is_now(monkeypatch)
 
     with pytest.raises(CheckFailed, match="copied too often"):
-        copy_under(20)
+        run_copying(20)
 
 
 def as_nobody(monkeypatch):
@@ -137,7 +137,7 @@ def losses_forgiven(monkeypatch):
 @pytest.mark.parametrize("plant", [as_nobody, unstable_offsets, losses_forgiven])
 def test_a_client_that_is_wrong_is_found_out(plant, monkeypatch):
     what, at = plant(monkeypatch)
-    run = Copies(SCENE)
+    run = CopyingGroup(SCENE)
     what(run, at)
 
     with pytest.raises(CheckFailed, match=r"copied too often|never copied"):

@@ -10,7 +10,7 @@ from kohort.client.writing.sender import Sender
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.coordinator.runtime import Coordinator
 from kohort.sim.checks.broken import CheckFailed, caught_by
-from kohort.sim.worlds.three_nodes import move_under
+from kohort.sim.worlds.three_nodes import run_three_nodes
 
 EVERY_RUN = range(24)
 MORE = range(24, 120)
@@ -25,18 +25,18 @@ EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("moves.
 )
 def test_the_group_survives_moves_and_stops_and_settles_in_the_calm(first):
     for seed in range(first, first + CHUNK):
-        run = move_under(seed)
+        run = run_three_nodes(seed)
 
         assert run.producer.acknowledged, f"seed {seed}"
 
 
 @pytest.mark.parametrize("seed", EVER_FAILED)
 def test_a_seed_that_once_failed_passes(seed):
-    assert move_under(seed).producer.acknowledged
+    assert run_three_nodes(seed).producer.acknowledged
 
 
 def test_the_same_seed_gives_the_same_run():
-    first, second = move_under(5), move_under(5)
+    first, second = run_three_nodes(5), run_three_nodes(5)
 
     assert (first.world.events, first.tap.digest) == (second.world.events, second.tap.digest)
 
@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_run():
 def test_leaders_do_move_and_nodes_do_stop():
     counts = {}
     for seed in range(6):
-        for what, times in move_under(seed).history.counts.items():
+        for what, times in run_three_nodes(seed).history.counts.items():
             kind = "moved" if " leads " in what else what
             counts[kind] = counts.get(kind, 0) + times
 
@@ -93,6 +93,6 @@ def test_what_is_wrong_with_moves_is_found_out(plant, seed, check, monkeypatch):
     plant(monkeypatch)
 
     with pytest.raises((CheckFailed, InvariantBroken)) as found:
-        move_under(seed)
+        run_three_nodes(seed)
 
     assert caught_by(found.value) == check

@@ -11,7 +11,7 @@ from kohort.errors import ErrorCode
 from kohort.sim.checks.watcher import Watcher
 from kohort.sim.disk import DiskWeather
 from kohort.sim.swarm import plan_of
-from kohort.sim.worlds.one_broker import Run
+from kohort.sim.worlds.one_broker import OneBroker
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -68,7 +68,7 @@ def is_told_to_lead(exchange):
 
 
 def play(script=None, *, also=(), **changes):
-    run = Run(replace(SCENE, **changes), also, script or (lambda _: None))
+    run = OneBroker(replace(SCENE, **changes), also, script or (lambda _: None))
     run.go()
     return run
 
@@ -106,7 +106,7 @@ def test_a_leader_that_dies_before_its_sync_does_not_leave_the_group_completing_
         died.append(exchange.client)
 
     trap = Once(is_told_to_lead, die)
-    run = Run(replace(SCENE, assignors=[assignor]), [trap], lambda run: restart_at(run, 6_000, 0))
+    run = OneBroker(replace(SCENE, assignors=[assignor]), [trap], lambda run: restart_at(run, 6_000, 0))
     run.go()
 
     assert len(died) == 1
@@ -187,7 +187,7 @@ def test_a_coordinator_that_restarts_during_a_join_keeps_nobody_waiting():
         run.world.after(0, lambda: run.broker.kill("during a join", restart_in_ms=700))
 
     trap = Once(lambda e: isinstance(e.asked, JoinGroupRequest) and e.answer is None, crash)
-    run = Run(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
+    run = OneBroker(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
     run.go()
 
     assert trap.done
@@ -202,7 +202,7 @@ def test_a_coordinator_that_dies_while_it_writes_the_assignment_gives_it_to_nobo
         run.world.after(3_000, lambda: setattr(run.broker.disk, "weather", DiskWeather()))
 
     trap = Once(lambda e: isinstance(e.asked, SyncGroupRequest) and bool(e.asked.assignments), tear)
-    run = Run(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
+    run = OneBroker(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
     run.go()
 
     assert trap.done
@@ -223,7 +223,7 @@ def test_an_assignment_that_the_disk_refuses_is_made_again_under_another_number(
         run.world.after(2_000, lambda: setattr(run.broker.disk, "weather", DiskWeather()))
 
     trap = Once(lambda e: isinstance(e.asked, SyncGroupRequest) and bool(e.asked.assignments), refuse)
-    run = Run(SCENE, [trap, Synced()], lambda run: restart_at(run, 6_000, 1))
+    run = OneBroker(SCENE, [trap, Synced()], lambda run: restart_at(run, 6_000, 1))
     run.go()
 
     assert trap.done

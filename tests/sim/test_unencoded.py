@@ -8,9 +8,9 @@ import pytest
 from kohort.errors import ProtocolError
 from kohort.sim.swarm import plan_of
 from kohort.sim.unencoded import unencoded
-from kohort.sim.worlds.copying import Copies, plan_of_copies
-from kohort.sim.worlds.one_broker import Run
-from kohort.sim.worlds.three_nodes import Moves, plan_of_moves
+from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies
+from kohort.sim.worlds.one_broker import OneBroker
+from kohort.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 from kohort.wire.codec import decode, encode_bytes
 from kohort.wire.messages.fetch import FetchRequest, FetchTopic
 from kohort.wire.messages.group_classic import HeartbeatRequest
@@ -25,7 +25,7 @@ def said(happening):
 def decisions(run):
     """Everything a run decided: what happened and when, and each byte that the brokers wrote."""
     run.go()
-    disk = run.cluster.disk if isinstance(run, Moves) else run.broker.disk
+    disk = run.cluster.disk if isinstance(run, ThreeNodes) else run.broker.disk
     names = [f"{folder}/{name}".lstrip("/") for folder in ["", *disk.folders()] for name in disk.files(folder)]
     files = {name: disk.read(name) for name in names}
     return (
@@ -40,7 +40,7 @@ def decisions(run):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("plan_of_seed", "actors"),
-    [(plan_of, Run), (plan_of_copies, Copies), (plan_of_moves, Moves)],
+    [(plan_of, OneBroker), (plan_of_copies, CopyingGroup), (plan_of_moves, ThreeNodes)],
     ids=["group", "transactions", "moves"],
 )
 def test_unencoded_messages_bring_about_the_same_decisions(seed, plan_of_seed, actors):

@@ -8,7 +8,7 @@ from kohort.model import OffsetAndMetadata, Record, TopicPartition
 from kohort.sim.checks.watcher import Consumer, Exchange, Server, Watcher
 
 
-class Panel(Watcher):
+class AllChecks(Watcher):
     """A watcher made of watchers; they are added while the actors are made."""
 
     def __init__(self) -> None:

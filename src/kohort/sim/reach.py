@@ -19,7 +19,7 @@ from kohort.errors import error_code
 from kohort.sim.checks.durability import records_on
 from kohort.sim.checks.watcher import Exchange, Watcher
 from kohort.sim.swarm import plan_of
-from kohort.sim.worlds.one_broker import Run
+from kohort.sim.worlds.one_broker import OneBroker
 from kohort.wire.schema import Message
 
 ANSWERS: Final = {
@@ -129,7 +129,7 @@ def journal_of(broker: Broker) -> dict[str, list[dict[str, Any]]]:
 def reached_by(seed: int) -> set[str]:
     """What one seed reaches. Raises what its run raises."""
     answers = Answers()
-    run = Run(plan_of(seed), also=[answers])
+    run = OneBroker(plan_of(seed), also=[answers])
     run.go()
     reached = set(answers.reached)
     assert run.broker.broker is not None, "a run ends with its broker up"

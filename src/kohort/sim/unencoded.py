@@ -25,7 +25,7 @@ Change = Callable[[Any], Any]
 NUMBER: Final = struct.Struct(">q")
 
 
-class Handover:
+class UnencodedMessages:
     """The messages of one run that were written, by number."""
 
     def __init__(self) -> None:
@@ -57,9 +57,9 @@ class Handover:
 @contextmanager
 def unencoded() -> Iterator[None]:
     """Requests and responses go over as they are while this lasts, in this process."""
-    handover = Handover()
+    messages = UnencodedMessages()
     bodies = [body for api in APIS.values() if api.key != API_VERSIONS for body in (api.request, api.response)]
-    with codec.replaced(frozenset(bodies), handover.reader, handover.writer):
+    with codec.replaced(frozenset(bodies), messages.reader, messages.writer):
         yield
 
 

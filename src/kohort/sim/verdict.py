@@ -15,8 +15,8 @@ from kohort.sim.tap import Tap
 from kohort.sim.world import Storm, World
 
 
-class Runs(Protocol):
-    """The actors of one seed, in a world that may be one of several."""
+class Judged(Protocol):
+    """The run of one seed, in whichever world."""
 
     plan: Plan
     world: World
@@ -25,7 +25,7 @@ class Runs(Protocol):
     producer: ProducerActor
 
     def go(self) -> None:
-        """Raises CheckFailed or InvariantBroken; returns if all is well."""
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Verdict:
         return self.failure is None
 
 
-def verdict_of(run: Runs) -> Verdict:
+def verdict_of(run: Judged) -> Verdict:
     """Let ``run`` go to its end, and judge it."""
     failure, check = None, ""
     try:

@@ -16,11 +16,9 @@ from kohort.config.client import AdminConfig
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.sim.actors.clients import EngineActor
-from kohort.sim.actors.strangers import Mask, commit_as, heartbeat_as, remove
+from kohort.sim.actors.strangers import Guise, commit_as, heartbeat_as, remove_member
 from kohort.sim.checks.watcher import Consumer
-from kohort.sim.history import History
-from kohort.sim.network import Network
-from kohort.sim.world import World
+from kohort.sim.stage import Stage
 
 PARTITIONS_MAX: Final = 8
 TIMEOUT_MS: Final = 20_000
@@ -31,10 +29,8 @@ Make = Callable[[Metadata], Operation[Any]]
 class AdminActor(EngineActor):
     """Does one thing after the other, and takes what becomes of it as it comes."""
 
-    def __init__(
-        self, world: World, network: Network, history: History, config: AdminConfig, group_id: str, *, widens: bool
-    ) -> None:
-        super().__init__("admin", world, network, history)
+    def __init__(self, stage: Stage, config: AdminConfig, group_id: str, *, widens: bool) -> None:
+        super().__init__("admin", stage)
         self._widens = widens
         self._config = config
         self._group_id = group_id
@@ -79,10 +75,10 @@ class AdminActor(EngineActor):
 
     def pretend(self, victim: Consumer, topic: str) -> None:
         """Speak for ``victim`` as it was a generation ago, or for nobody: the coordinator is to refuse it."""
-        before = Mask(victim.member_id, victim.instance_id, victim.generation_id - 1)
+        before = Guise(victim.member_id, victim.instance_id, victim.generation_id - 1)
         group, first = self._group_id, TopicPartition(topic, 0)
         choices: list[tuple[str, Make]] = [
-            (f"commits for {group} from outside", lambda m: commit_as(m, group, Mask(), first, 0)),
+            (f"commits for {group} from outside", lambda m: commit_as(m, group, Guise(), first, 0)),
             (f"commits as {victim.name} did", lambda m: commit_as(m, group, before, first, 0)),
             (f"sends a heartbeat as {victim.name} did", lambda m: heartbeat_as(m, group, before)),
         ]
@@ -90,8 +86,9 @@ class AdminActor(EngineActor):
 
     def kick(self, victim: Consumer) -> None:
         """Take ``victim`` out of the group; a static member by its instance id alone."""
-        mask = Mask(instance_id=victim.instance_id) if victim.instance_id is not None else Mask(victim.member_id)
-        self.do(f"removes {victim.name}", lambda m: remove(m, self._group_id, mask))
+        static = victim.instance_id is not None
+        who = Guise(instance_id=victim.instance_id) if static else Guise(victim.member_id)
+        self.do(f"removes {victim.name}", lambda m: remove_member(m, self._group_id, who))
 
     @property
     def done(self) -> bool:

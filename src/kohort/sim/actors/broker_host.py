@@ -7,9 +7,8 @@ from typing import Protocol
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Pause, Received, Resume, Send, Tick
 from kohort.sim.disk import ProcessDied
-from kohort.sim.history import History
-from kohort.sim.network import Address, Network
-from kohort.sim.world import World
+from kohort.sim.network import Address
+from kohort.sim.stage import Stage
 
 
 class Process(Protocol):
@@ -33,17 +32,17 @@ class Process(Protocol):
         """The machine has taken an event."""
 
 
-class Served:
+class BrokerHost:
     """One machine: bytes go in and out, ticks come when it wants them, and what arrives while it is frozen waits."""
 
-    def __init__(self, process: Process, name: str, address: Address, world: World, network: Network, history: History):
+    def __init__(self, process: Process, name: str, address: Address, stage: Stage) -> None:
         self.broker: Broker | None = None
         self._process = process
         self._name = name
         self._address = address
-        self._world = world
-        self._network = network
-        self._history = history
+        self._world = stage.world
+        self._network = stage.network
+        self._history = stage.history
         self._wake_at_ms: int | None = None
         self._paused: dict[int, list[bytes]] = {}
         self._held: list[Input] = []

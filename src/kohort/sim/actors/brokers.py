@@ -6,13 +6,11 @@ from kohort.broker.broker import Broker
 from kohort.broker.io import Tick
 from kohort.config.broker import BrokerConfig
 from kohort.errors import StorageError
+from kohort.log.topics import Topics
 from kohort.model import TopicPartition
-from kohort.sim.actors.broker_host import Served
-from kohort.sim.checks.watcher import Watcher
+from kohort.sim.actors.broker_host import BrokerHost
 from kohort.sim.disk import FaultyDisk, ProcessDied
-from kohort.sim.history import History
-from kohort.sim.network import Network
-from kohort.sim.world import World
+from kohort.sim.stage import Stage
 
 RESTART_MS = (50, 4000)
 
@@ -20,27 +18,30 @@ RESTART_MS = (50, 4000)
 class BrokerActor:
     """One broker process: it starts, serves, dies, and starts again on the same disk."""
 
-    def __init__(
-        self, world: World, network: Network, history: History, config: BrokerConfig, watcher: Watcher
-    ) -> None:
+    def __init__(self, stage: Stage, config: BrokerConfig) -> None:
         self.config = config
-        self._watcher = watcher
-        self.disk = FaultyDisk(world.fork_rng())
+        self._watcher = stage.checks
+        self.disk = FaultyDisk(stage.world.fork_rng())
         self.frozen_until_ms = 0
         self.clock_ahead_ms = 0
-        self._world = world
-        self._history = history
-        self._rng = world.fork_rng()
-        self._served = Served(self, "broker", (config.listen_host, config.listen_port), world, network, history)
+        self._world = stage.world
+        self._history = stage.history
+        self._rng = stage.world.fork_rng()
+        self._host = BrokerHost(self, "broker", (config.listen_host, config.listen_port), stage)
 
     @property
     def broker(self) -> Broker | None:
         """The machine; None while the process is down."""
-        return self._served.broker
+        return self._host.broker
 
     @property
     def brokers(self) -> list[Broker]:
         return [] if self.broker is None else [self.broker]
+
+    @property
+    def topics(self) -> Topics | None:
+        """The topics; None while the process is down."""
+        return self.broker.state.topics if self.broker is not None else None
 
     # ------------------------------------------------------------ life and death
 
@@ -53,7 +54,7 @@ class BrokerActor:
             self._world.after(self._rng.randint(*RESTART_MS), self._maybe_start)
             return
         self._history.add("broker", "started")
-        self._served.begin(broker)
+        self._host.begin(broker)
         self._watcher.broker_started(self)
 
     def _maybe_start(self) -> None:
@@ -67,7 +68,7 @@ class BrokerActor:
         self._watcher.broker_dies(self, writing=writing)
         self._history.add("broker", "killed", why)
         self.frozen_until_ms = 0
-        self._served.end()
+        self._host.end()
         wait_ms = self._rng.randint(*RESTART_MS) if restart_in_ms is None else restart_in_ms
         self._world.after(wait_ms, self._maybe_start)
 
@@ -90,7 +91,7 @@ class BrokerActor:
         """Its clock is put forward; a clock that goes back is not shown to a machine at all."""
         self._history.add("broker", "clock put forward", f"{ahead_ms} ms")
         self.clock_ahead_ms += ahead_ms
-        self._served.handle(Tick())
+        self._host.handle(Tick())
 
     @property
     def is_frozen(self) -> bool:
@@ -98,7 +99,7 @@ class BrokerActor:
 
     def _thaw(self) -> None:
         if not self.is_frozen:  # or frozen again meanwhile, for longer
-            self._served.thaw()
+            self._host.thaw()
 
     def after_event(self) -> None:
         """Nobody else is told."""

@@ -13,26 +13,23 @@ from kohort.client.writing.produce_batch import ProduceBatch
 from kohort.config.client import ProducerConfig
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
-from kohort.sim.history import History
-from kohort.sim.network import Network
-from kohort.sim.world import World
+from kohort.sim.stage import Stage
 
 
 class EngineActor:
     """One client process: its engine on the simulated network."""
 
-    def __init__(self, name: str, world: World, network: Network, history: History) -> None:
+    def __init__(self, name: str, stage: Stage) -> None:
         self.name = name
-        self.host = f"10.0.0.{1 + world.rng.randrange(0, 250)}"
+        self.host = f"10.0.0.{1 + stage.world.rng.randrange(0, 250)}"
         self.engine: Engine | None = None
         self.frozen_until_ms = 0
-        self.rng: random.Random = world.fork_rng()
-        self.world = world
-        self.network = network
-        self.history = history
+        self.rng: random.Random = stage.world.fork_rng()
+        self.world = stage.world
+        self.network = stage.network
+        self.history = stage.history
         self._wake_at_ms: int | None = None
         self._held: list[Input] = []
-        self._next_incarnation = 1
         self._offset_of_connections = 0
 
     # ------------------------------------------------------------ life and death
@@ -151,8 +148,8 @@ class Sent:
 class ProducerActor(EngineActor):
     """Sends numbered records until told to stop; remembers what was acknowledged, and where."""
 
-    def __init__(self, name: str, world: World, network: Network, history: History, config: ProducerConfig) -> None:
-        super().__init__(name, world, network, history)
+    def __init__(self, name: str, stage: Stage, config: ProducerConfig) -> None:
+        super().__init__(name, stage)
         self.acknowledged: dict[bytes, tuple[TopicPartition, int]] = {}
         self.failed: list[bytes] = []
         self.wanted = 0

@@ -13,10 +13,7 @@ from kohort.config.client import ConsumerConfig
 from kohort.errors import KohortError
 from kohort.model import Record, TopicPartition
 from kohort.sim.actors.clients import EngineActor
-from kohort.sim.checks.watcher import Watcher
-from kohort.sim.history import History
-from kohort.sim.network import Network
-from kohort.sim.world import World
+from kohort.sim.stage import Stage
 
 POLL_MS = 1000
 RESTART_MS = (20, 3000)
@@ -37,17 +34,8 @@ class Pace:
 class ConsumerActor(EngineActor):
     """One member of the group, from its start to its death, and again."""
 
-    def __init__(
-        self,
-        name: str,
-        world: World,
-        network: Network,
-        history: History,
-        config: ConsumerConfig,
-        topics: list[str],
-        watcher: Watcher,
-    ) -> None:
-        super().__init__(name, world, network, history)
+    def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: list[str]) -> None:
+        super().__init__(name, stage)
         self.machine: ConsumerMachine | None = None
         self.pace = Pace()
         self.stopped = False
@@ -57,7 +45,7 @@ class ConsumerActor(EngineActor):
         self.left_poll_ms = 0
         self._config = config
         self._topics = topics
-        self._watcher = watcher
+        self._watcher = stage.checks
         self._polling = False
         self._poll_ends_ms = 0
         self._kicked = False

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.disk import DiskWeather, FaultyDisk
-from kohort.sim.network import Network
+from kohort.sim.stage import Stage
 from kohort.sim.swarm import Plan
-from kohort.sim.world import World
 
 LEAVE_ENDS_MS = 6_000
 
@@ -26,29 +26,38 @@ class BrokerProcess(Protocol):
     def jump(self, ahead_ms: int) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """Whom faults strike."""
+
+    broker: BrokerProcess
+    consumers: Sequence[ConsumerActor]
+    double: ConsumerActor
+    """A second process with the first consumer's configuration, which a fault starts for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFaults:
+    """Faults that one world alone has. Those in ``always`` strike in every plan, the others where the plan has them."""
+
+    of_nobody: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    of_a_consumer: Mapping[str, Callable[[ConsumerActor], None]] = field(default_factory=dict)
+    """Called with one that has a member id."""
+    always: Mapping[str, Callable[[random.Random], None]] = field(default_factory=dict)
+
+
 class Faults:
     """Strikes while it is on; ``calm`` ends everything that it began."""
 
-    def __init__(
-        self,
-        world: World,
-        plan: Plan,
-        network: Network,
-        broker: BrokerProcess,
-        consumers: list[ConsumerActor],
-        double: ConsumerActor,
-        strangers: dict[str, Callable[[ConsumerActor], None]],
-        admin_acts: Callable[[], None],
-        more: Mapping[str, Callable[[random.Random], None]] | None = None,
-    ) -> None:
+    def __init__(self, stage: Stage, plan: Plan, victims: Victims, own: OwnFaults) -> None:
         self.on = True
-        self._world = world
-        self._rng = world.fork_rng()
+        self._world = stage.world
+        self._rng = stage.world.fork_rng()
         self._plan = plan
-        self._network = network
-        self._broker = broker
-        self._consumers = consumers
-        self._double = double
+        self._network = network = stage.network
+        self._broker = broker = victims.broker
+        self._consumers = victims.consumers
+        self._double = victims.double
         self._strikes: dict[str, Callable[[], None]] = {
             "cut": self._cut,
             "crash broker": lambda: broker.kill("kill -9"),
@@ -65,13 +74,11 @@ class Faults:
             "deploy": self._deploy,
             "double": self._start_double,
             "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
-            "admin": admin_acts,
-            "impostor": lambda: self._meddle(strangers["impostor"]),
-            "kick": lambda: self._meddle(strangers["kick"]),
         }
-        for what, strike in (more or {}).items():
-            self._strikes[what] = partial(strike, self._rng)
-        self._enabled = sorted({*plan.faults, *(more or ())})
+        self._strikes |= own.of_nobody
+        self._strikes |= {what: partial(self._meddle, act) for what, act in own.of_a_consumer.items()}
+        self._strikes |= {what: partial(strike, self._rng) for what, strike in own.always.items()}
+        self._enabled = sorted({*plan.faults, *own.always})
         self._next()
 
     def calm(self) -> None:

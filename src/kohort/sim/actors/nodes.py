@@ -14,13 +14,11 @@ from kohort.broker.io import Tick
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ApiError, StorageError
+from kohort.log.topics import Topics
 from kohort.model import TopicPartition
-from kohort.sim.actors.broker_host import Served
-from kohort.sim.checks.watcher import Watcher
+from kohort.sim.actors.broker_host import BrokerHost
 from kohort.sim.disk import FaultyDisk, ProcessDied
-from kohort.sim.history import History
-from kohort.sim.network import Network
-from kohort.sim.world import World
+from kohort.sim.stage import Stage
 
 RESTART_MS = (50, 4000)
 
@@ -28,30 +26,33 @@ RESTART_MS = (50, 4000)
 class ClusterActor:
     """One process of several brokers; ``configs``: one for each, of which the first says what holds for all."""
 
-    def __init__(
-        self, world: World, network: Network, history: History, configs: Sequence[BrokerConfig], watcher: Watcher
-    ) -> None:
-        self.disk = FaultyDisk(world.fork_rng())
+    def __init__(self, stage: Stage, configs: Sequence[BrokerConfig]) -> None:
+        self.disk = FaultyDisk(stage.world.fork_rng())
         self.cluster: Cluster | None = None
         """None while the process is down."""
         self.frozen_until_ms = 0
         self.clock_ahead_ms = 0
-        self._world = world
-        self._history = history
-        self._watcher = watcher
-        self._rng = world.fork_rng()
+        self._world = stage.world
+        self._history = stage.history
+        self._watcher = stage.checks
+        self._rng = stage.world.fork_rng()
         self._configs = {config.node_id: config for config in configs}
-        self._served = {
-            number: Served(self, f"node {number}", (config.listen_host, config.listen_port), world, network, history)
+        self._hosts = {
+            number: BrokerHost(self, f"node {number}", (config.listen_host, config.listen_port), stage)
             for number, config in self._configs.items()
         }
         self._starting: set[int] = set()
-        self._settles = False
+        self._will_look = False
 
     @property
     def brokers(self) -> list[Broker]:
         """The machines of the nodes that are up."""
-        return [served.broker for served in self._served.values() if served.broker is not None]
+        return [host.broker for host in self._hosts.values() if host.broker is not None]
+
+    @property
+    def topics(self) -> Topics | None:
+        """The topics; None while the process is down."""
+        return self.cluster.topics if self.cluster is not None else None
 
     @property
     def now_ms(self) -> int:
@@ -87,7 +88,7 @@ class ClusterActor:
         self.cluster = cluster
         self._history.add("cluster", "started")
         for number, broker in brokers.items():
-            self._served[number].begin(broker)
+            self._hosts[number].begin(broker)
         self._watcher.broker_started(self)
 
     def _broker(self, cluster: Cluster, number: int) -> Broker:
@@ -103,9 +104,9 @@ class ClusterActor:
         self.cluster = None
         self.frozen_until_ms = 0
         self._starting.clear()
-        for served in self._served.values():
-            if served.broker is not None:
-                served.end()
+        for host in self._hosts.values():
+            if host.broker is not None:
+                host.end()
         self._world.after(self._rng.randint(*RESTART_MS) if restart_in_ms is None else restart_in_ms, self.start)
 
     def dies(self) -> None:
@@ -119,16 +120,16 @@ class ClusterActor:
             self._world.after(for_ms, self._thaw)
 
     def _thaw(self) -> None:
-        for served in self._served.values():
+        for host in self._hosts.values():
             if not self.is_frozen:
-                served.thaw()
+                host.thaw()
 
     def jump(self, ahead_ms: int) -> None:
         """The clock of its computer is put forward."""
         self._history.add("cluster", "clock put forward", f"{ahead_ms} ms")
         self.clock_ahead_ms += ahead_ms
-        for served in self._served.values():
-            served.handle(Tick())
+        for host in self._hosts.values():
+            host.handle(Tick())
 
     # ------------------------------------------------------------ nodes and leaders
 
@@ -168,7 +169,7 @@ class ClusterActor:
         except ApiError as error:
             what += f": refused: {error}"
         self._history.add("cluster", what)
-        self._settle()
+        self._start_and_end_nodes()
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -189,18 +190,18 @@ class ClusterActor:
 
     def after_event(self) -> None:
         """See to those that were told something, soon."""
-        if self.cluster is not None and not self._settles and self._has_work(self.cluster):
-            self._settles = True
-            self._world.after(0, self._settle)
+        if self.cluster is not None and not self._will_look and self._has_work(self.cluster):
+            self._will_look = True
+            self._world.after(0, self._start_and_end_nodes)
 
     def _up(self) -> set[int]:
-        return {number for number, served in self._served.items() if served.broker is not None}
+        return {number for number, host in self._hosts.items() if host.broker is not None}
 
     def _has_work(self, cluster: Cluster) -> bool:
         return cluster.has_news or cluster.wanted != self._up()
 
-    def _settle(self) -> None:
-        self._settles = False
+    def _start_and_end_nodes(self) -> None:
+        self._will_look = False
         if self.cluster is None:
             return
         for number in sorted(self._up() - self.cluster.wanted):
@@ -208,20 +209,20 @@ class ClusterActor:
         for number in sorted(self.cluster.wanted - self._up() - self._starting):
             self._starting.add(number)
             self._start_later(self.cluster, number)
-        for served in self._served.values():
-            served.arm()
+        for host in self._hosts.values():
+            host.arm()
         self._watcher.leaders_moved()
 
     def _end_node(self, number: int) -> None:
-        served = self._served[number]
-        assert served.broker is not None
+        host = self._hosts[number]
+        assert host.broker is not None
         self._history.add(f"node {number}", "stopped")
         try:
-            served.broker.close(self.now_ms)
+            host.broker.close(self.now_ms)
         except ProcessDied:
             self.dies()
             return
-        served.end()
+        host.end()
 
     def _start_later(self, cluster: Cluster, number: int) -> None:
         self._world.after(self._rng.randint(*RESTART_MS), lambda: self._start_node(cluster, number))
@@ -235,14 +236,14 @@ class ClusterActor:
             return
         try:
             broker = self._broker(cluster, number)
-            self._served[number].begin(broker)
+            self._hosts[number].begin(broker)
             cluster.nodes_are_up([number])
         except ProcessDied:
             self.dies()
             return
         self._starting.discard(number)
         self._history.add(f"node {number}", "serves again")
-        self._settle()
+        self._start_and_end_nodes()
 
     def committed(self, group_id: str, partition: int) -> dict[TopicPartition, int]:
         """What the group has committed, as its coordinator has it now; ``partition``: of ``__consumer_offsets``."""

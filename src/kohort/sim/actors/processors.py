@@ -18,10 +18,7 @@ from kohort.errors import KohortError, TransactionFailed
 from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
 from kohort.sim.actors.clients import EngineActor
 from kohort.sim.actors.consumers import ConsumerActor
-from kohort.sim.checks.watcher import Watcher
-from kohort.sim.history import History
-from kohort.sim.network import Network
-from kohort.sim.world import World
+from kohort.sim.stage import Stage
 
 LOOK_AGAIN_MS: Final = 20
 Work = Iterator[Promise[None] | None]
@@ -31,16 +28,8 @@ Work = Iterator[Promise[None] | None]
 class TransactionalActor(EngineActor):
     """The producer of a processor: its machine, and the work that waits for it."""
 
-    def __init__(
-        self,
-        name: str,
-        world: World,
-        network: Network,
-        history: History,
-        config: ProducerConfig,
-        fails: Callable[[KohortError], None],
-    ) -> None:
-        super().__init__(name, world, network, history)
+    def __init__(self, name: str, stage: Stage, config: ProducerConfig, fails: Callable[[KohortError], None]) -> None:
+        super().__init__(name, stage)
         self.machine: ProducerMachine | None = None
         self._config = config
         self._fails = fails
@@ -87,17 +76,15 @@ class Processor(ConsumerActor):
     def __init__(
         self,
         name: str,
-        world: World,
-        network: Network,
-        history: History,
+        stage: Stage,
         config: ConsumerConfig,
         topics: list[str],
-        watcher: Watcher,
+        *,
         producing: ProducerConfig,
         output: str,
     ) -> None:
-        super().__init__(name, world, network, history, config, topics, watcher)
-        self.producer = TransactionalActor(f"{name}'s producer", world, network, history, producing, self._fail)
+        super().__init__(name, stage, config, topics)
+        self.producer = TransactionalActor(f"{name}'s producer", stage, producing, self._fail)
         self.aborts = 0.15
         """How often its user thinks better of it."""
         self.midway: Callable[[str], None] = lambda _reached: None

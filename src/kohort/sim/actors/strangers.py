@@ -7,7 +7,6 @@ checks' business.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
@@ -49,15 +48,15 @@ PRODUCE_BY_NAME = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Mask:
-    """Who a request pretends to be from."""
+class Guise:
+    """Whose request it pretends to be; nobody's by default."""
 
     member_id: str = ""
     instance_id: str | None = None
     generation_id: int = NOBODY
 
 
-def commit_as(metadata: Metadata, group_id: str, mask: Mask, partition: TopicPartition, offset: int) -> Operation[int]:
+def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPartition, offset: int) -> Operation[int]:
     """Commit ``offset`` as somebody."""
     topic = OffsetCommitRequestTopic(
         name=partition.topic,
@@ -70,16 +69,16 @@ def commit_as(metadata: Metadata, group_id: str, mask: Mask, partition: TopicPar
     def ask(group: str) -> OffsetCommitRequest:
         return OffsetCommitRequest(
             group_id=group,
-            generation_id_or_member_epoch=mask.generation_id,
-            member_id=mask.member_id,
-            group_instance_id=mask.instance_id,
+            generation_id_or_member_epoch=who.generation_id,
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
             topics=[topic],
         )
 
     return _of_one(metadata, group_id, GroupCall(ask, read, max_version=BY_NAME))
 
 
-def heartbeat_as(metadata: Metadata, group_id: str, mask: Mask) -> Operation[int]:
+def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
     """A heartbeat in somebody's name."""
 
     def read(answer: HeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
@@ -88,22 +87,22 @@ def heartbeat_as(metadata: Metadata, group_id: str, mask: Mask) -> Operation[int
     def ask(group: str) -> HeartbeatRequest:
         return HeartbeatRequest(
             group_id=group,
-            generation_id=mask.generation_id,
-            member_id=mask.member_id,
-            group_instance_id=mask.instance_id,
+            generation_id=who.generation_id,
+            member_id=who.member_id,
+            group_instance_id=who.instance_id,
         )
 
     return _of_one(metadata, group_id, GroupCall(ask, read))
 
 
-def remove(metadata: Metadata, group_id: str, mask: Mask) -> Operation[int]:
+def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
     """Take a member out of the group from outside (KIP-345, removeMembersFromConsumerGroup)."""
 
     def read(answer: LeaveGroupResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
         return 0, None, answer.error_code or answer.members[0].error_code
 
     def ask(group: str) -> LeaveGroupRequest:
-        leaving = MemberIdentity(member_id=mask.member_id, group_instance_id=mask.instance_id, reason="removed by hand")
+        leaving = MemberIdentity(member_id=who.member_id, group_instance_id=who.instance_id, reason="removed by hand")
         return LeaveGroupRequest(group_id=group, members=[leaving])
 
     return _of_one(metadata, group_id, GroupCall(ask, read))
@@ -131,7 +130,3 @@ def _of_one(metadata: Metadata, group_id: str, call: GroupCall) -> Operation[int
     by_group = yield from for_each_group(metadata, [group_id], call)
     code: int = by_group[group_id]
     return code
-
-
-Act = Callable[[Metadata], Operation[int]]
-"""Made when the administrator's process is up."""

@@ -7,31 +7,33 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.sim.swarm import Plan, plan_of
-from kohort.sim.verdict import Runs, Verdict, verdict_of
-from kohort.sim.worlds.copying import Copies, plan_of_copies
-from kohort.sim.worlds.one_broker import Run
-from kohort.sim.worlds.three_nodes import Moves, plan_of_moves
+from kohort.sim.verdict import Verdict, verdict_of
+from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies
+from kohort.sim.worlds.one_broker import OneBroker
+from kohort.sim.worlds.simulation import Simulation
+from kohort.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One world: what a seed stands for in it, and its actors."""
+class SimulatedWorld:
+    """One world: which plan a seed stands for in it, and the run of a plan."""
 
     plan_of: Callable[[int], Plan]
-    actors: Callable[[Plan], Runs]
+    simulation: Callable[[Plan], Simulation]
 
     def run_plan(self, plan: Plan) -> Verdict:
         """Run a plan, drawn from its seed or made smaller than that, to its verdict."""
-        return verdict_of(self.actors(plan))
+        return verdict_of(self.simulation(plan))
 
     def run_seed(self, seed: int) -> Verdict:
+        """Run one seed to its verdict."""
         return self.run_plan(self.plan_of(seed))
 
 
 GROUP: Final = "group"
 WORLDS: Final = {
-    GROUP: Kind(plan_of, Run),
-    "transactions": Kind(plan_of_copies, Copies),
-    "moves": Kind(plan_of_moves, Moves),
+    GROUP: SimulatedWorld(plan_of, OneBroker),
+    "transactions": SimulatedWorld(plan_of_copies, CopyingGroup),
+    "moves": SimulatedWorld(plan_of_moves, ThreeNodes),
 }
 """A group on one broker; members that copy in transactions; three nodes whose leaders move."""

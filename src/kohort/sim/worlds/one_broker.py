@@ -8,21 +8,17 @@ from typing import Any
 from kohort.broker.broker import Broker
 from kohort.client.requests.io import Tick
 from kohort.config.broker import BrokerConfig
-from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.client import AdminConfig, ProducerConfig
 from kohort.coordinator.outcome import TimerKey
-from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.sim.actors.admins import AdminActor, Make
 from kohort.sim.actors.brokers import BrokerActor
 from kohort.sim.actors.clearing_up import clear_up
 from kohort.sim.actors.clients import ProducerActor
-from kohort.sim.actors.consumers import ConsumerActor
-from kohort.sim.actors.faults import Faults
-from kohort.sim.all_checks import Panel
+from kohort.sim.actors.faults import Faults, OwnFaults, Victims
 from kohort.sim.checks.balance import check_balance
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
-from kohort.sim.checks.durability import Durability
 from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.handed_out import HandedOut
 from kohort.sim.checks.joiners import Joiners
@@ -37,16 +33,13 @@ from kohort.sim.checks.silence import Silence
 from kohort.sim.checks.strangers import Strangers
 from kohort.sim.checks.unanswered import check_answered
 from kohort.sim.checks.watcher import Watcher
-from kohort.sim.history import History
-from kohort.sim.network import Network
 from kohort.sim.swarm import Plan, plan_of
-from kohort.sim.tap import Tap
 from kohort.sim.verdict import Verdict, verdict_of
-from kohort.sim.world import START_MS, World
-from kohort.sim.worlds.settled import SETTLED_MS, Settling
+from kohort.sim.worlds.simulation import Simulation
 
 GROUP = "g"
 BROKER = ("10.1.0.1", 9092)
+SERVERS = [f"{BROKER[0]}:{BROKER[1]}"]
 QUIET_MS = 20_000
 MORE_RECORDS = 5
 CHECK_EVERY = 64
@@ -55,31 +48,30 @@ CLEARING_UP_MS = 30_000
 FAREWELL_MS = 10_000
 
 
-class Run:
-    """The actors of one seed, and the checks that watch them.
+class OneBroker(Simulation):
+    """A group on one broker, beside an administrator and strangers.
 
     Whoever watches ``also`` is told of every API, decoded; checks look at a few of them only. ``script`` is called when
     everything has been started, and may have things happen at times of its own: a scenario by hand.
     """
 
-    def __init__(self, plan: Plan, also: Sequence[Watcher] = (), script: Callable[[Run], None] | None = None) -> None:
-        self.plan = plan
-        self.world = World(plan.seed)
-        self.history = History(self.world)
-        self.panel = Panel()
-        self.tap = Tap(self.world, self.panel, everything=bool(also))
-        self.network = Network(self.world, self.tap, plan.delay_ms)
-        self.broker = BrokerActor(self.world, self.network, self.history, self._broker_config(), self.panel)
-        self.producer = ProducerActor("producer", self.world, self.network, self.history, self._producer_config())
-        self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
-        self.double = self._consumer("double", "i0")
-        admin_config = AdminConfig(bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"])
+    group_id = GROUP
+    servers = SERVERS
+
+    def __init__(
+        self, plan: Plan, also: Sequence[Watcher] = (), script: Callable[[OneBroker], None] | None = None
+    ) -> None:
+        super().__init__(plan, decode_all=bool(also))
+        stage = self.stage
+        self.process = self.broker = BrokerActor(stage, self._broker_config())
+        producing = ProducerConfig(bootstrap_servers=SERVERS, request_timeout_ms=plan.request_timeout_ms)
+        self.producer = ProducerActor("producer", stage, producing)
+        self.members = self.consumers = [self.consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
+        self.double = self.consumer("double", "i0")
         # As in Kafka, a static leader that was away does not learn of partitions that came meanwhile (KIP-814).
-        widens = not plan.static
-        self.admin = AdminActor(self.world, self.network, self.history, admin_config, GROUP, widens=widens)
-        self.durability = Durability()
-        life = GroupLife(GROUP, self._topics_up)
-        self.handed_out = HandedOut(GROUP, self._topic_name, life, once=not plan.faults and script is None)
+        self.admin = AdminActor(stage, AdminConfig(bootstrap_servers=SERVERS), GROUP, widens=not plan.static)
+        life = GroupLife(GROUP, self.topics)
+        self.handed_out = HandedOut(GROUP, self.topic_name, life, once=not plan.faults and script is None)
         self.silence = Silence()
         for check in (
             life,
@@ -95,106 +87,46 @@ class Run:
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
             *also,
         ):
-            self.panel.add(check)
+            stage.checks.add(check)
         self._script = script
 
-    # ------------------------------------------------------------ configuration
-
     def _broker_config(self) -> BrokerConfig:
-        plan = self.plan
-        return BrokerConfig(
+        return self.broker_config(
             listen_host=BROKER[0],
             listen_port=BROKER[1],
-            group_initial_rebalance_delay_ms=plan.initial_delay_ms,
-            offsets_topic_num_partitions=plan.offsets_partitions,
-            offsets_topic_segment_bytes=plan.segment_bytes,
-            log_segment_bytes=plan.segment_bytes,
-            log_index_interval_bytes=plan.index_interval_bytes,
-            offsets_retention_minutes=1 if plan.forgets else 10_080,
-            offsets_retention_check_interval_ms=plan.sweep_ms,
-            auto_create_topics_enable=False,
+            offsets_retention_minutes=1 if self.plan.forgets else 10_080,
+            offsets_retention_check_interval_ms=self.plan.sweep_ms,
         )
-
-    def _producer_config(self) -> ProducerConfig:
-        return ProducerConfig(
-            bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"], request_timeout_ms=self.plan.request_timeout_ms
-        )
-
-    def _consumer(self, name: str, instance_id: str) -> ConsumerActor:
-        plan = self.plan
-        config = ConsumerConfig(
-            bootstrap_servers=[f"{BROKER[0]}:{BROKER[1]}"],
-            client_id=name,
-            group_id=GROUP,
-            group_instance_id=instance_id if plan.static else None,
-            fetch_max_wait_ms=plan.fetch_wait_ms,
-            auto_offset_reset="earliest",
-            partition_assignment_strategy=plan.assignors,
-            session_timeout_ms=plan.session_timeout_ms,
-            heartbeat_interval_ms=plan.heartbeat_interval_ms,
-            max_poll_interval_ms=plan.max_poll_interval_ms,
-            request_timeout_ms=plan.request_timeout_ms,
-            auto_commit_interval_ms=plan.auto_commit_interval_ms,
-            metadata_max_age_ms=10_000,
-        )
-        consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
-        consumer.pace.most_records = plan.poll_records
-        return consumer
-
-    def _topics_up(self) -> Topics | None:
-        broker = self.broker.broker
-        return broker.state.topics if broker is not None else None
 
     def _timers_of(self, group_id: str) -> list[TimerKey]:
         broker = self.broker.broker
         return broker.state.coordinator.timers_of(group_id) if broker is not None else []
 
-    def _topic_name(self, topic_id: bytes) -> str | None:
-        broker = self.broker.broker
-        topic = broker.state.topics.by_id(topic_id) if broker is not None else None
-        return topic.name if topic is not None else None
-
     # ------------------------------------------------------------ the run
 
     def go(self) -> None:
-        """Raises CheckFailed or InvariantBroken; returns if all is well."""
-        plan, world = self.plan, self.world
-        self.broker.start()
-        self._make_topics()
-        self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
-        for consumer in self.consumers:
-            world.after(world.rng.randrange(0, 2_000), consumer.start)
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+        plan = self.plan
+        self.start()
         if self._script is not None:
             self._script(self)
-        faults = Faults(
-            world,
-            plan,
-            self.network,
-            self.broker,
-            self.consumers,
-            self.double,
+        own = OwnFaults(
+            {"admin": lambda: self.admin.act(self._topics)},
             {"impostor": lambda c: self.admin.pretend(c, min(plan.topics)), "kick": self.admin.kick},
-            lambda: self.admin.act(self._topics),
         )
-        world.run(START_MS + plan.faults_ms, after_each=self._check)
-        faults.calm()
-        self.history.add("world", "calm")
-        bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
-        self._settle(bound_ms)
+        self.endure(Faults(self.stage, plan, Victims(self.broker, self.consumers, self.double), own))
+        bound_ms = self.settles_within_ms
+        self.run_until_settled(bound_ms)
         if plan.may_orphan and self._orphans():
             self._rebalance_by_hand()
-            self._settle(bound_ms)
-        check_settled(self._why_not_settled(), bound_ms)
+            self.run_until_settled(bound_ms)
+        check_settled(self.why_not_settled(), bound_ms)
         self._check_end()
         self._check_balance()
         self._quiet_failover()
         self._farewell()
         clear_up(self._administer, GROUP, min(plan.topics), self._restart)
         self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
-
-    def _settle(self, bound_ms: int) -> None:
-        settling = Settling(self.world, self._why_not_settled)
-        self.world.run(self.world.now_ms + bound_ms, after_each=self._check, stop=settling)
 
     def _orphans(self) -> set[TopicPartition]:
         """The partitions that nobody owns."""
@@ -208,13 +140,8 @@ class Run:
                 consumer.machine.enforce_rebalance("a partition is nobody's")
                 consumer.step(Tick())
 
-    def _make_topics(self) -> None:
-        assert self.broker.broker is not None
-        for name, partitions in self.plan.topics.items():
-            self.broker.broker.state.topics.create(name, partitions, {}, self.world.now_ms)
-
-    def _check(self) -> None:
-        """Now and then all of the coordinator's invariants; those of the group at hand hold after every event."""
+    def check(self) -> None:
+        """Check all of the coordinator's invariants now and then; those of one group hold after every event."""
         broker = self.broker.broker
         if broker is not None and not self.world.events % PARKED_EVERY and not self.broker.is_frozen:
             check_parked(broker)
@@ -232,11 +159,11 @@ class Run:
     @property
     def _topics(self) -> dict[str, int]:
         """The partitions of each topic: those of the plan, and what the administrator added."""
-        topics = self.broker.broker.state.topics if self.broker.broker is not None else None
+        topics = self.topics()
         found = {name: topics.get(name) if topics is not None else None for name in self.plan.topics}
         return {name: len(t.partitions) if t is not None else self.plan.topics[name] for name, t in found.items()}
 
-    def _why_not_settled(self) -> str | None:
+    def why_not_settled(self) -> str | None:
         broker = self.broker.broker
         if broker is None:
             return "the broker is down"
@@ -279,7 +206,7 @@ class Run:
         before = standing(self.consumers)
         self.broker.kill("a quiet failover", restart_in_ms=200)
         self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
-        self.world.run(self.world.now_ms + QUIET_MS, after_each=self._check)
+        self.world.run(self.world.now_ms + QUIET_MS, after_each=self.check)
         check_nothing_moved(before, standing(self.consumers))
         self._check_end()
 
@@ -290,21 +217,21 @@ class Run:
         self.producer.kill("done")
         self.admin.kill("done")
         forgotten_ms = FAREWELL_MS + self.plan.session_timeout_ms  # static members and the dead do not say goodbye
-        self.world.run(self.world.now_ms + forgotten_ms, after_each=self._check)
+        self.world.run(self.world.now_ms + forgotten_ms, after_each=self.check)
         broker = self._standing_broker()
         check_nothing_left(broker, GROUP, len(self.consumers))
 
     def _administer(self, what: str, make: Make) -> Any:
         """Have the administrator do one thing in fair weather, and wait for what comes of it."""
         promise = self.admin.do(what, make)
-        self.world.run(self.world.now_ms + CLEARING_UP_MS, after_each=self._check, stop=lambda: promise.done)
+        self.world.run(self.world.now_ms + CLEARING_UP_MS, after_each=self.check, stop=lambda: promise.done)
         if not promise.done or promise.error is not None:
             raise CheckFailed(f"the administrator {what}: {promise.error or 'no answer'}")
         return promise.result()
 
     def _restart(self) -> None:
         self.broker.kill("when all is done", restart_in_ms=200)
-        self.world.run(self.world.now_ms + 500, after_each=self._check)
+        self.world.run(self.world.now_ms + 500, after_each=self.check)
 
 
 def run_seed(seed: int) -> Verdict:
@@ -314,4 +241,4 @@ def run_seed(seed: int) -> Verdict:
 
 def run_plan(plan: Plan) -> Verdict:
     """Run one plan, drawn from its seed or made smaller than that, to its verdict."""
-    return verdict_of(Run(plan))
+    return verdict_of(OneBroker(plan))

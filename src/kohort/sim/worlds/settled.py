@@ -11,7 +11,7 @@ LOOK_EVERY: Final = 32
 SETTLED_MS: Final = 5_000
 
 
-class Settling:
+class SettledDetector:
     """Asks now and then ``why_not``; true once there has been no reason for long enough."""
 
     def __init__(self, world: World, why_not: Callable[[], str | None]) -> None:

@@ -13,18 +13,14 @@ from typing import Final
 from kohort.broker.broker import Broker
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
-from kohort.config.client import ConsumerConfig, ProducerConfig
+from kohort.config.client import ProducerConfig
 from kohort.coordinator.partitioning import partition_of
-from kohort.log.topics import Topics
 from kohort.model import TopicPartition
 from kohort.sim.actors.clients import ProducerActor
-from kohort.sim.actors.consumers import ConsumerActor
-from kohort.sim.actors.faults import Faults
+from kohort.sim.actors.faults import Faults, OwnFaults, Victims
 from kohort.sim.actors.nodes import ClusterActor
-from kohort.sim.all_checks import Panel
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.calm import check_delivered, check_nothing_moved, check_settled, standing, why_not_settled
-from kohort.sim.checks.durability import Durability
+from kohort.sim.checks.calm import check_delivered, check_nothing_moved, standing, why_not_settled
 from kohort.sim.checks.fencing import Fencing
 from kohort.sim.checks.handed_out import HandedOut
 from kohort.sim.checks.joiners import Joiners
@@ -33,12 +29,8 @@ from kohort.sim.checks.obedience import Obedience
 from kohort.sim.checks.ownership import Ownership
 from kohort.sim.checks.parked import check_parked
 from kohort.sim.checks.polls import Polls
-from kohort.sim.history import History
-from kohort.sim.network import Network
 from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
-from kohort.sim.tap import Tap
-from kohort.sim.world import START_MS, World
-from kohort.sim.worlds.settled import SETTLED_MS, Settling
+from kohort.sim.worlds.simulation import Simulation
 
 GROUP: Final = "g"
 NODES: Final = 3
@@ -59,29 +51,26 @@ def plan_of_moves(seed: int) -> Plan:
     return replace(plan, faults=plan.faults - LEFT_OUT, static=static, forgets=False)
 
 
-class Moves:
-    """One seed."""
+class ThreeNodes(Simulation):
+    """A group on three nodes of one process."""
+
+    group_id = GROUP
+    servers = [f"10.1.0.{number}:{PORT}" for number in range(NODES)]
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.world = World(plan.seed)
-        self.history = History(self.world)
-        self.panel = Panel()
-        self.tap = Tap(self.world, self.panel)
-        self.network = Network(self.world, self.tap, plan.delay_ms)
-        self.cluster = ClusterActor(self.world, self.network, self.history, self._node_configs(), self.panel)
-        self._servers = [f"10.1.0.{number}:{PORT}" for number in range(NODES)]
+        super().__init__(plan)
+        stage = self.stage
+        self.process = self.cluster = ClusterActor(stage, self._node_configs())
         producing = ProducerConfig(
-            bootstrap_servers=self._servers,
+            bootstrap_servers=self.servers,
             request_timeout_ms=plan.request_timeout_ms,
             delivery_timeout_ms=plan.request_timeout_ms + MORE_TO_DELIVER_MS[plan.seed % 2],
         )
-        self.producer = ProducerActor("producer", self.world, self.network, self.history, producing)
-        self.consumers = [self._consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
-        self.double = self._consumer("double", "i0")
-        self.durability = Durability()
-        life = GroupLife(GROUP, self._topics_up)
-        self.handed_out = HandedOut(GROUP, self._topic_name, life, once=False)
+        self.producer = ProducerActor("producer", stage, producing)
+        self.members = self.consumers = [self.consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
+        self.double = self.consumer("double", "i0")
+        life = GroupLife(GROUP, self.topics)
+        self.handed_out = HandedOut(GROUP, self.topic_name, life, once=False)
         for check in (
             life,
             Ownership(life),
@@ -92,80 +81,30 @@ class Moves:
             Joiners(life, moves=True),
             Polls({consumer.name: consumer for consumer in (*self.consumers, self.double)}),
         ):
-            self.panel.add(check)
+            stage.checks.add(check)
 
     def _node_configs(self) -> list[BrokerConfig]:
-        plan = self.plan
-        shared = BrokerConfig(
-            group_initial_rebalance_delay_ms=plan.initial_delay_ms,
-            offsets_topic_num_partitions=plan.offsets_partitions,
-            offsets_topic_segment_bytes=plan.segment_bytes,
-            log_segment_bytes=plan.segment_bytes,
-            log_index_interval_bytes=plan.index_interval_bytes,
+        shared = self.broker_config(
             # One replica: what a stopped node led is led by nobody until it is back.
-            default_replication_factor=1 if plan.seed % NODES == 0 else NODES,
-            offsets_retention_check_interval_ms=plan.sweep_ms,
-            auto_create_topics_enable=False,
+            default_replication_factor=1 if self.plan.seed % NODES == 0 else NODES,
+            offsets_retention_check_interval_ms=self.plan.sweep_ms,
         )
         return [
             replace(shared, node_id=number, listen_host=f"10.1.0.{number}", listen_port=PORT) for number in range(NODES)
         ]
 
-    def _consumer(self, name: str, instance_id: str) -> ConsumerActor:
-        plan = self.plan
-        config = ConsumerConfig(
-            bootstrap_servers=self._servers,
-            client_id=name,
-            group_id=GROUP,
-            group_instance_id=instance_id if plan.static else None,
-            fetch_max_wait_ms=plan.fetch_wait_ms,
-            auto_offset_reset="earliest",
-            partition_assignment_strategy=plan.assignors,
-            session_timeout_ms=plan.session_timeout_ms,
-            heartbeat_interval_ms=plan.heartbeat_interval_ms,
-            max_poll_interval_ms=plan.max_poll_interval_ms,
-            request_timeout_ms=plan.request_timeout_ms,
-            auto_commit_interval_ms=plan.auto_commit_interval_ms,
-            metadata_max_age_ms=10_000,
-        )
-        consumer = ConsumerActor(name, self.world, self.network, self.history, config, list(plan.topics), self.panel)
-        consumer.pace.most_records = plan.poll_records
-        return consumer
-
-    def _topics_up(self) -> Topics | None:
-        return self.cluster.cluster.topics if self.cluster.cluster is not None else None
-
-    def _topic_name(self, topic_id: bytes) -> str | None:
-        topic = self.cluster.cluster.topics.by_id(topic_id) if self.cluster.cluster is not None else None
-        return topic.name if topic is not None else None
-
     # ------------------------------------------------------------ the run
 
     def go(self) -> None:
-        """Raises CheckFailed or InvariantBroken; returns if all is well."""
-        plan, world = self.plan, self.world
-        self.cluster.start()
-        assert self.cluster.cluster is not None
-        for name, partitions in plan.topics.items():
-            self.cluster.cluster.topics.create(name, partitions, {}, world.now_ms)
-        self.producer.start(list(plan.topics), plan.records, plan.send_every_ms)
-        for consumer in self.consumers:
-            world.after(world.rng.randrange(0, 2_000), consumer.start)
+        """Run to the end. Raises CheckFailed, InvariantBroken, Storm, or whatever a machine raises."""
+        self.start()
         moves = {"move": self._move, "stop node": self._stop_node, "start node": self._start_node}
-        faults = Faults(world, plan, self.network, self.cluster, self.consumers, self.double, {}, lambda: None, moves)
-        world.run(START_MS + plan.faults_ms, after_each=self._check)
-        faults.calm()
-        self.history.add("world", "calm")
+        victims = Victims(self.cluster, self.consumers, self.double)
+        self.endure(Faults(self.stage, self.plan, victims, OwnFaults(always=moves)))
         self._start_all()
-        bound_ms = SETTLED_MS + plan.calm_bound_ms + max(0, plan.records * plan.send_every_ms - plan.faults_ms)
-        self._settle(bound_ms)
+        self.settle_within(self.settles_within_ms)
         self._check_end()
         self._quiet_moves()
-
-    def _settle(self, bound_ms: int) -> None:
-        settling = Settling(self.world, self._why_not_settled)
-        self.world.run(self.world.now_ms + bound_ms, after_each=self._check, stop=settling)
-        check_settled(self._why_not_settled(), bound_ms)
 
     def _start_all(self) -> None:
         """Every node shall be up; a process that is down starts them all by itself."""
@@ -187,11 +126,11 @@ class Moves:
         self._start_all()
         self._watch_quietly()
         check_nothing_moved(before, standing(self.consumers))
-        self._settle(QUIET_MS)
+        self.settle_within(QUIET_MS)
         self._check_end()
 
     def _watch_quietly(self) -> None:
-        self.world.run(self.world.now_ms + QUIET_MS, after_each=self._check)
+        self.world.run(self.world.now_ms + QUIET_MS, after_each=self.check)
 
     # ------------------------------------------------------------ what strikes
 
@@ -211,8 +150,8 @@ class Moves:
 
     # ------------------------------------------------------------ what must hold
 
-    def _check(self) -> None:
-        """Of nodes that have heard of everything: nobody waits in vain, and the coordinator's invariants hold."""
+    def check(self) -> None:
+        """Of nodes that have heard of everything, see that nobody waits in vain and that the invariants hold."""
         cluster = self.cluster
         if self.world.events % CHECK_EVERY or cluster.cluster is None or cluster.is_frozen:
             return
@@ -233,7 +172,7 @@ class Moves:
     def _groups_home(self) -> int:
         return partition_of(GROUP, self.plan.offsets_partitions)
 
-    def _why_not_settled(self) -> str | None:
+    def why_not_settled(self) -> str | None:
         if not self.cluster.is_whole:
             return "not every node is up"
         if not self.producer.done:
@@ -254,8 +193,8 @@ class Moves:
         return {partition: log.log_end_offset for partition, log in logs.items() if log is not None}
 
 
-def move_under(seed: int) -> Moves:
+def run_three_nodes(seed: int) -> ThreeNodes:
     """Run one seed. Raises CheckFailed, or whatever a machine raises."""
-    run = Moves(plan_of_moves(seed))
+    run = ThreeNodes(plan_of_moves(seed))
     run.go()
     return run

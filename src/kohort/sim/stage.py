@@ -1,0 +1,20 @@
+"""What the actors of one run share: time and chance, the network between them, a history, and the checks that watch."""
+
+from __future__ import annotations
+
+from kohort.sim.all_checks import AllChecks
+from kohort.sim.history import History
+from kohort.sim.network import Network
+from kohort.sim.tap import Tap
+from kohort.sim.world import World
+
+
+class Stage:
+    """Made before the actors, who are given it; ``decode_all``: the checks are told of every API, decoded."""
+
+    def __init__(self, seed: int, delay_ms: tuple[int, int], *, decode_all: bool = False) -> None:
+        self.world = World(seed)
+        self.history = History(self.world)
+        self.checks = AllChecks()
+        self.tap = Tap(self.world, self.checks, everything=decode_all)
+        self.network = Network(self.world, self.tap, delay_ms)
