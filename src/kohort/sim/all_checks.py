@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
-from kohort.sim.checks.watcher import Consumer, Exchange, Server, Watcher
+from kohort.sim.checks.watcher import Exchange, WatchedConsumer, WatchedProcess, Watcher
 
 
 class AllChecks(Watcher):
@@ -23,19 +23,19 @@ class AllChecks(Watcher):
         if type(watcher).answered is not Watcher.answered:
             self._of_answers.append(watcher)
 
-    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+    def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
             watcher.took(consumer, generation_id, owned)
 
-    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         for watcher in self._watchers:
             watcher.gave_up(consumer, kind, partitions)
 
-    def read(self, consumer: Consumer, records: list[Record]) -> None:
+    def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         for watcher in self._watchers:
             watcher.read(consumer, records)
 
-    def committed(self, consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for watcher in self._watchers:
             watcher.committed(consumer, offsets)
 
@@ -47,11 +47,11 @@ class AllChecks(Watcher):
         for watcher in self._of_answers:
             watcher.answered(exchange)
 
-    def broker_started(self, broker: Server) -> None:
+    def broker_started(self, broker: WatchedProcess) -> None:
         for watcher in self._watchers:
             watcher.broker_started(broker)
 
-    def broker_dies(self, broker: Server, *, writing: bool) -> None:
+    def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
         for watcher in self._watchers:
             watcher.broker_dies(broker, writing=writing)
 

@@ -17,7 +17,7 @@ from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.sim.actors.clients import EngineActor
 from kohort.sim.actors.strangers import Guise, commit_as, heartbeat_as, remove_member
-from kohort.sim.checks.watcher import Consumer
+from kohort.sim.checks.watcher import WatchedConsumer
 from kohort.sim.stage import Stage
 
 PARTITIONS_MAX: Final = 8
@@ -73,7 +73,7 @@ class AdminActor(EngineActor):
         ]
         self.do(*self.rng.choice(choices))
 
-    def pretend(self, victim: Consumer, topic: str) -> None:
+    def pretend(self, victim: WatchedConsumer, topic: str) -> None:
         """Speak for ``victim`` as it was a generation ago, or for nobody: the coordinator is to refuse it."""
         before = Guise(victim.member_id, victim.instance_id, victim.generation_id - 1)
         group, first = self._group_id, TopicPartition(topic, 0)
@@ -84,7 +84,7 @@ class AdminActor(EngineActor):
         ]
         self.do(*self.rng.choice(choices))
 
-    def kick(self, victim: Consumer) -> None:
+    def kick(self, victim: WatchedConsumer) -> None:
         """Take ``victim`` out of the group; a static member by its instance id alone."""
         static = victim.instance_id is not None
         who = Guise(instance_id=victim.instance_id) if static else Guise(victim.member_id)

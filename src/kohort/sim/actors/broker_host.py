@@ -11,7 +11,7 @@ from kohort.sim.network import Address
 from kohort.sim.stage import Stage
 
 
-class Process(Protocol):
+class HostProcess(Protocol):
     """The process that a machine runs in."""
 
     @property
@@ -35,7 +35,7 @@ class Process(Protocol):
 class BrokerHost:
     """One machine: bytes go in and out, ticks come when it wants them, and what arrives while it is frozen waits."""
 
-    def __init__(self, process: Process, name: str, address: Address, stage: Stage) -> None:
+    def __init__(self, process: HostProcess, name: str, address: Address, stage: Stage) -> None:
         self.broker: Broker | None = None
         self._process = process
         self._name = name

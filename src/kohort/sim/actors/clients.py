@@ -137,7 +137,7 @@ class EngineActor:
 
 
 @dataclass(slots=True)
-class Sent:
+class SentRecord:
     """A record on its way, or done."""
 
     batch: ProduceBatch
@@ -155,7 +155,7 @@ class ProducerActor(EngineActor):
         self.wanted = 0
         self._config = config
         self._machine: ProducerMachine | None = None
-        self._in_flight: list[Sent] = []
+        self._in_flight: list[SentRecord] = []
         self._sent = 0
 
     @property
@@ -194,7 +194,7 @@ class ProducerActor(EngineActor):
             partition = self.rng.randrange(0, count)
             now_ms = self.world.now_ms
             batch, index, _ = machine.add(topic, partition, None, value, (), now_ms, now_ms)
-            self._in_flight.append(Sent(batch, index, value))
+            self._in_flight.append(SentRecord(batch, index, value))
         self.step(Tick())
         self._later(every_ms, lambda: self._send(topics, every_ms))
 

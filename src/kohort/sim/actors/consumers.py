@@ -20,7 +20,7 @@ RESTART_MS = (20, 3000)
 
 
 @dataclass(slots=True)
-class Pace:
+class UserPace:
     """How the user works: milliseconds between polls, and now and then a handler that takes long."""
 
     think_ms: tuple[int, int] = (5, 200)
@@ -37,7 +37,7 @@ class ConsumerActor(EngineActor):
     def __init__(self, name: str, stage: Stage, config: ConsumerConfig, topics: list[str]) -> None:
         super().__init__(name, stage)
         self.machine: ConsumerMachine | None = None
-        self.pace = Pace()
+        self.pace = UserPace()
         self.stopped = False
         """Whether it has left for good."""
         self.busy_until_ms = 0

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.watcher import Consumer
+from kohort.sim.checks.watcher import WatchedConsumer
 
 Standing = dict[str, tuple[int, str, frozenset[TopicPartition]]]
 
 
-def standing(consumers: Sequence[Consumer]) -> Standing:
+def standing(consumers: Sequence[WatchedConsumer]) -> Standing:
     """Generation, member id and partitions of each consumer."""
     return {c.name: (c.generation_id, c.member_id, frozenset(c.assigned)) for c in consumers if c.alive}
 
 
 def why_not_settled(
-    consumers: Sequence[Consumer],
+    consumers: Sequence[WatchedConsumer],
     partitions: set[TopicPartition],
     ends: Mapping[TopicPartition, int],
     committed: Mapping[TopicPartition, int],

@@ -19,7 +19,7 @@ from kohort.log.invariants import check_invariants
 from kohort.log.partition import PartitionLog
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.watcher import Consumer, Server, Watcher
+from kohort.sim.checks.watcher import WatchedConsumer, WatchedProcess, Watcher
 from kohort.wire.control_records import parse_marker
 from kohort.wire.record_batch import BatchHeader, ReadRecord, read_batch, split_batches
 
@@ -32,18 +32,18 @@ class Durability(Watcher):
     def __init__(self) -> None:
         self._commits: list[Mapping[TopicPartition, OffsetAndMetadata]] = []
 
-    def committed(self, consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         del consumer
         self._commits.append(offsets)
 
-    def broker_started(self, broker: Server) -> None:
+    def broker_started(self, broker: WatchedProcess) -> None:
         self._compare(broker)
 
-    def broker_dies(self, broker: Server, *, writing: bool) -> None:
+    def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
         if not writing:
             self._compare(broker)
 
-    def _compare(self, broker: Server) -> None:
+    def _compare(self, broker: WatchedProcess) -> None:
         for node in broker.brokers:
             check_replay(node)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from kohort.errors import ErrorCode
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.life import UNKNOWN, GroupLife
-from kohort.sim.checks.watcher import Exchange, Server, Watcher
+from kohort.sim.checks.watcher import Exchange, WatchedProcess, Watcher
 from kohort.wire.messages.group_classic import (
     HeartbeatRequest,
     JoinGroupRequest,
@@ -42,7 +42,7 @@ class Fencing(Watcher):
         self._left: set[str] = set()
         self._speaks_for: dict[str, str] = {}
 
-    def broker_started(self, broker: Server) -> None:
+    def broker_started(self, broker: WatchedProcess) -> None:
         del broker
         self._begin()
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from kohort.model import Record, TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.life import GroupLife
-from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
+from kohort.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetCommitResponse
 
 TopicName = Callable[[bytes], str | None]
@@ -66,19 +66,19 @@ class HandedOut(Watcher):
 
     # What a consumer reads.
 
-    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+    def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
         for partition in owned:
             if (consumer.name, partition) not in self._next:
                 self._starts.setdefault((consumer.name, partition), self._committed.get(partition, (0, 0)))
 
-    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind
         for partition in partitions:
             self._next.pop((consumer.name, partition), None)
             self._starts.pop((consumer.name, partition), None)
 
-    def read(self, consumer: Consumer, records: list[Record]) -> None:
+    def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         assigned = consumer.assigned
         for record in records:
             partition = TopicPartition(record.topic, record.partition)

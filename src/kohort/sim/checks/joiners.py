@@ -11,7 +11,7 @@ from typing import Final
 from kohort.errors import ErrorCode
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.life import GroupLife
-from kohort.sim.checks.watcher import Exchange, Server, Watcher
+from kohort.sim.checks.watcher import Exchange, WatchedProcess, Watcher
 from kohort.wire.messages.group_classic import (
     JoinGroupRequest,
     JoinGroupResponse,
@@ -40,7 +40,7 @@ class Joiners(Watcher):
         self._dropped: set[int] = set()
         self._newest = -1
 
-    def broker_started(self, broker: Server) -> None:
+    def broker_started(self, broker: WatchedProcess) -> None:
         del broker
         self.leaders_moved()
 

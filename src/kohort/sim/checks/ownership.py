@@ -6,10 +6,10 @@ from kohort.assignors.spec import NO_GENERATION
 from kohort.model import TopicPartition
 from kohort.sim.checks.broken import CheckFailed
 from kohort.sim.checks.life import GroupLife
-from kohort.sim.checks.watcher import Consumer, Watcher
+from kohort.sim.checks.watcher import WatchedConsumer, Watcher
 
 
-class Ownership(Watcher):
+class OneOwner(Watcher):
     """Who holds what, by generation, as the consumers themselves see it.
 
     An assignment reaches members only once it is written, so a generation that was given out twice, before and after
@@ -25,9 +25,9 @@ class Ownership(Watcher):
         self._life = life
         self._owners: dict[tuple[int, int, TopicPartition], str] = {}
         self._last: dict[str, int] = {}
-        self._holders: dict[str, tuple[Consumer, set[TopicPartition]]] = {}
+        self._holders: dict[str, tuple[WatchedConsumer, set[TopicPartition]]] = {}
 
-    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+    def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         self.check_generation(consumer.member_id, generation_id)
         if generation_id == NO_GENERATION:
             self.check_nothing_new(consumer, owned)
@@ -43,7 +43,7 @@ class Ownership(Watcher):
         self._holders[consumer.name] = (consumer, set(owned))
         self.check_no_other_holds(consumer, generation_id, owned)
 
-    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind  # whatever the reason
         if consumer.name in self._holders:
             self._holders[consumer.name][1].difference_update(partitions)
@@ -54,12 +54,14 @@ class Ownership(Watcher):
             raise CheckFailed(f"{member_id}: generation {generation_id} after {last}")
         self._last[member_id] = generation_id
 
-    def check_nothing_new(self, consumer: Consumer, owned: frozenset[TopicPartition]) -> None:
+    def check_nothing_new(self, consumer: WatchedConsumer, owned: frozenset[TopicPartition]) -> None:
         _, held = self._holders.get(consumer.name, (consumer, set[TopicPartition]()))
         if new := owned - held:
             raise CheckFailed(f"{consumer.name} takes {min(new)} while it is not a member of the group")
 
-    def check_no_other_holds(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+    def check_no_other_holds(
+        self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]
+    ) -> None:
         life = self._life.of(consumer.member_id)
         for other, held in self._holders.values():
             stranger = other.identity != consumer.identity and other.generation_id == generation_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.sim.checks.broken import CheckFailed
-from kohort.sim.checks.watcher import Consumer, Exchange, Watcher
+from kohort.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 from kohort.wire.messages.group_classic import HeartbeatRequest, SyncGroupRequest
 
 SLACK_MS = 1_000
@@ -12,7 +12,7 @@ SLACK_MS = 1_000
 class Polls(Watcher):
     """Looks at the user of each heartbeat."""
 
-    def __init__(self, consumers: dict[str, Consumer]) -> None:
+    def __init__(self, consumers: dict[str, WatchedConsumer]) -> None:
         self._consumers = consumers
         self._joined_ms: dict[str, int] = {}
 

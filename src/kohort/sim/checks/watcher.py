@@ -13,7 +13,7 @@ from kohort.wire.apis import Api
 from kohort.wire.schema import Message
 
 
-class Consumer(Protocol):
+class WatchedConsumer(Protocol):
     """A consumer as checks see it."""
 
     name: str
@@ -44,7 +44,7 @@ class Consumer(Protocol):
     def max_poll_interval_ms(self) -> int: ...
 
 
-class Server(Protocol):
+class WatchedProcess(Protocol):
     """A process of brokers as checks see it."""
 
     @property
@@ -75,16 +75,16 @@ class Exchange:
 class Watcher:
     """Every method may raise CheckFailed; none changes the run."""
 
-    def took(self, consumer: Consumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
+    def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         """A consumer has taken its assignment and owns ``owned`` from now on."""
 
-    def gave_up(self, consumer: Consumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         """A consumer has told its user that these are gone: revoked, lost, or the process ended."""
 
-    def read(self, consumer: Consumer, records: list[Record]) -> None:
+    def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         """Records were handed out to the user."""
 
-    def committed(self, consumer: Consumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+    def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """A commit of the user's own was acknowledged."""
 
     def asked(self, exchange: Exchange) -> None:
@@ -93,10 +93,10 @@ class Watcher:
     def answered(self, exchange: Exchange) -> None:
         """A broker has answered one."""
 
-    def broker_started(self, broker: Server) -> None:
+    def broker_started(self, broker: WatchedProcess) -> None:
         """A broker has recovered its disk and serves."""
 
-    def broker_dies(self, broker: Server, *, writing: bool) -> None:
+    def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
         """A broker is about to die; ``writing``: in the middle of a write."""
 
     def leaders_moved(self) -> None:

@@ -26,7 +26,7 @@ from kohort.sim.checks.leaving import Leaving
 from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.memory import check_nothing_left
 from kohort.sim.checks.obedience import Obedience
-from kohort.sim.checks.ownership import Ownership
+from kohort.sim.checks.ownership import OneOwner
 from kohort.sim.checks.parked import check_parked
 from kohort.sim.checks.polls import Polls
 from kohort.sim.checks.silence import Silence
@@ -75,7 +75,7 @@ class OneBroker(Simulation):
         self.silence = Silence()
         for check in (
             life,
-            Ownership(life),
+            OneOwner(life),
             Fencing(lambda: self.broker.disk.refusals, life),
             Leaving(self._timers_of),
             self.handed_out,

@@ -26,7 +26,7 @@ from kohort.sim.worlds.settled import SETTLED_MS, SettledDetector
 START_WITHIN_MS = 2_000
 
 
-class Process(BrokerProcess, Protocol):
+class StartedProcess(BrokerProcess, Protocol):
     """The process of the world's brokers."""
 
     @property
@@ -42,7 +42,7 @@ class Simulation(ABC):
     group_id: ClassVar[str]
     servers: ClassVar[list[str]]
     """Where members and producers find the brokers."""
-    process: Process
+    process: StartedProcess
     """The process of the brokers."""
     producer: ProducerActor
     """Whose records the group reads."""

@@ -26,7 +26,7 @@ from kohort.sim.checks.handed_out import HandedOut
 from kohort.sim.checks.joiners import Joiners
 from kohort.sim.checks.life import GroupLife
 from kohort.sim.checks.obedience import Obedience
-from kohort.sim.checks.ownership import Ownership
+from kohort.sim.checks.ownership import OneOwner
 from kohort.sim.checks.parked import check_parked
 from kohort.sim.checks.polls import Polls
 from kohort.sim.swarm import FAULTS_OF_STRANGERS, Plan, plan_of
@@ -73,7 +73,7 @@ class ThreeNodes(Simulation):
         self.handed_out = HandedOut(GROUP, self.topic_name, life, once=False)
         for check in (
             life,
-            Ownership(life),
+            OneOwner(life),
             Fencing(lambda: self.cluster.disk.refusals, life),
             self.handed_out,
             self.durability,

@@ -32,7 +32,7 @@ class BrokerMachine(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Link:
+class LoopLink:
     """One connection: an engine's and its number there, a broker's and its number there."""
 
     engine: Engine
@@ -48,7 +48,7 @@ class Loop:
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
-        self.links: list[Link] = []
+        self.links: list[LoopLink] = []
         self.opened: list[Address] = []
         """Every address that an engine tried to reach, in order."""
         self.holding_answers = False
@@ -56,7 +56,7 @@ class Loop:
         self._engines: list[Engine] = []
         self._deaf: set[Address] = set()
         self._events: deque[Callable[[], None]] = deque()
-        self._held: list[tuple[Link, bytes]] = []
+        self._held: list[tuple[LoopLink, bytes]] = []
         self._next_id = 1
 
     # Who takes part
@@ -162,7 +162,7 @@ class Loop:
         if broker is None or address in self._deaf:
             self._tell(engine, client_io.Closed(number, "Connection refused"))
             return
-        link = Link(engine, number, address, broker, self._next_id)
+        link = LoopLink(engine, number, address, broker, self._next_id)
         self._next_id += 1
         self.links.append(link)
         self._ask(broker, broker_io.Connected(link.broker_id, "10.0.0.1"))
@@ -186,7 +186,7 @@ class Loop:
                 if link is not None:
                     self._answer(link, output)
 
-    def _answer(self, link: Link, output: broker_io.Send | broker_io.Close) -> None:
+    def _answer(self, link: LoopLink, output: broker_io.Send | broker_io.Close) -> None:
         if isinstance(output, broker_io.Close):
             self._events.append(lambda: self._closed_by_broker(link))
             return
@@ -196,19 +196,19 @@ class Loop:
         else:
             self._deliver(link, data)
 
-    def _deliver(self, link: Link, data: bytes) -> None:
+    def _deliver(self, link: LoopLink, data: bytes) -> None:
         def arrive() -> None:
             if link.alive:
                 self._tell(link.engine, client_io.Received(link.client_id, data))
 
         self._events.append(arrive)
 
-    def _closed_by_broker(self, link: Link) -> None:
+    def _closed_by_broker(self, link: LoopLink) -> None:
         if link.alive:
             self._end(link)
             self._tell(link.engine, client_io.Closed(link.client_id, "the broker closed the connection"))
 
-    def _end(self, link: Link) -> None:
+    def _end(self, link: LoopLink) -> None:
         link.alive = False
         self.links.remove(link)
         self._held = [(held, data) for held, data in self._held if held is not link]

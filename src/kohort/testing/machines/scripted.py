@@ -29,7 +29,7 @@ Answer = Message | bytes | object
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenRequest:
     """A request as it arrived."""
 
     header: RequestHeader
@@ -46,7 +46,7 @@ class ScriptedBroker:
     """Answers per request class; keeps what it has seen."""
 
     def __init__(self) -> None:
-        self.seen: list[Seen] = []
+        self.seen: list[SeenRequest] = []
         self.wake_at_ms: int | None = None
         self.ranges: dict[int, tuple[int, int]] = {key: (api.low, api.high) for key, api in APIS.items()}
         """The versions it claims and speaks, by API key; what is missing it does not know."""
@@ -82,11 +82,11 @@ class ScriptedBroker:
         header, at = parse_request_header(frame)
         low, high = self.ranges.get(header.api_key, (0, -1))
         if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
-            self.seen.append(Seen(header, ApiVersionsRequest(), number))
+            self.seen.append(SeenRequest(header, ApiVersionsRequest(), number))
             return [Send(number, build_response(header.correlation_id, self._refusal(), 0))]
         api = APIS[header.api_key]
         request = decode(api.request, header.api_version, frame, at)[0]
-        self.seen.append(Seen(header, request, number))
+        self.seen.append(SeenRequest(header, request, number))
         answer = self._answer(request, header.api_version)
         if answer is SILENCE:
             return []

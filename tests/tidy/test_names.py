@@ -1,0 +1,34 @@
+"""One word for one thing: a public class has a name that no other package gives to a class of its own."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+KOHORT = Path(__file__).parents[2] / "src" / "kohort"
+KNOWN = Path(__file__).parent / "names_in_two_packages.txt"
+
+
+def packages_by_class() -> dict[str, set[str]]:
+    """Return, for each public class of a module, the packages of ``kohort`` that define one of this name."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(KOHORT.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[node.name].add(path.relative_to(KOHORT).parts[0])
+    return found
+
+
+def reasons() -> dict[str, str]:
+    """Return the names that may stand in two packages, each with its reason."""
+    lines = [line for line in KNOWN.read_text().splitlines() if line and not line.startswith("#")]
+    return {name: reason.strip() for name, _, reason in (line.partition(" ") for line in lines)}
+
+
+def test_no_two_packages_give_a_class_the_same_name():
+    known = reasons()
+    twice = {n: sorted(p) for n, p in packages_by_class().items() if len(p) > 1 and n not in known}
+    assert twice == {}, f"rename one of them, or give the reason in {KNOWN.name}"
+
+
+def test_every_name_that_stands_twice_has_a_reason():
+    assert [name for name, reason in reasons().items() if not reason] == []
