@@ -8,19 +8,17 @@ journal that cannot be written is told in the broker's log and delays nothing: g
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.cluster.node_messages import Appended
-from kohort.coordinator.journal import JournalEntry, to_json
+from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
 from kohort.notes import Note, warning
 from kohort.wire.record_batch import NewRecord, build_batch
 
-NAME: Final = "__kohort_journal"
 RETENTION_MS: Final = 7 * 24 * 60 * 60 * 1000
 BATCH_BYTES: Final = 1 << 19
 MESSAGE_MAX_BYTES: Final = 1 << 24
@@ -29,14 +27,14 @@ MESSAGE_MAX_BYTES: Final = 1 << 24
 class GroupJournal:
     """Appends journal entries."""
 
-    name = NAME
+    name = TOPIC
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     def ensure(self, now_ms: int) -> Topic:
-        """The topic; made now if it is not there yet."""
-        topic = self._cluster.topics.get(NAME)
+        """Return the topic; it is made now if it is not there yet. Raises KohortError if that fails."""
+        topic = self._cluster.topics.get(TOPIC)
         if topic is not None:
             return topic
         overrides = {
@@ -44,10 +42,10 @@ class GroupJournal:
             "retention.ms": str(RETENTION_MS),
             "max.message.bytes": str(MESSAGE_MAX_BYTES),
         }
-        return self._cluster.topics.create(NAME, 1, overrides, now_ms, internal=True)
+        return self._cluster.topics.create(TOPIC, 1, overrides, now_ms, internal=True)
 
     def append(self, entries: Sequence[JournalEntry], now_ms: int) -> Note | None:
-        """Append ``entries``; returns what to tell if that fails."""
+        """Append ``entries``; return what to tell the operator if that fails."""
         try:
             topic = self.ensure(now_ms)
             for records in _by_size(entries):
@@ -76,5 +74,4 @@ def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
 
 
 def _record(entry: JournalEntry) -> NewRecord:
-    value = json.dumps(to_json(entry), separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return NewRecord(entry.group.encode("utf-8", "surrogatepass"), value, (), entry.at_ms)
+    return NewRecord(entry.group.encode("utf-8", "surrogatepass"), build_entry(entry), (), entry.at_ms)

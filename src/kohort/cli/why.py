@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kohort.insight.takeovers import Takeover
     from kohort.insight.why import Explanation
 
-JOURNAL: Final = "__kohort_journal"
 POLL_MS: Final = 500
 MOVES_SHOWN: Final = 20
 
@@ -77,26 +76,25 @@ def why(group_id: str, last: int, bootstrap: str, output: str) -> None:
 def read_journal(bootstrap: str, group_id: str) -> list[JournalEntry]:
     """The entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
     from kohort import Admin, Consumer
+    from kohort.coordinator.journal import TOPIC
 
     with Admin(bootstrap_servers=bootstrap) as admin:
-        results = admin.describe_topics([JOURNAL], timeout_ms=ADMIN_MS)
-        error = results.errors.get(JOURNAL)
+        results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
+        error = results.errors.get(TOPIC)
         if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KohortError(
                 f"{bootstrap} has no journal of rebalances: it is no kohort broker, or no group was ever there"
             )
-        partitions = [TopicPartition(JOURNAL, p.partition) for p in results[JOURNAL].partitions]
+        partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
     with Consumer({"bootstrap.servers": bootstrap, "allow.auto.create.topics": False}) as consumer:
         return entries_of(consumer, partitions, group_id)
 
 
 def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: str) -> list[JournalEntry]:
     """Read the journal to the end that it has now; entries that cannot be read are counted on stderr."""
-    from kohort.coordinator.journal import read_entry
+    from kohort.insight.journal_reader import JournalReader
 
-    key = group_id.encode("utf-8", "surrogatepass")
-    found: list[JournalEntry] = []
-    unread = 0
+    reader = JournalReader(group_id)
     consumer.assign(partitions)
     consumer.seek_to_beginning(partitions)
     ends = consumer.end_offsets(partitions)
@@ -104,19 +102,14 @@ def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: s
     while any(consumer.position(p, timeout_ms=ADMIN_MS) < ends[p] for p in partitions):
         records = consumer.poll(POLL_MS)
         for record in records:
-            if record.key != key or record.value is None:
-                continue
-            try:
-                found.append(read_entry(record.value))
-            except ValueError:
-                unread += 1
+            reader.add(record.key, record.value)
         if records:
             deadline = time.monotonic() + ADMIN_MS / 1000
         elif time.monotonic() > deadline:
             raise KohortError(f"the journal could not be read to its end within {ADMIN_MS // 1000} s")
-    if unread:
-        click.echo(f"{unread} entries of the journal are of a kind that this version cannot read", err=True)
-    return found
+    if reader.unread:
+        click.echo(f"{reader.unread} entries of the journal are of a kind that this version cannot read", err=True)
+    return reader.entries
 
 
 def print_story(this: Rebalance, told: Explanation) -> None:

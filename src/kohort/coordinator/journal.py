@@ -1,20 +1,23 @@
 """The journal of group events: what the coordinator saw, when, with the evidence, as values that go to JSON and back.
 
 The coordinator writes entries and never reads them; ``kohort.insight`` makes causes and sentences of them. An entry
-states facts (who, how long silent, which reason text came with the request), not conclusions. Free text from clients is
-kept as it came: code that shows it has to escape it.
+states facts (who, how long silent, which reason text came with the request), not conclusions. Free text from clients
+is kept as it came: code that shows it has to escape it.
+
+The entries are the declaration of what is stored, too: JSON's names are the fields' names, what has its default value
+is left out, and fields that this version does not know are ignored, so that an older tool reads a newer broker's
+journal. So a field may be added, with a default; none may be renamed, and no default may change.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import types
-import typing
-from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, get_args
 
+import msgspec
+
+TOPIC: Final = "__kohort_journal"
+"""Where the entries are kept; what a broker keeps there is documented with its writer."""
 SCHEMA: Final = "kohort/journal/1"
 
 TriggerEvent = Literal[
@@ -40,8 +43,7 @@ Removal = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Who:
+class Who(msgspec.Struct, frozen=True, omit_defaults=True):
     """A member as people know it."""
 
     member_id: str
@@ -50,8 +52,7 @@ class Who:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vitals:
+class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What was known of a member at the time of the entry."""
 
     session_timeout_ms: int
@@ -66,8 +67,7 @@ class Vitals:
     """When a commit of this member last moved an offset forward."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How a rejoining member differs from what it was."""
 
     was_leader: bool = False
@@ -77,12 +77,11 @@ class Change:
     topics_removed: tuple[str, ...] = ()
     owned_changed: bool = False
     """The subscription differs in the partitions owned, as in the second round of a cooperative rebalance."""
-    partitions_changed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    partitions_changed: dict[str, tuple[int, int]] = {}
     """Subscribed topics whose number of partitions changed since the generation began: before and after."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trigger:
+class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Why a round was opened: what happened, to whom, and what the client said about it."""
 
     event: TriggerEvent
@@ -98,8 +97,7 @@ class Trigger:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalEntry:
+class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="kind"):
     """Something that happened to a group."""
 
     CLAIMS_WRITTEN: ClassVar[bool] = False
@@ -109,8 +107,7 @@ class JournalEntry:
     group: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundOpened(JournalEntry):
+class RoundOpened(JournalEntry, frozen=True, kw_only=True, tag="round_opened"):
     """The group began to rebalance: members must join again."""
 
     trigger: Trigger
@@ -121,8 +118,7 @@ class RoundOpened(JournalEntry):
     """The group was empty and waits ``timeout_ms`` for more members to come."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberArrived(JournalEntry):
+class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived"):
     """A JoinGroup was parked in the open round, ``after_ms`` after it opened."""
 
     who: Who
@@ -132,8 +128,7 @@ class MemberArrived(JournalEntry):
     api_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberRemoved(JournalEntry):
+class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
     """A member, or a pending one, is gone."""
 
     who: Who
@@ -145,8 +140,7 @@ class MemberRemoved(JournalEntry):
     vitals: Vitals | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundClosed(JournalEntry):
+class RoundClosed(JournalEntry, frozen=True, kw_only=True, tag="round_closed"):
     """The join phase is over: a new generation, or an empty group."""
 
     generation: int
@@ -157,8 +151,7 @@ class RoundClosed(JournalEntry):
     took_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True, omit_defaults=True):
     """A partition that changed hands; ``None`` is nobody."""
 
     topic: str
@@ -167,8 +160,7 @@ class Move:
     after: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignmentWritten(JournalEntry):
+class AssignmentWritten(JournalEntry, frozen=True, kw_only=True, tag="assignment_written"):
     """The leader's assignment is on the log; ``took_ms`` after the join phase ended."""
 
     CLAIMS_WRITTEN: ClassVar[bool] = True
@@ -180,8 +172,7 @@ class AssignmentWritten(JournalEntry):
     moves: tuple[Move, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundSettled(JournalEntry):
+class RoundSettled(JournalEntry, frozen=True, kw_only=True, tag="round_settled"):
     """The last member has its assignment, ``took_ms`` after it was written."""
 
     CLAIMS_WRITTEN: ClassVar[bool] = True
@@ -191,16 +182,14 @@ class RoundSettled(JournalEntry):
     took_ms: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundDropped(JournalEntry):
+class RoundDropped(JournalEntry, frozen=True, kw_only=True, tag="round_dropped"):
     """Records could not be appended: the round under way was given up and its requests were refused."""
 
     error: str
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaticReplaced(JournalEntry):
+class StaticReplaced(JournalEntry, frozen=True, kw_only=True, tag="static_replaced"):
     """A static member came back under a new id and kept its partitions, without a rebalance."""
 
     CLAIMS_WRITTEN: ClassVar[bool] = True
@@ -209,8 +198,7 @@ class StaticReplaced(JournalEntry):
     old_member_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFenced(JournalEntry):
+class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced"):
     """A request was refused because its sender is not, or no longer, what it believes to be."""
 
     who: Who
@@ -221,8 +209,7 @@ class RequestFenced(JournalEntry):
     current: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLoaded(JournalEntry):
+class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
     """The group was read from the log, at a start or when this broker became its coordinator."""
 
     generation: int
@@ -230,15 +217,13 @@ class GroupLoaded(JournalEntry):
     partitions: dict[str, dict[str, tuple[int, ...]]] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupUnloaded(JournalEntry):
+class GroupUnloaded(JournalEntry, frozen=True, kw_only=True, tag="group_unloaded"):
     """This broker is no longer the group's coordinator."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupDeleted(JournalEntry):
+class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted"):
     """The group is gone: by DeleteGroups, or because its last offset expired."""
 
     CLAIMS_WRITTEN: ClassVar[bool] = True
@@ -247,92 +232,38 @@ class GroupDeleted(JournalEntry):
     by: Who | None = None
 
 
-KINDS: Final[dict[str, type[JournalEntry]]] = {
-    "round_opened": RoundOpened,
-    "member_arrived": MemberArrived,
-    "member_removed": MemberRemoved,
-    "round_closed": RoundClosed,
-    "assignment_written": AssignmentWritten,
-    "round_settled": RoundSettled,
-    "round_dropped": RoundDropped,
-    "static_replaced": StaticReplaced,
-    "request_fenced": RequestFenced,
-    "group_loaded": GroupLoaded,
-    "group_unloaded": GroupUnloaded,
-    "group_deleted": GroupDeleted,
-}
-_KIND_OF = {cls: kind for kind, cls in KINDS.items()}
+AnyEntry = (
+    RoundOpened
+    | MemberArrived
+    | MemberRemoved
+    | RoundClosed
+    | AssignmentWritten
+    | RoundSettled
+    | RoundDropped
+    | StaticReplaced
+    | RequestFenced
+    | GroupLoaded
+    | GroupUnloaded
+    | GroupDeleted
+)
+KINDS: Final[tuple[type[JournalEntry], ...]] = get_args(AnyEntry)
 
 
-def to_json(entry: JournalEntry) -> dict[str, Any]:
-    """``entry`` as a dictionary of JSON's types; what has its default value is left out."""
-    head = {"schema": SCHEMA, "kind": _KIND_OF[type(entry)], "at_ms": entry.at_ms, "group": entry.group}
-    fields: dict[str, Any] = _plain(entry)
-    return head | fields
+def build_entry(entry: JournalEntry) -> bytes:
+    """Return ``entry`` as JSON; text that is no Unicode (a lone surrogate) is kept as it came."""
+    named: dict[str, Any] = {"schema": SCHEMA} | msgspec.to_builtins(entry)
+    return json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def from_json(data: Any) -> JournalEntry:
-    """The entry of such a dictionary. Raises ValueError for a kind yet unknown or for fields that do not fit.
+def parse_entry(value: bytes) -> JournalEntry:
+    """Return the entry that a record of the journal holds.
 
-    Fields that this version does not know are ignored, so that an older tool reads a newer broker's journal.
+    Raises ValueError for a kind yet unknown, for fields that do not fit, and for bytes that are no JSON.
     """
-    kind = data.get("kind") if isinstance(data, dict) else None
-    cls = KINDS.get(kind) if isinstance(kind, str) else None
-    if cls is None:
-        raise ValueError(f"not a journal entry of {SCHEMA}: kind {kind!r}")
     try:
-        entry: JournalEntry = _typed(cls, data)
-    except (TypeError, AttributeError, KeyError) as error:
-        raise ValueError(f"a journal entry of kind {data['kind']!r} that does not fit: {error}") from error
-    return entry
-
-
-def read_entry(value: bytes) -> JournalEntry:
-    """The entry that a record of the journal holds. Raises ValueError for any other bytes."""
-    try:
-        data = json.loads(value)
+        entry: JournalEntry = msgspec.convert(json.loads(value), AnyEntry)
     except RecursionError as error:
         raise ValueError("JSON that is nested too deeply") from error
-    return from_json(data)
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {f.name: _plain(v) for f in dataclasses.fields(value) if not _is_default(f, v := getattr(value, f.name))}
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return value
-
-
-def _is_default(f: dataclasses.Field[Any], value: Any) -> bool:
-    if f.default is not dataclasses.MISSING:
-        return bool(value == f.default)
-    return f.default_factory is not dataclasses.MISSING and not value
-
-
-@lru_cache(maxsize=64)
-def _hints(cls: type) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
-
-
-def _typed(kind: Any, value: Any) -> Any:
-    """``value``, as JSON gives it, in the type that a field declares."""
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        hints = _hints(kind)
-        return kind(
-            **{f.name: _typed(hints[f.name], value[f.name]) for f in dataclasses.fields(kind) if f.name in value}
-        )
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (types.UnionType, typing.Union):
-        inner = [a for a in args if a is not type(None)]
-        return None if value is None else _typed(inner[0], value)
-    if origin is tuple:
-        item_kinds = [args[0]] * len(value) if args[-1] is Ellipsis else args
-        return tuple(_typed(k, v) for k, v in zip(item_kinds, value, strict=True))
-    if origin is dict:
-        return {key: _typed(args[1], v) for key, v in value.items()}
-    if kind in (int, str, bool) and type(value) is not kind:
-        raise TypeError(f"expected {kind.__name__}, got {value!r}")
-    return value
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a journal entry of {SCHEMA}: {error}") from error
+    return entry

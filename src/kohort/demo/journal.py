@@ -8,11 +8,11 @@ from threading import Event
 from typing import Final
 
 from kohort.aio.consuming.consumer import Consumer
-from kohort.coordinator.journal import AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled, read_entry
+from kohort.coordinator.journal import TOPIC, AssignmentWritten, JournalEntry, MemberRemoved, RoundSettled
 from kohort.errors import ApiTimeout
+from kohort.insight.journal_reader import JournalReader
 from kohort.model import TopicPartition
 
-TOPIC: Final = "__kohort_journal"
 _POLL_MS: Final = 100
 Holds = Callable[[list[JournalEntry]], bool]
 
@@ -24,13 +24,17 @@ class GroupJournal:
         self._group = group
         self._consumer = Consumer(bootstrap_servers=bootstrap, client_id="demo-journal", auto_offset_reset="earliest")
         self._consumer.assign([TopicPartition(TOPIC, 0)])
-        self.entries: list[JournalEntry] = []
+        self._reader = JournalReader(group)
+
+    @property
+    def entries(self) -> list[JournalEntry]:
+        """The entries that were read, in order."""
+        return self._reader.entries
 
     def read_more(self) -> None:
         """Wait a moment for entries, and keep them."""
         for record in self._consumer.poll(_POLL_MS):
-            if record.key == self._group.encode() and record.value is not None:
-                self.entries.append(read_entry(record.value))
+            self._reader.add(record.key, record.value)
 
     def read_all(self) -> list[JournalEntry]:
         """Everything that the journal holds now."""

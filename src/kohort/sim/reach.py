@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from kohort.broker.broker import Broker
-from kohort.broker.group_journal import NAME
 from kohort.coordinator import journal
 from kohort.coordinator.classic.states import PREVIOUS, State
 from kohort.errors import error_code
@@ -46,7 +45,7 @@ def reachable() -> list[str]:
     pairs = [(p, s) for s, before in PREVIOUS.items() for p in State if p in before]
     return [
         *(f"state {p.value} to {s.value}" for p, s in pairs if s is not State.DEAD or p is State.EMPTY),
-        *(f"journal {kind.__name__}" for kind in journal.KINDS.values()),
+        *(f"journal {kind.__name__}" for kind in journal.KINDS),
         *(f"round opened: {event}" for event in typing.get_args(journal.TriggerEvent)),
         *(f"member removed: {why}" for why in typing.get_args(journal.Removal)),
         *(f"answer {api} {code}" for api, codes in ANSWERS.items() for code in codes.split()),
@@ -118,7 +117,7 @@ def told_by(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 def journal_of(broker: Broker) -> dict[str, list[dict[str, Any]]]:
     """What the broker wrote into its journal, by group."""
-    log = broker.state.topics.log(NAME, 0)
+    log = broker.state.topics.log(journal.TOPIC, 0)
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records_on(log) if log is not None else ():
         entry = json.loads(record.value or b"{}")

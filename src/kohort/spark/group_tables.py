@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.coordinator.journal import JournalEntry, read_entry
+from kohort.coordinator.journal import TOPIC
 from kohort.coordinator.records import GroupWritten, OffsetCommitted, parse_record
 from kohort.errors import CorruptLog
+from kohort.insight.journal_reader import JournalReader
 from kohort.insight.rebalances import rebalances
 from kohort.insight.why import explain
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-JOURNAL: Final = "__kohort_journal"
 COLUMNS: Final = (
     "kind string, group string, topic string, partition int, committed bigint, metadata string, at timestamp, "
     "generation int, protocol string, leader string, members int, removed boolean"
@@ -105,7 +105,7 @@ REBALANCES: Final = (
 
 def rebalance_table(spark: SparkSession, brokers: str) -> DataFrame:
     """Every rebalance that the journal of a kohort broker tells, with its cause, its cost and its sentence."""
-    options = {"kafka.bootstrap.servers": brokers, "subscribe": JOURNAL}
+    options = {"kafka.bootstrap.servers": brokers, "subscribe": TOPIC}
     frame = spark.read.format("kohort").options(**options).load().select("partition", "offset", "value")
     records = sorted(frame.collect())
     return spark.createDataFrame(rebalance_rows([row["value"] for row in records]), REBALANCES)
@@ -113,15 +113,11 @@ def rebalance_table(spark: SparkSession, brokers: str) -> DataFrame:
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
     """Rows of REBALANCES from the journal's values, in their order. Entries of a kind yet unknown are passed over."""
-    entries: list[JournalEntry] = []
+    reader = JournalReader()
     for value in values:
-        if value is not None:
-            try:
-                entries.append(read_entry(bytes(value)))
-            except ValueError:
-                continue
+        reader.add(None, None if value is None else bytes(value))
     rows = []
-    for this in rebalances(entries):
+    for this in rebalances(reader.entries):
         ended = this.settled_at_ms or this.assigned_at_ms or this.closed_at_ms
         told = explain(this)
         rows.append(

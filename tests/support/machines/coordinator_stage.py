@@ -11,7 +11,7 @@ from typing import Any
 
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig
-from kohort.coordinator.journal import JournalEntry, from_json, to_json
+from kohort.coordinator.journal import JournalEntry, build_entry, parse_entry
 from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.coordinator.records import (
     InTransaction,
@@ -159,7 +159,7 @@ class CoordinatorStage:
         for partition, records in self.log.items():
             self.coordinator.check_replay(partition, records)
         entries = self.coordinator.take_journal()
-        assert [from_json(to_json(entry)) for entry in entries] == entries
+        assert [parse_entry(build_entry(entry)) for entry in entries] == entries
         self.journal += entries
 
     def end_transaction(self, producer_id: int, *, commit: bool, group: str = GROUP) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import from_json, to_json
+from kohort.coordinator.journal import build_entry, parse_entry
 from kohort.errors import ErrorCode
 from kohort.insight.takeovers import takeovers
 from support.consumer_protocol import assignment
@@ -29,7 +29,7 @@ def replace(stage):
 
 
 def told(stage):
-    return takeovers(from_json(to_json(entry)) for entry in stage.journal)
+    return takeovers(parse_entry(build_entry(entry)) for entry in stage.journal)
 
 
 def test_a_restart_within_the_session_is_a_takeover_that_harms_nobody(stage):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kohort.coordinator.journal import GroupLoaded, MemberArrived, RoundOpened, Trigger, from_json, to_json
+from kohort.coordinator.journal import GroupLoaded, MemberArrived, RoundOpened, Trigger, build_entry, parse_entry
 from kohort.errors import ApiError, ErrorCode
 from kohort.insight.names import name_of, short_id
 from kohort.insight.rebalances import rebalances
@@ -50,7 +50,7 @@ def settle(stage, ids, generation):
 
 def told(stage):
     """The explanation of the latest rebalance, made from the journal as text."""
-    entries = [from_json(to_json(entry)) for entry in stage.journal]
+    entries = [parse_entry(build_entry(entry)) for entry in stage.journal]
     rebalance = rebalances(entries)[-1]
     explanation = explain(rebalance)
     assert explanation.evidence

@@ -1,0 +1,27 @@
+"""Reads the records of the journal as entries, passing over those that this version cannot read.
+
+The records come from any consumer, in the order of the journal's one partition.
+"""
+
+from __future__ import annotations
+
+from kohort.coordinator.journal import JournalEntry, parse_entry
+
+
+class JournalReader:
+    """The entries of a group, or of all groups, in the order in which their records are added."""
+
+    def __init__(self, group: str | None = None) -> None:
+        self._key = None if group is None else group.encode("utf-8", "surrogatepass")
+        self.entries: list[JournalEntry] = []
+        self.unread = 0
+        """Records of the group that are of a kind yet unknown, or no entries at all."""
+
+    def add(self, key: bytes | None, value: bytes | None) -> None:
+        """Take a record of the journal: keep its entry, or count it as unread."""
+        if value is None or (self._key is not None and key != self._key):
+            return
+        try:
+            self.entries.append(parse_entry(value))
+        except ValueError:
+            self.unread += 1

@@ -1,0 +1,132 @@
+"""Journal entries as brokers have stored them: read as they were meant, and written the same today."""
+
+import pytest
+
+from kohort.coordinator.journal import (
+    KINDS,
+    AssignmentWritten,
+    Change,
+    GroupDeleted,
+    GroupLoaded,
+    GroupUnloaded,
+    MemberArrived,
+    MemberRemoved,
+    Move,
+    RequestFenced,
+    RoundClosed,
+    RoundDropped,
+    RoundOpened,
+    RoundSettled,
+    StaticReplaced,
+    Trigger,
+    Vitals,
+    Who,
+    build_entry,
+    parse_entry,
+)
+
+WHO = Who("app-1", "app", "/127.0.0.1", "i-1")
+WHO_STORED = b'{"member_id":"app-1","client_id":"app","client_host":"/127.0.0.1","instance_id":"i-1"}'
+
+TRIGGER = Trigger(
+    event="session_expired",
+    who=WHO,
+    reason="über\nlong\x01\udc80",
+    vitals=Vitals(session_timeout_ms=1, rebalance_timeout_ms=2, last_seen_ms=0, connection_closed_at_ms=4),
+    change=Change(was_leader=True, topics_added=("t",), partitions_changed={"t": (1, 2)}),
+    others=(Who("app-2"),),
+)
+TRIGGER_STORED = (
+    b'{"event":"session_expired","who":%b,"reason":"\xc3\xbcber\\nlong\\u0001\xed\xb2\x80",'
+    b'"vitals":{"session_timeout_ms":1,"rebalance_timeout_ms":2,"last_seen_ms":0,"connection_closed_at_ms":4},'
+    b'"change":{"was_leader":true,"topics_added":["t"],"partitions_changed":{"t":[1,2]}},'
+    b'"others":[{"member_id":"app-2"}]}' % WHO_STORED
+)
+
+STORED = [
+    (
+        RoundOpened(at_ms=5, group="g", trigger=TRIGGER, from_generation=0, members=(WHO,), timeout_ms=0),
+        b'"round_opened","at_ms":5,"group":"g","trigger":%b,"from_generation":0,"members":[%b],"timeout_ms":0}'
+        % (TRIGGER_STORED, WHO_STORED),
+    ),
+    (
+        MemberArrived(at_ms=6, group="g", who=WHO, after_ms=1, new=True, api_version=9),
+        b'"member_arrived","at_ms":6,"group":"g","who":%b,"after_ms":1,"new":true,"api_version":9}' % WHO_STORED,
+    ),
+    (
+        MemberRemoved(at_ms=7, group="g", who=WHO, why="left", reason="bye", by=Who("", "admin", "/h")),
+        b'"member_removed","at_ms":7,"group":"g","who":%b,"why":"left","reason":"bye",'
+        b'"by":{"member_id":"","client_id":"admin","client_host":"/h"}}' % WHO_STORED,
+    ),
+    (
+        RoundClosed(
+            at_ms=8, group="g", generation=2, members=(WHO,), leader=None, protocol_type="consumer", protocol="range",
+            took_ms=3,
+        ),
+        b'"round_closed","at_ms":8,"group":"g","generation":2,"members":[%b],"leader":null,'
+        b'"protocol_type":"consumer","protocol":"range","took_ms":3}' % WHO_STORED,
+    ),
+    (
+        AssignmentWritten(
+            at_ms=9, group="g", generation=2, took_ms=0, partitions={"app-1": {"t": (0, 1)}},
+            moves=(Move("t", 0, None, "app-1"),),
+        ),
+        b'"assignment_written","at_ms":9,"group":"g","generation":2,"took_ms":0,"partitions":{"app-1":{"t":[0,1]}},'
+        b'"moves":[{"topic":"t","partition":0,"before":null,"after":"app-1"}]}',
+    ),
+    (
+        RoundSettled(at_ms=10, group="g", generation=2, last=WHO, took_ms=1),
+        b'"round_settled","at_ms":10,"group":"g","generation":2,"last":%b,"took_ms":1}' % WHO_STORED,
+    ),
+    (
+        RoundDropped(at_ms=11, group="g", error="X", generation=-1),
+        b'"round_dropped","at_ms":11,"group":"g","error":"X","generation":-1}',
+    ),
+    (
+        StaticReplaced(at_ms=12, group="g", who=WHO, old_member_id="app-0"),
+        b'"static_replaced","at_ms":12,"group":"g","who":%b,"old_member_id":"app-0"}' % WHO_STORED,
+    ),
+    (
+        RequestFenced(
+            at_ms=13, group="g", who=Who("app-0"), api="Heartbeat", error="FENCED_INSTANCE_ID", generation=1, current=2
+        ),
+        b'"request_fenced","at_ms":13,"group":"g","who":{"member_id":"app-0"},"api":"Heartbeat",'
+        b'"error":"FENCED_INSTANCE_ID","generation":1,"current":2}',
+    ),
+    (
+        GroupLoaded(at_ms=14, group="g", generation=2, members=(WHO,), partitions={"app-1": {"t": (0,)}}),
+        b'"group_loaded","at_ms":14,"group":"g","generation":2,"members":[%b],"partitions":{"app-1":{"t":[0]}}}'
+        % WHO_STORED,
+    ),
+    (
+        GroupUnloaded(at_ms=15, group="g", generation=2),
+        b'"group_unloaded","at_ms":15,"group":"g","generation":2}',
+    ),
+    (
+        GroupDeleted(at_ms=16, group="\ud800", why="expired"),
+        b'"group_deleted","at_ms":16,"group":"\xed\xa0\x80","why":"expired"}',
+    ),
+]  # fmt: skip
+HEAD = b'{"schema":"kohort/journal/1","kind":'
+
+
+def test_every_kind_is_here():
+    assert tuple(type(entry) for entry, _ in STORED) == KINDS
+
+
+@pytest.mark.parametrize(("entry", "stored"), STORED, ids=[type(entry).__name__ for entry, _ in STORED])
+def test_an_entry_is_stored_in_the_same_bytes_and_read_from_them(entry, stored):
+    assert build_entry(entry) == HEAD + stored
+    assert parse_entry(HEAD + stored) == entry
+
+
+def test_an_entry_with_all_its_defaults_spelled_out_is_the_same():
+    stored = HEAD + b'"group_deleted","at_ms":1,"group":"g","why":"deleted","by":null}'
+    assert parse_entry(stored) == GroupDeleted(at_ms=1, group="g", why="deleted")
+
+
+def test_fields_of_a_newer_journal_are_ignored_at_every_depth():
+    stored = HEAD + b'"round_settled","new":[1],"at_ms":1,"group":"g","generation":2,"took_ms":0,"last":{%b}}'
+    assert parse_entry(stored % b'"member_id":"a","new":{"a":1}') == RoundSettled(
+        at_ms=1, group="g", generation=2, took_ms=0, last=Who("a")
+    )

@@ -1,0 +1,35 @@
+"""From records of the journal to entries."""
+
+from kohort.coordinator.journal import GroupUnloaded, build_entry
+from kohort.insight.journal_reader import JournalReader
+
+OURS = GroupUnloaded(at_ms=1, group="g\udc80", generation=1)
+OTHERS = GroupUnloaded(at_ms=2, group="h", generation=2)
+RECORDS = [
+    (b"g\xed\xb2\x80", build_entry(OURS)),
+    (b"h", build_entry(OTHERS)),
+    (b"g\xed\xb2\x80", b'{"kind":"invented"}'),
+    (b"h", b"\xff"),
+    (b"g\xed\xb2\x80", None),
+]
+
+
+def read(group=None):
+    reader = JournalReader(group)
+    for key, value in RECORDS:
+        reader.add(key, value)
+    return reader
+
+
+def test_the_entries_of_a_group_are_found_by_its_id_even_one_that_is_no_unicode():
+    assert read("g\udc80").entries == [OURS]
+    assert read("h").entries == [OTHERS]
+    assert read("i").entries == []
+
+
+def test_without_a_group_all_are_read_in_their_order():
+    assert read().entries == [OURS, OTHERS]
+
+
+def test_what_cannot_be_read_is_passed_over_and_counted_for_its_group():
+    assert [read("g\udc80").unread, read("h").unread, read().unread] == [1, 1, 2]
