@@ -9,7 +9,7 @@ from typing import Any, Final
 from kohort.config.broker import BrokerConfig
 from kohort.config.options import Option, options_of
 from kohort.config.throttles import ThrottleConfig
-from kohort.config.topic import BROKER_SYNONYMS, TopicConfig
+from kohort.config.topic import TopicConfig
 
 TOPIC_CONFIG: Final = 1
 DYNAMIC_BROKER_CONFIG: Final = 2
@@ -72,7 +72,7 @@ def _broker_setting(config: BrokerConfig, option: Option) -> Setting:
 
 def _setting(option: Option, value: str | None, synonyms: list[Synonym]) -> Setting:
     source = synonyms[0][2] if synonyms else DEFAULT_CONFIG
-    return Setting(option.name, value, source, type_of(option), option.doc, tuple(synonyms))
+    return Setting(option.name, value, source, type_of(option), option.told(), tuple(synonyms))
 
 
 def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
@@ -87,11 +87,9 @@ def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping
     theirs = {option.attribute: option for option in options_of(BrokerConfig)}
     settings = []
     for option in options_of(TopicConfig):
-        fallback = BROKER_SYNONYMS.get(option.attribute)
-        if fallback is None:
-            synonyms: list[Synonym] = []
-        else:
-            synonyms = list(_broker_setting(broker, theirs[fallback]).synonyms)
+        synonyms: list[Synonym] = []
+        if option.falls_back_to is not None:
+            synonyms += _broker_setting(broker, theirs[option.falls_back_to]).synonyms
         value = text_of(getattr(config, option.attribute))
         if overrides.get(option.name) is not None:
             synonyms.insert(0, (option.name, value, TOPIC_CONFIG))

@@ -88,7 +88,8 @@ def configure(
     from kohort.config.broker import BrokerConfig
     from kohort.config.listeners import parse_listener
     from kohort.config.options import parse_config
-    from kohort.config.server_properties import parse_properties, understand
+    from kohort.config.properties import parse_properties
+    from kohort.config.server_properties import understand
 
     given: dict[str, Any] = {}
     folder = None

@@ -275,7 +275,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 def check_offset_reset(text: str) -> None:
     """Raises ConfigError unless ``text`` is a policy of ``auto.offset.reset``."""
-    if text in ("earliest", "latest", "none") or duration_ms(text) is not None:
+    if text in ("earliest", "latest", "none") or reset_duration_ms(text) is not None:
         return
     raise ConfigError(
         f"auto.offset.reset={text!r}: expected earliest, latest, none, or by_duration: and an ISO-8601 duration "
@@ -283,7 +283,7 @@ def check_offset_reset(text: str) -> None:
     )
 
 
-def duration_ms(policy: str) -> int | None:
+def reset_duration_ms(policy: str) -> int | None:
     """The milliseconds of ``by_duration:PnDTnHnMnS`` (KIP-1106), or None if ``policy`` is not of that kind."""
     prefix, _, text = policy.partition(":")
     match = _DURATION.fullmatch(text.upper()) if prefix == "by_duration" else None

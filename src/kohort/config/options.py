@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack
 
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
@@ -22,11 +22,28 @@ class Rule(NamedTuple):
     words: str
 
 
+class Limits(TypedDict, total=False):
+    """What an option may be, and why it does nothing here.
+
+    ``of`` is needed where the default does not show the type, ``bits`` where Kafka's type is not the usual one: times
+    and what has a large default are 64 bits wide, other whole numbers 32.
+    """
+
+    low: int
+    high: int
+    choices: tuple[str, ...]
+    rule: Rule
+    of: type
+    bits: int
+    no_effect: str
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """One option as Kafka knows it: its name, type, default and bounds, and the attribute that holds it here.
 
     ``bits`` is the size of a whole number in Kafka: 16, 32 or 64. ``no_effect`` says why the option does nothing here.
+    ``falls_back_to`` is the attribute of BrokerConfig that a topic's option takes its default from, if any.
     """
 
     name: str
@@ -40,6 +57,7 @@ class Option:
     bits: int
     doc: str
     no_effect: str
+    falls_back_to: str | None = None
 
     def parse(self, text: Any) -> Any:
         """The value of ``text``; raises ConfigError naming the option, the value and what is allowed."""
@@ -78,6 +96,10 @@ class Option:
         if self.type is int and value is not None and not -(1 << self.bits - 1) <= value < 1 << self.bits - 1:
             raise ConfigError(f"{self.name}={value!r}: expected {self.allowed()}, in {self.bits} bits")
 
+    def told(self) -> str:
+        """Return what the option is for, and why it does nothing here if that is so."""
+        return f"{self.doc} No effect here: {self.no_effect}." if self.no_effect else self.doc
+
     def allowed(self) -> str:
         """What may be given, in words."""
         if self.rule is not None:
@@ -110,45 +132,50 @@ def _finite(text: Any) -> float:
     return value
 
 
-def option(
-    name: str,
-    default: Any,
-    doc: str,
-    *,
-    low: int | None = None,
-    high: int | None = None,
-    choices: tuple[str, ...] = (),
-    rule: Rule | None = None,
-    of: type | None = None,
-    bits: int | None = None,
-    no_effect: str = "",
-) -> Any:
-    """A dataclass field that is one option of Kafka's.
+def option(name: str, default: Any, doc: str, **limits: Unpack[Limits]) -> Any:
+    """Declare a dataclass field that is one option of Kafka's, within ``limits``."""
+    kind = limits.get("of") or (str if default is None else type(default))
+    is_wide = name.endswith(".ms") or (kind is int and default is not None and default > INT_MAX)
+    return _field(
+        Option(
+            name=name,
+            attribute="",
+            type=kind,
+            default=default,
+            low=limits.get("low"),
+            high=limits.get("high"),
+            choices=limits.get("choices", ()),
+            rule=limits.get("rule"),
+            bits=limits.get("bits", 64 if is_wide else 32),
+            doc=doc,
+            no_effect=limits.get("no_effect", ""),
+        )
+    )
 
-    ``of`` is needed where the default does not show the type, ``bits`` where Kafka's type is not the usual one: times
-    and what has a large default are 64 bits wide, other whole numbers 32.
+
+def as_in(config: type, attribute: str, name: str, doc: str = "") -> Any:
+    """Declare a dataclass field that is the option ``attribute`` of ``config`` under another name.
+
+    Its type, default and limits are declared there alone, and so are its words where no others are given.
     """
-    kind = of or (str if default is None else type(default))
-    if bits is None:
-        bits = 64 if name.endswith(".ms") or (kind is int and default is not None and default > INT_MAX) else 32
-    if no_effect:
-        doc = f"{doc} No effect here: {no_effect}."
-    metadata = {"option": (name, kind, low, high, choices, rule, bits, doc, no_effect)}
+    (model,) = (o for o in options_of(config) if o.attribute == attribute)
+    return _field(dataclasses.replace(model, name=name, doc=doc or model.doc, falls_back_to=attribute))
+
+
+def _field(declared: Option) -> Any:
+    default = declared.default
     if isinstance(default, list):
-        return dataclasses.field(default_factory=lambda: list(default), metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+        return dataclasses.field(default_factory=lambda: list(default), metadata={"option": declared})
+    return dataclasses.field(default=default, metadata={"option": declared})
 
 
 def options_of(config: type) -> list[Option]:
-    """The table behind a configuration class, in the order of its declaration."""
-    table = []
-    for f in dataclasses.fields(config):
-        if "option" in f.metadata:
-            name, kind, *rest = f.metadata["option"]
-            factory = f.default_factory
-            default = f.default if factory is dataclasses.MISSING else factory()
-            table.append(Option(name, f.name, kind, default, *rest))
-    return table
+    """Return the table behind a configuration class, in the order of its declaration."""
+    return [
+        dataclasses.replace(f.metadata["option"], attribute=f.name)
+        for f in dataclasses.fields(config)
+        if "option" in f.metadata
+    ]
 
 
 def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[str] = ()) -> C:

@@ -73,25 +73,6 @@ class ServerProperties:
     ignored: list[str] = field(default_factory=list)
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """Java's properties format as far as files use it: ``name=value`` or ``name: value``, comments, continuations."""
-    pairs: dict[str, str] = {}
-    pending = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = pending + raw.strip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\"):
-            pending = line[:-1]
-            continue
-        cut = min((i for i in (line.find("="), line.find(":")) if i > 0), default=-1)
-        if cut < 0:
-            raise ConfigError(f"line {number}: expected name=value, found {line!r}")
-        pairs[line[:cut].strip()] = line[cut + 1 :].strip()
-    return pairs
-
-
 def understand(given: Mapping[str, str]) -> ServerProperties:
     """Kafka's options in our terms. Raises ConfigError for an unknown name, and for security that is not served."""
     found = ServerProperties()

@@ -7,19 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kohort.config.broker import (
-    COMPRESSION_TYPES,
-    FILES_GROW,
-    GO_AT_ONCE,
-    GZIP_LEVELS,
-    LONG_MAX,
-    NO_TIERS,
-    ON_TIME,
-    ONE_STORAGE,
-    USUAL_LEVEL,
-    BrokerConfig,
-)
-from kohort.config.options import Rule, option, options_of, unknown_option
+from kohort.config.broker import NO_TIERS, ONE_STORAGE, BrokerConfig
+from kohort.config.options import Rule, as_in, option, options_of, unknown_option
 from kohort.errors import ConfigError
 
 
@@ -36,68 +25,47 @@ OFF: Final = Rule(lambda value: value is False, "false: there is no tiered stora
 class TopicConfig:
     """How the log of a topic's partitions is kept."""
 
-    cleanup_policy: list[str] = option(
-        "cleanup.policy", ["delete"], "What happens to old segments.", choices=("delete", "compact")
+    cleanup_policy: list[str] = as_in(BrokerConfig, "log_cleanup_policy", "cleanup.policy")
+    segment_bytes: int = as_in(BrokerConfig, "log_segment_bytes", "segment.bytes")
+    segment_ms: int = as_in(BrokerConfig, "log_roll_ms", "segment.ms")
+    index_interval_bytes: int = as_in(
+        BrokerConfig, "log_index_interval_bytes", "index.interval.bytes", "Bytes between index entries."
     )
-    segment_bytes: int = option("segment.bytes", 1073741824, "Size at which a segment is rolled.", low=1024)
-    segment_ms: int = option("segment.ms", 604800000, "Age at which a segment is rolled.", low=1)
-    index_interval_bytes: int = option("index.interval.bytes", 4096, "Bytes between index entries.", low=0)
-    segment_index_bytes: int = option("segment.index.bytes", 10485760, "Largest index file.", low=4)
-    retention_ms: int = option("retention.ms", 604800000, "Age after which records may go; -1: never.", low=-1)
-    retention_bytes: int = option("retention.bytes", -1, "Size above which old segments go; -1: none.", bits=64)
-    max_message_bytes: int = option("max.message.bytes", 1048588, "Largest record batch.", low=0)
-    flush_messages: int = option("flush.messages", LONG_MAX, "Records after which the log is flushed.", low=1)
-    flush_ms: int = option("flush.ms", LONG_MAX, "Time after which the log is flushed.", low=0)
-    message_timestamp_type: str = option(
-        "message.timestamp.type",
-        "CreateTime",
-        "Whether records keep the producer's time or take the broker's.",
-        choices=("CreateTime", "LogAppendTime"),
+    segment_index_bytes: int = as_in(BrokerConfig, "log_index_size_max_bytes", "segment.index.bytes")
+    retention_ms: int = as_in(BrokerConfig, "log_retention_ms", "retention.ms")
+    retention_bytes: int = as_in(
+        BrokerConfig, "log_retention_bytes", "retention.bytes", "Size above which old segments go; -1: none."
     )
-    message_timestamp_before_max_ms: int = option(
-        "message.timestamp.before.max.ms", LONG_MAX, "How far a record's time may lie in the past.", low=0
+    max_message_bytes: int = as_in(BrokerConfig, "message_max_bytes", "max.message.bytes")
+    flush_messages: int = as_in(
+        BrokerConfig, "log_flush_interval_messages", "flush.messages", "Records after which the log is flushed."
     )
-    message_timestamp_after_max_ms: int = option(
-        "message.timestamp.after.max.ms", 3600000, "How far a record's time may lie in the future.", low=0
+    flush_ms: int = as_in(BrokerConfig, "log_flush_interval_ms", "flush.ms", "Time after which the log is flushed.")
+    message_timestamp_type: str = as_in(BrokerConfig, "log_message_timestamp_type", "message.timestamp.type")
+    message_timestamp_before_max_ms: int = as_in(
+        BrokerConfig, "log_message_timestamp_before_max_ms", "message.timestamp.before.max.ms"
     )
-    min_insync_replicas: int = option(
-        "min.insync.replicas", 1, "Replicas that must have a write.", low=1, no_effect=ONE_STORAGE
+    message_timestamp_after_max_ms: int = as_in(
+        BrokerConfig, "log_message_timestamp_after_max_ms", "message.timestamp.after.max.ms"
     )
-    compression_type: str = option(
-        "compression.type", "producer", "Final codec; producer keeps what came.", choices=COMPRESSION_TYPES
+    min_insync_replicas: int = as_in(BrokerConfig, "min_insync_replicas", "min.insync.replicas")
+    compression_type: str = as_in(
+        BrokerConfig, "compression_type", "compression.type", "Final codec; producer keeps what came."
     )
-    delete_retention_ms: int = option("delete.retention.ms", 86400000, "How long compaction keeps a tombstone.", low=0)
-    min_cleanable_dirty_ratio: float = option(
-        "min.cleanable.dirty.ratio",
-        0.5,
-        "Share of a log that must be uncompacted before compaction starts.",
-        low=0,
-        high=1,
+    delete_retention_ms: int = as_in(BrokerConfig, "log_cleaner_delete_retention_ms", "delete.retention.ms")
+    min_cleanable_dirty_ratio: float = as_in(
+        BrokerConfig, "log_cleaner_min_cleanable_ratio", "min.cleanable.dirty.ratio"
     )
-    min_compaction_lag_ms: int = option(
-        "min.compaction.lag.ms", 0, "How long a record stays uncompacted at least.", low=0
-    )
-    max_compaction_lag_ms: int = option(
-        "max.compaction.lag.ms", LONG_MAX, "How long a record stays uncompacted at most.", low=1
-    )
-    compression_gzip_level: int = option(
-        "compression.gzip.level", -1, "Level of gzip; -1: usual.", rule=GZIP_LEVELS, no_effect=USUAL_LEVEL
-    )
-    compression_lz4_level: int = option(
-        "compression.lz4.level", 9, "Level of lz4.", low=1, high=17, no_effect=USUAL_LEVEL
-    )
-    compression_zstd_level: int = option(
-        "compression.zstd.level", 3, "Level of zstd.", low=-131072, high=22, no_effect=USUAL_LEVEL
-    )
-    segment_jitter_ms: int = option(
-        "segment.jitter.ms", 0, "Most by which a segment is rolled early.", low=0, no_effect=ON_TIME
-    )
-    preallocate: bool = option("preallocate", False, "Whether files are made whole.", no_effect=FILES_GROW)
-    file_delete_delay_ms: int = option(
-        "file.delete.delay.ms", 60000, "Time before a file is deleted.", low=0, no_effect=GO_AT_ONCE
-    )
-    unclean_leader_election_enable: bool = option(
-        "unclean.leader.election.enable", False, "Whether any replica may lead.", no_effect=ONE_STORAGE
+    min_compaction_lag_ms: int = as_in(BrokerConfig, "log_cleaner_min_compaction_lag_ms", "min.compaction.lag.ms")
+    max_compaction_lag_ms: int = as_in(BrokerConfig, "log_cleaner_max_compaction_lag_ms", "max.compaction.lag.ms")
+    compression_gzip_level: int = as_in(BrokerConfig, "compression_gzip_level", "compression.gzip.level")
+    compression_lz4_level: int = as_in(BrokerConfig, "compression_lz4_level", "compression.lz4.level")
+    compression_zstd_level: int = as_in(BrokerConfig, "compression_zstd_level", "compression.zstd.level")
+    segment_jitter_ms: int = as_in(BrokerConfig, "log_roll_jitter_ms", "segment.jitter.ms")
+    preallocate: bool = as_in(BrokerConfig, "log_preallocate", "preallocate")
+    file_delete_delay_ms: int = as_in(BrokerConfig, "log_segment_delete_delay_ms", "file.delete.delay.ms")
+    unclean_leader_election_enable: bool = as_in(
+        BrokerConfig, "unclean_leader_election_enable", "unclean.leader.election.enable"
     )
     leader_replication_throttled_replicas: list[str] = option(
         "leader.replication.throttled.replicas",
@@ -113,17 +81,8 @@ class TopicConfig:
         rule=THROTTLED,
         no_effect=ONE_STORAGE,
     )
-    local_retention_ms: int = option(
-        "local.retention.ms", -2, "Age after which segments go from here; -2: as all.", low=-2, no_effect=NO_TIERS
-    )
-    local_retention_bytes: int = option(
-        "local.retention.bytes",
-        -2,
-        "Size above which segments go from here; -2: as all.",
-        low=-2,
-        bits=64,
-        no_effect=NO_TIERS,
-    )
+    local_retention_ms: int = as_in(BrokerConfig, "log_local_retention_ms", "local.retention.ms")
+    local_retention_bytes: int = as_in(BrokerConfig, "log_local_retention_bytes", "local.retention.bytes")
     remote_storage_enable: bool = option(
         "remote.storage.enable", False, "Whether old segments are kept elsewhere.", rule=OFF
     )
@@ -138,42 +97,11 @@ class TopicConfig:
     )
 
 
-BROKER_SYNONYMS: dict[str, str] = {
-    "cleanup_policy": "log_cleanup_policy",
-    "segment_bytes": "log_segment_bytes",
-    "segment_ms": "log_roll_ms",
-    "index_interval_bytes": "log_index_interval_bytes",
-    "segment_index_bytes": "log_index_size_max_bytes",
-    "retention_ms": "log_retention_ms",
-    "retention_bytes": "log_retention_bytes",
-    "max_message_bytes": "message_max_bytes",
-    "flush_messages": "log_flush_interval_messages",
-    "flush_ms": "log_flush_interval_ms",
-    "message_timestamp_type": "log_message_timestamp_type",
-    "message_timestamp_before_max_ms": "log_message_timestamp_before_max_ms",
-    "message_timestamp_after_max_ms": "log_message_timestamp_after_max_ms",
-    "compression_type": "compression_type",
-    "delete_retention_ms": "log_cleaner_delete_retention_ms",
-    "min_cleanable_dirty_ratio": "log_cleaner_min_cleanable_ratio",
-    "min_compaction_lag_ms": "log_cleaner_min_compaction_lag_ms",
-    "max_compaction_lag_ms": "log_cleaner_max_compaction_lag_ms",
-    "min_insync_replicas": "min_insync_replicas",
-    "compression_gzip_level": "compression_gzip_level",
-    "compression_lz4_level": "compression_lz4_level",
-    "compression_zstd_level": "compression_zstd_level",
-    "segment_jitter_ms": "log_roll_jitter_ms",
-    "preallocate": "log_preallocate",
-    "file_delete_delay_ms": "log_segment_delete_delay_ms",
-    "unclean_leader_election_enable": "unclean_leader_election_enable",
-    "local_retention_ms": "log_local_retention_ms",
-    "local_retention_bytes": "log_local_retention_bytes",
-}
-"""Attribute of TopicConfig to the attribute of BrokerConfig that it defaults to."""
-
-
 def topic_defaults(broker: BrokerConfig) -> TopicConfig:
     """The configuration of a topic for which nothing is set."""
-    return TopicConfig(**{ours: getattr(broker, theirs) for ours, theirs in BROKER_SYNONYMS.items()})
+    return TopicConfig(
+        **{o.attribute: getattr(broker, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to}
+    )
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:

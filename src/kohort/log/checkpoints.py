@@ -54,15 +54,3 @@ def parse_partition_metadata(data: bytes) -> bytes:
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError("it has no version 0 and topic_id")
     return uuid_from_text(fields["topic_id"])
-
-
-def build_properties(properties: Mapping[str, str]) -> bytes:
-    """A Java properties file of plain names and values."""
-    return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
-
-
-def parse_properties(data: bytes) -> dict[str, str]:
-    """Names and values of a properties file; comments and blank lines are skipped."""
-    lines = (line.strip() for line in data.decode("utf-8", "replace").splitlines())
-    pairs = (line.partition("=") for line in lines if line and line[0] not in "#!")
-    return {name.strip(): value.strip() for name, _, value in pairs}

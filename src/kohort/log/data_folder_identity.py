@@ -6,8 +6,9 @@ from typing import Final, NamedTuple
 
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
+from kohort.config.properties import build_properties, parse_properties
 from kohort.errors import ConfigError
-from kohort.log.checkpoints import META_PROPERTIES_FILE, build_properties, parse_properties
+from kohort.log.checkpoints import META_PROPERTIES_FILE
 from kohort.log.names import parse_folder
 from kohort.log.storage import Storage
 from kohort.model import uuid_to_text
@@ -30,7 +31,8 @@ def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng, remembered:
     or damaged is made anew from it, and ``notes`` say so; Kafka refuses to start then.
     """
     data = storage.read(META_PROPERTIES_FILE)
-    properties = {name: value for name, value in parse_properties(data or b"").items() if _is_said(name, value)}
+    found = parse_properties((data or b"").decode("utf-8", "replace"), is_damaged=True)
+    properties = {name: value for name, value in found.items() if _is_said(name, value)}
     written = properties.get("cluster.id", "")
     cluster_id = written or remembered
     node_id = properties.get("node.id", properties.get("broker.id"))
@@ -47,7 +49,7 @@ def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng, remembered:
     if not written or not node_id:
         kept = {"version": VERSION, "directory.id": uuid_to_text(_uuid(rng))} | properties
         kept |= {"cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
-        storage.replace(META_PROPERTIES_FILE, build_properties(kept))
+        storage.replace(META_PROPERTIES_FILE, build_properties(kept).encode())
         if data is not None or any(parse_folder(folder) for folder in storage.folders()):
             notes.append(warning(_what_was_lost(data, written, node_id, remembered, identity)))
     elif remembered and remembered != written:

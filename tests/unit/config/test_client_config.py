@@ -10,8 +10,8 @@ from kohort.config.client import (
     ConsumerConfig,
     ProducerConfig,
     client_config,
-    duration_ms,
     parse_address,
+    reset_duration_ms,
 )
 from kohort.errors import ConfigError
 
@@ -127,7 +127,7 @@ def test_combinations_that_cannot_work_are_refused(options):
     ],
 )
 def test_a_reset_by_duration_is_read_as_iso_8601(policy, expected):
-    assert duration_ms(policy) == expected
+    assert reset_duration_ms(policy) == expected
 
 
 def test_an_option_given_twice_must_say_the_same():

@@ -4,7 +4,8 @@ import pytest
 
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.listeners import parse_listener
-from kohort.config.server_properties import parse_properties, understand
+from kohort.config.properties import parse_properties
+from kohort.config.server_properties import understand
 from kohort.errors import ConfigError
 
 KAFKAS_OWN = """
@@ -53,17 +54,6 @@ def test_what_is_shown_but_has_no_effect_is_told_too():
 
     assert said.ignored == ["log.preallocate", "min.insync.replicas"]
     assert said.options == given
-
-
-def test_comments_colons_spaces_and_continuations_are_javas():
-    text = "! a comment\n a : 1 \nb=x\\\n   y\n\n# end\nc=\n"
-
-    assert parse_properties(text) == {"a": "1", "b": "xy", "c": ""}
-
-
-def test_a_line_that_is_none_is_named():
-    with pytest.raises(ConfigError, match="line 2: expected name=value, found 'what'"):
-        parse_properties("a=1\nwhat\n")
 
 
 def test_a_typo_gets_the_nearest_name():

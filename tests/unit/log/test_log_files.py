@@ -6,10 +6,8 @@ from kohort.errors import StorageError
 from kohort.log.checkpoints import (
     build_offsets,
     build_partition_metadata,
-    build_properties,
     parse_offsets,
     parse_partition_metadata,
-    parse_properties,
 )
 from kohort.log.names import doomed_folder, is_doomed, parse_folder
 from kohort.log.storage import MemoryStorage
@@ -42,13 +40,6 @@ def test_a_folder_carries_its_topic_id_as_in_kafka():
     for bad in (b"", b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw\n", b"version: 0\ntopic_id: short\n"):
         with pytest.raises(ValueError, match=r".+"):
             parse_partition_metadata(bad)
-
-
-def test_properties_are_read_past_comments():
-    data = b"#\n#Fri Jan 01\n\nversion=1\ncluster.id = abc=\n"
-
-    assert parse_properties(data) == {"version": "1", "cluster.id": "abc="}
-    assert parse_properties(build_properties({"a": "1"})) == {"a": "1"}
 
 
 def test_folders_are_parsed_as_kafka_names_them():

@@ -21,7 +21,7 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING, Troubles
 from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig, duration_ms
+from kohort.config.client import ConsumerConfig, reset_duration_ms
 from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
 from kohort.model import TopicPartition
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
@@ -84,7 +84,7 @@ class Resets:
         return self._questions.poll(now_ms, lambda node_id, asked: self._ask(node_id, asked, now_ms))
 
     def _timestamp(self, policy: str, now_ms: int) -> int:
-        duration = duration_ms(policy)
+        duration = reset_duration_ms(policy)
         if duration is not None:
             return max(0, now_ms - duration)
         return EARLIEST if policy == "earliest" else LATEST
