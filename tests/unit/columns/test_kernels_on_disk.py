@@ -1,7 +1,6 @@
 """Kernels are compiled once on a machine; from then on a process loads them without their compiler."""
 
 import ctypes
-import os
 import random
 import subprocess
 import sys
@@ -11,7 +10,8 @@ import pytest
 pytest.importorskip("numba")
 from kohort.columns import pack, scan
 from kohort.columns.native import machine_code
-from kohort.columns.native.machine_code import DIGEST_BYTES, address_of_kernel, fingerprint, store, stored
+from kohort.columns.native.machine_code import address_of_kernel, fingerprint
+from kohort.columns.native.object_files import DIGEST_BYTES, store, stored
 from kohort.wire.record_batch import NewRecord, build_batch
 
 WITHOUT_NUMBA = """
@@ -58,37 +58,6 @@ def test_partitions_are_chosen_alike_compiled_and_in_python():
     assert {-1, *range(13)} == set(chosen[0])
 
 
-def test_a_damaged_file_counts_as_none(tmp_path):
-    store("a.o", b"machine code", [tmp_path])
-    assert stored("a.o", [tmp_path / "none", tmp_path]) == b"machine code"
-    kept = tmp_path / "a.o"
-    kept.write_bytes(kept.read_bytes()[:-1])
-    assert stored("a.o", [tmp_path]) is None
-    kept.write_bytes(b"")
-    assert stored("a.o", [tmp_path]) is None
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="files have no owners and modes here")
-@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
-def test_a_file_that_others_may_have_written_is_never_run(tmp_path, caplog, mode):
-    store("a.o", b"planted", [tmp_path])
-    (tmp_path / "a.o").chmod(mode)
-    store("a.o", b"machine code", [tmp_path / "second"])
-
-    assert stored("a.o", [tmp_path]) is None
-    assert stored("a.o", [tmp_path, tmp_path / "second"]) == b"machine code"
-    assert f"a.o is not used: user {os.geteuid()} owns it, mode {mode:o}" in caplog.text
-
-
-@pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
-def test_a_file_of_another_user_is_never_run(tmp_path, caplog):
-    store("a.o", b"planted", [tmp_path])
-    os.chown(tmp_path / "a.o", 65534, 65534)
-
-    assert stored("a.o", [tmp_path]) is None
-    assert "a.o is not used: user 65534 owns it" in caplog.text
-
-
 def one_more(number):
     return number + 1
 
@@ -123,22 +92,20 @@ def test_a_file_that_holds_another_kernel_is_made_anew(tmp_path, monkeypatch):
     assert stored(first.name, [tmp_path]) != other
 
 
-def test_where_nothing_can_be_written_nothing_is_kept(tmp_path):
-    (tmp_path / "file").write_text("in the way")
-    store("a.o", b"machine code", [tmp_path / "file"])
-    store("b.o", b"machine code", [tmp_path / "file", tmp_path / "new" / "folder"])
-    assert [p.name for p in tmp_path.rglob("*.o")] == ["b.o"]
+def test_a_damaged_file_is_compiled_anew_and_told_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(machine_code, "folders", lambda: [tmp_path])
+    assert address_of_kernel(scan.scan.function)
+    (kept,) = tmp_path.glob("*.o")
+    whole = kept.read_bytes()
+    kept.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    machine_code.tell_of_compilation()
+    caplog.clear()
 
+    for _ in range(2):
+        assert address_of_kernel(scan.scan.function)
 
-def test_who_shares_the_installation_may_read_what_was_compiled(tmp_path):
-    store("a.o", b"machine code", [tmp_path])
-    assert (tmp_path / "a.o").stat().st_mode & 0o777 == 0o644
-
-
-def test_what_cannot_be_finished_leaves_nothing_behind(tmp_path):
-    (tmp_path / "a.o").mkdir()
-    store("a.o", b"machine code", [tmp_path])
-    assert [p.name for p in tmp_path.iterdir()] == ["a.o"]
+    assert [record.message for record in caplog.records] == [f"{kept} is damaged: the kernel is compiled anew"]
+    assert stored(kept.name, [tmp_path]) is not None
 
 
 def test_another_constant_is_another_file():

@@ -1,43 +1,35 @@
 """The machine code of kernels: found on disk or compiled and put there, and linked into this process by llvmlite.
 
-An object file is kept beside this module, or in the user's cache folder where that cannot be written; in a process that
-may write neither, kernels are compiled anew. It is named after the kernel and what it was made of: the bytecode of the
-kernel and of its parts, their constants, the processor, and the versions of what makes and loads it.
+``object_files`` keeps the files. One is named after the kernel and what it was made of: the bytecode of the kernel and
+of its parts, their constants, the processor, and the versions of what makes and loads it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
-import stat
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
 import llvmlite
 import llvmlite.binding as llvm
 
+from kohort.columns.native.object_files import folders, store, stored
 from kohort.columns.native.primitives import called_by
 from kohort.version import VERSION
 
-DIGEST_BYTES: Final = 32
-OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
-READABLE: Final = 0o644
-"""Who shares the installation shares its machine code, as with compiled modules of Python."""
 log = logging.getLogger(__name__)
-
-
 _linked: Final[list[Any]] = []
 """What keeps machine code in memory, for as long as the process lives."""
 
 
 def address_of_kernel(function: FunctionType) -> int:
-    """Where the code of ``function`` lies in this process; another place at each call."""
+    """Return where the code of ``function`` lies in this process; another place at each call.
+
+    Raises LookupError where the compiler makes something else of it.
+    """
     symbol = f"{function.__module__}.{function.__qualname__}"
     name = f"{symbol}-{fingerprint(function)}.o"
     code = stored(name, folders())
@@ -55,7 +47,7 @@ def address_of_kernel(function: FunctionType) -> int:
 
 
 def linked(code: bytes, symbol: str) -> int | None:
-    """Where ``symbol`` lies once ``code``, an object file, is in this process; None where it has no such symbol."""
+    """Link ``code``, an object file, into this process; return where ``symbol`` lies, or None if it has none."""
     linker = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
     linker.add_object_file(llvm.ObjectFileRef.from_data(code))
     linker.finalize_object()
@@ -68,27 +60,27 @@ def linked(code: bytes, symbol: str) -> int | None:
 
 @cache
 def tell_of_compilation() -> None:
-    """Once in a process: it is some seconds of somebody's first call, and many on a busy machine."""
+    """Warn once in a process: it is some seconds of somebody's first call, and many on a busy machine."""
     log.warning("kernels are compiled for this processor, once on this machine: that takes some seconds")
 
 
 @cache
 def processor() -> tuple[str, str]:
-    """This processor's name and its features, as LLVM knows them."""
+    """Return this processor's name and its features, as LLVM knows them."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def target_machine() -> llvm.TargetMachine:
-    """What makes code for this processor; a linker takes it for its own."""
+    """Make what emits code for this processor; a linker takes it for its own."""
     name, features = processor()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=name, features=features, opt=3, reloc="default", codemodel="jitdefault")
 
 
 def fingerprint(function: FunctionType) -> str:
-    """What the code of a kernel depends on, in a few letters."""
+    """Return a hash, 20 hexadecimal digits, of what the code of a kernel depends on."""
     made_of = [VERSION, llvmlite.__version__, *processor(), *sorted(set(_ingredients(function)))]
     return hashlib.sha256("\n".join(made_of).encode()).hexdigest()[:20]
 
@@ -100,59 +92,3 @@ def _ingredients(function: FunctionType) -> Iterator[str]:
     yield repr((function.__module__, code.co_name, code.co_code, code.co_consts, code.co_names, plain))
     for called in called_by(function):
         yield from _ingredients(called)
-
-
-def folders() -> list[Path]:
-    """Where object files may be kept, best first."""
-    beside = Path(__file__).parent / "__pycache__"
-    cache_home = os.environ.get("XDG_CACHE_HOME")
-    with suppress(RuntimeError):  # nobody's home
-        return [beside, (Path(cache_home) if cache_home else Path.home() / ".cache") / "kohort"]
-    return [beside]
-
-
-def stored(name: str, places: Sequence[Path]) -> bytes | None:
-    """The object file of that name; None if there is none, or one that is damaged or that others may have written."""
-    for folder in places:
-        with suppress(OSError):
-            data = _trusted(folder / name)
-            if hashlib.sha256(data[DIGEST_BYTES:]).digest() == data[:DIGEST_BYTES]:
-                return data[DIGEST_BYTES:]
-    return None
-
-
-def _trusted(path: Path) -> bytes:
-    """What is in the file, which is about to be run. Raises PermissionError where that is not this user's to decide:
-    it belongs to another one than this and root, or others may write to it."""
-    with path.open("rb") as file:
-        found = os.fstat(file.fileno())
-        if hasattr(os, "geteuid") and (found.st_uid not in (0, os.geteuid()) or found.st_mode & OTHERS_WRITE):
-            text = f"{path} is not used: user {found.st_uid} owns it, mode {stat.S_IMODE(found.st_mode):o}"
-            log.warning("%s; it must be this user's or root's, and written by nobody else", text)
-            raise PermissionError(text)
-        return file.read()
-
-
-def store(name: str, code: bytes, places: Sequence[Path]) -> None:
-    """Keep an object file for the processes to come, in the first of ``places`` that can be written, if any."""
-    for folder in places:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(folder / name, hashlib.sha256(code).digest() + code)
-        except OSError as error:
-            log.debug("%s cannot be kept in %s: %s", name, folder, error)
-        else:
-            return
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Nobody sees a part of it, and nothing is left of what cannot be finished."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        unfinished = Path(file.name)
-        try:
-            file.write(data)
-            file.flush()
-            unfinished.chmod(READABLE)
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
