@@ -18,8 +18,8 @@ import pyarrow as pa
 from kohort.columns.batches import Place, sections
 from kohort.columns.decode import decode_batches
 from kohort.columns.encode import encode_partitions
-from kohort.columns.located import located_records
 from kohort.columns.plain import read_section
+from kohort.columns.records_by_kernels import located_records
 from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec
 from kohort.wire.record_batch import NewRecord, build_batch, with_offset
 

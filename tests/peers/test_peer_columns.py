@@ -11,8 +11,8 @@ import pytest
 from kohort.columns.batches import Place
 from kohort.columns.decode import decode_batches
 from kohort.columns.encode import encode_batch
-from kohort.columns.located import located_records
 from kohort.columns.records import records_of
+from kohort.columns.records_by_kernels import located_records
 from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec
 
 MIXED: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]] = [

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kohort.columns.batches import Place, sections
 from kohort.columns.decode import decode_batches
 from kohort.columns.encode import encode_batch, encode_partitions
-from kohort.columns.located import located_records
 from kohort.columns.plain import read_section
+from kohort.columns.records_by_kernels import located_records
 from kohort.columns.schema import COLUMNS
 from kohort.errors import CorruptRecord
 from kohort.model import Record

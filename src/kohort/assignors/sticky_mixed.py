@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from kohort.assignors.moves import Moves
+from kohort.assignors.partition_movements import Moves
 from kohort.assignors.previous_ownership import Ownership
 from kohort.assignors.spec import Assignment, Member, Topics, java_order, racks_matter
 from kohort.model import TopicPartition

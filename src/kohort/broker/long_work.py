@@ -18,8 +18,8 @@ from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unans
 from kohort.errors import ProtocolError
 from kohort.steps import Steps
 from kohort.wire.codec import Buffer
+from kohort.wire.freed_in_steps import let_go
 from kohort.wire.headers import build_response_in_steps
-from kohort.wire.letting_go import let_go
 from kohort.wire.schema import Message
 
 

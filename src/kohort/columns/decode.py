@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as is_type
 
-from kohort.columns import kernels, scan
+from kohort.columns import kernels, section_rows
 from kohort.columns.batches import Place, raise_first
 from kohort.columns.problems import PROBLEMS, Problem
 from kohort.columns.requested_columns import NOTED, Column, Form, column_for, form_of
 from kohort.columns.schema import is_wide, record_schema
-from kohort.columns.table import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
+from kohort.columns.section_tables import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import DEFAULT_MAX_BYTES
@@ -220,10 +220,10 @@ class Columns:
         return pa.Array.from_buffers(field.type, self.rows, [None, starts], 0, children=[pairs])
 
     def timestamp_type(self, field: Column) -> pa.Array:
-        kinds = self.table.rows[:, scan.TIME_TYPE].tolist()
+        kinds = self.table.rows[:, section_rows.TIME_TYPE].tolist()
         if kinds.count(kinds[0]) == len(kinds):
             return constant(kinds[0], field, self.rows)
-        return pa.array(np.repeat(kinds, self.table.rows[:, scan.ROWS])).cast(field.type)
+        return pa.array(np.repeat(kinds, self.table.rows[:, section_rows.ROWS])).cast(field.type)
 
     def topic(self, field: Column) -> pa.Array:
         return constant(self.place.topic, field, self.rows)

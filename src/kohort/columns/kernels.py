@@ -1,6 +1,6 @@
 """The kernels that take records apart: ``walk`` finds them, ``walk_headers`` their headers, ``gather`` copies bytes.
 
-``walk`` goes over every record of every section (the rows of a table, see ``scan``) in one call, without the GIL. It
+``walk`` goes over every record of every section (the rows of a table, see ``section_rows``) in one call, without the GIL. It
 checks each varint and each length against its record's end, and notes where the wanted records have their keys, values
 and headers; nothing is copied until all of it is known to be sound and how much room it needs. ``gather`` then makes a
 column of byte strings in Arrow's layout of the places noted.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kohort.columns.native.jit import kernel
 from kohort.columns.native.primitives import copy, load8, load64, part, store8, store32, store64
-from kohort.columns.scan import (
+from kohort.columns.section_rows import (
     ADDRESS,
     BASE_OFFSET,
     BASE_TIME,

@@ -31,7 +31,7 @@ class FastWay:
         """None until it pays, or where numba is not installed: on a machine's first use it compiles the kernels."""
         if self._reader is None and self.missed >= WORTH_LOADING:
             if all(find_spec(name) is not None for name in NEEDED):
-                from kohort.columns.located import located_records
+                from kohort.columns.records_by_kernels import located_records
 
                 self._reader = located_records
             else:

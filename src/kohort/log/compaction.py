@@ -16,15 +16,15 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from kohort.errors import CorruptLog, CorruptRecord, StorageError
+from kohort.log.batch_positions import check_place
+from kohort.log.batch_scan import whole_batches
 from kohort.log.compaction_filter import Sieve, Sifted, empty_batch, is_taken_back, sift
 from kohort.log.dirty import Dirty
-from kohort.log.keyed import body_of, keyed_records
+from kohort.log.keyed_records import body_of, keyed_records
 from kohort.log.partition import PartitionLog
-from kohort.log.scan import whole_batches
 from kohort.log.segment import POSITION_MAX, Segment
-from kohort.log.sequence import check_place
+from kohort.log.segment_swap import CLEANED, forget_cleaned
 from kohort.log.storage import Storage
-from kohort.log.swap import CLEANED, forget_cleaned
 from kohort.wire.record_batch import BatchHeader
 
 SLICE_BYTES: Final = 1 << 16

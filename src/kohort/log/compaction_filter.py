@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kohort.log.aborted import AbortedTransactions
-from kohort.log.keyed import KeyedRecord, body_of, keyed_records
+from kohort.log.keyed_records import KeyedRecord, body_of, keyed_records
 from kohort.wire.compression import Codec, compress
 from kohort.wire.record_batch import (
     CODEC_BITS,

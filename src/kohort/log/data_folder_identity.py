@@ -9,8 +9,8 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.properties import build_properties, parse_properties
 from kohort.errors import ConfigError
 from kohort.log.checkpoints import META_PROPERTIES_FILE
-from kohort.log.names import parse_folder
 from kohort.log.storage import Storage
+from kohort.log.topic_names import parse_folder
 from kohort.model import uuid_to_text
 from kohort.notes import Note, warning
 

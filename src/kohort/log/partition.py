@@ -12,18 +12,18 @@ from typing import Final, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.appending import Appended, Prepared
+from kohort.log.append_result import Appended, Prepared
 from kohort.log.epochs import EPOCHS_FILE
-from kohort.log.group_commit import GroupCommit
 from kohort.log.log_slice import LogSlice
+from kohort.log.offsets_by_time import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.producers import ProducedBatch
 from kohort.log.recoding import CODECS, opened
 from kohort.log.recovery import Place, recover
 from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
+from kohort.log.segment_swap import begin_swap, finish_swap
+from kohort.log.shared_flushes import GroupCommit
 from kohort.log.storage import Storage
-from kohort.log.swap import begin_swap, finish_swap
-from kohort.log.times import FoundOffset, find_by_time, find_max_timestamp
 from kohort.log.validation import BatchRules, checked_header, with_append_time
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning

@@ -12,9 +12,9 @@ from kohort.clock import Rng
 from kohort.errors import StorageError
 from kohort.log.catalogue import folder_topic_id
 from kohort.log.checkpoints import PARTITION_METADATA_FILE, build_partition_metadata
-from kohort.log.names import doomed_folder, stray_folder
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import Storage
+from kohort.log.topic_names import doomed_folder, stray_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.notes import Note, warning

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, RecordsRefused
-from kohort.log.appending import Prepared
-from kohort.log.keyed import keyed_records
+from kohort.log.append_result import Prepared
+from kohort.log.keyed_records import keyed_records
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
 from kohort.wire.compression import Codec, compress_in_steps, decompressed

@@ -16,14 +16,14 @@ from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord
 from kohort.log.aborted import ENDING, AbortedTransactions
+from kohort.log.batch_positions import check_place, true_base
+from kohort.log.batch_scan import checked_headers
 from kohort.log.checkpoints import PARTITION_METADATA_FILE
 from kohort.log.epochs import EPOCHS_FILE, LeaderEpochs
 from kohort.log.producers import Producers
-from kohort.log.scan import checked_headers
 from kohort.log.segment import Segment, SegmentLimits, segment_name
-from kohort.log.sequence import check_place, true_base
+from kohort.log.segment_swap import NAME_DIGITS, finish_interrupted
 from kohort.log.storage import Storage
-from kohort.log.swap import NAME_DIGITS, finish_interrupted
 from kohort.notes import Note, info, warning
 from kohort.wire.control_records import Marker, parse_marker
 from kohort.wire.record_batch import BatchHeader

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kohort.errors import CorruptLog, CorruptRecord, StorageError
+from kohort.log.batch_positions import SEARCH_BYTES, Search, check_place
+from kohort.log.batch_scan import headers
 from kohort.log.index import (
     OFFSET_ENTRY_SIZE,
     RELATIVE_OFFSET_MAX,
@@ -20,8 +22,6 @@ from kohort.log.index import (
     TimeIndex,
 )
 from kohort.log.log_slice import LogSlice
-from kohort.log.scan import headers
-from kohort.log.sequence import SEARCH_BYTES, Search, check_place
 from kohort.log.storage import Storage, StorageFile
 from kohort.notes import Note, info, warning
 from kohort.wire.codec import Buffer

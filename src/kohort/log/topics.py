@@ -23,10 +23,10 @@ from kohort.log.checkpoints import (
     parse_offsets,
 )
 from kohort.log.data_folder_identity import claim_identity, new_topic_id
-from kohort.log.names import TakenNames, is_doomed, parse_folder
 from kohort.log.partition import PartitionLog
 from kohort.log.partition_folders import PartitionFolders
 from kohort.log.storage import Room, Storage
+from kohort.log.topic_names import TakenNames, is_doomed, parse_folder
 from kohort.log.upkeep import Upkeep
 from kohort.model import TopicPartition
 from kohort.notes import Note, info, warning

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kohort.log.log_slice import LogSlice
 from kohort.wire import codec
 from kohort.wire.apis import API_VERSIONS, APIS
-from kohort.wire.generate import Malformed, default_of
+from kohort.wire.codec_text import Malformed, default_of
 from kohort.wire.readers import Reader
 from kohort.wire.schema import FieldSpec, Message
 from kohort.wire.writers import Writer

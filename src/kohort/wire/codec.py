@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from kohort.errors import ProtocolError, UnsupportedVersion
 from kohort.steps import Steps
-from kohort.wire.generate import Malformed, field_error, holds_records
+from kohort.wire.codec_text import Malformed, field_error, holds_records
 from kohort.wire.readers import Reader, StepReader, compile_reader, compile_step_reader
 from kohort.wire.schema import Message
 from kohort.wire.writers import StepWriter, Writer, compile_step_writer, compile_writer

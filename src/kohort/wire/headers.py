@@ -15,7 +15,7 @@ from kohort.errors import ProtocolError, UnsupportedVersion
 from kohort.steps import Steps
 from kohort.wire.apis import API_VERSIONS, APIS
 from kohort.wire.codec import Buffer, decode, encode_framed, encode_framed_in_steps
-from kohort.wire.generate import Malformed, uvarint
+from kohort.wire.codec_text import Malformed, uvarint
 from kohort.wire.readers import TAGS_MAX
 from kohort.wire.schema import Message
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from kohort.steps import Steps
-from kohort.wire.generate import (
+from kohort.wire.codec_text import (
     ARRAY_LAYOUTS,
     Malformed,
     Source,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from kohort.steps import Steps
-from kohort.wire.generate import (
+from kohort.wire.codec_text import (
     ARRAY_LAYOUTS,
     UVARINTS,
     Line,

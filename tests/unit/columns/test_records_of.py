@@ -13,10 +13,10 @@ import pytest
 from kohort.columns import byte_strings as cut
 from kohort.columns import records
 from kohort.columns.batches import Place, next_offset, sections
-from kohort.columns.located import located_records
 from kohort.columns.plain import read_section
 from kohort.columns.records import WORTH_LOADING, FastWay, records_of
-from kohort.columns.table import address_of
+from kohort.columns.records_by_kernels import located_records
+from kohort.columns.section_tables import address_of
 from kohort.errors import CorruptRecord
 from kohort.model import Record
 from kohort.wire.compression import Codec

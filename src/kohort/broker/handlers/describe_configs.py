@@ -16,7 +16,7 @@ from kohort.broker.topic_settings import (
     topic_settings,
 )
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.names import check_topic_name
+from kohort.log.topic_names import check_topic_name
 from kohort.wire.messages.configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,

@@ -10,8 +10,8 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.log.names import check_topic_name
 from kohort.log.partition import PartitionLog
+from kohort.log.topic_names import check_topic_name
 from kohort.wire.messages.producer_ids import (
     ActiveProducer,
     ActiveProducersPartition,

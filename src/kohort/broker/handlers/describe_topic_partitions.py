@@ -15,7 +15,7 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode, KohortError
-from kohort.log.names import check_topic_name
+from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import Topic
 from kohort.steps import Pace, Steps, in_order
 from kohort.wire.messages.topic_partitions import (

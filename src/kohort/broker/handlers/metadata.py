@@ -16,7 +16,7 @@ from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.catalogue import PARTITIONS_MAX
-from kohort.log.names import check_topic_name
+from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
 from kohort.steps import Pace, SpreadDict, Steps

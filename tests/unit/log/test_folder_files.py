@@ -9,8 +9,8 @@ from kohort.log.checkpoints import (
     parse_offsets,
     parse_partition_metadata,
 )
-from kohort.log.names import doomed_folder, is_doomed, parse_folder
 from kohort.log.storage import MemoryStorage
+from kohort.log.topic_names import doomed_folder, is_doomed, parse_folder
 from kohort.model import TopicPartition
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import crc32c
 import numpy as np
 
-from kohort.columns import scan
+from kohort.columns import section_rows
 from kohort.columns.batches import INT64_MAX, Place, Section, checked, section_of, sections
 from kohort.columns.kernels import BAD_RECORD, BAD_SECTION, PLAN_FIELDS, ROOM, walk
 from kohort.columns.problems import Problem, corrupt
@@ -41,7 +41,7 @@ class SectionTable:
     """How many records there can be: what the batches claim, but no more than their bytes can hold."""
 
     def __post_init__(self) -> None:
-        claims, sizes = self.rows[:, scan.COUNT].tolist(), self.rows[:, scan.LENGTH].tolist()
+        claims, sizes = self.rows[:, section_rows.COUNT].tolist(), self.rows[:, section_rows.LENGTH].tolist()
         self.room = sum(min(count, size // SMALLEST_RECORD) for count, size in zip(claims, sizes, strict=True))
 
     def walked(self, arrays: dict[int, int]) -> list[int]:
@@ -55,15 +55,15 @@ class SectionTable:
         count = walk(self.rows.ctypes.data, len(self.rows), self.place.start_offset, stop, plan.ctypes.data)
         found: list[int] = plan.tolist()
         if count < 0:
-            base_offset = int(self.rows[found[BAD_SECTION], scan.BASE_OFFSET])
+            base_offset = int(self.rows[found[BAD_SECTION], section_rows.BASE_OFFSET])
             raise corrupt(Problem(-count), found[BAD_RECORD], base_offset, self.place)
         found[ROOM] = count
         return found
 
     def corrupt_row(self, problem: str, row: int) -> CorruptRecord:
         """The error for content of wanted record number ``row``, at the offset of its batch."""
-        section = int(np.searchsorted(np.cumsum(self.rows[:, scan.ROWS]), row, "right"))
-        return self.place.corrupt(problem, int(self.rows[section, scan.BASE_OFFSET]))
+        section = int(np.searchsorted(np.cumsum(self.rows[:, section_rows.ROWS]), row, "right"))
+        return self.place.corrupt(problem, int(self.rows[section, section_rows.BASE_OFFSET]))
 
 
 def section_tables(
@@ -84,7 +84,7 @@ def section_tables(
         return
     if check_crcs:
         check_all(buf, rows, place)
-    if rows[:, scan.CODEC].any() or int(rows[:, scan.LENGTH].sum()) > chunk_bytes:
+    if rows[:, section_rows.CODEC].any() or int(rows[:, section_rows.LENGTH].sum()) > chunk_bytes:
         yield from gathered((decompressed(buf, row, place, max_batch_bytes) for row in rows), place, chunk_bytes)
     elif len(rows):
         yield SectionTable(rows, place, [buf] * len(rows))
@@ -94,20 +94,20 @@ def scanned(buf: Buffer, place: Place) -> Any:
     """All rows for ``buf``, or None where something in it is for the plain walk to judge."""
     stop = NO_LIMIT if place.end_offset is None else place.end_offset
     if len(buf) == 0:
-        return np.zeros((0, scan.SECTION_FIELDS), np.int64)
+        return np.zeros((0, section_rows.SECTION_FIELDS), np.int64)
     at = address_of(buf)
-    count = scan.scan(at, len(buf), place.start_offset, stop, 0, 0)
+    count = section_rows.scan(at, len(buf), place.start_offset, stop, 0, 0)
     if count < 0:
         return None
-    rows = np.empty((count, scan.SECTION_FIELDS), np.int64)
-    scan.scan(at, len(buf), place.start_offset, stop, rows.ctypes.data, count)
+    rows = np.empty((count, section_rows.SECTION_FIELDS), np.int64)
+    section_rows.scan(at, len(buf), place.start_offset, stop, rows.ctypes.data, count)
     return rows
 
 
 def check_all(buf: Buffer, rows: Any, place: Place) -> None:
     """Check the CRC of every batch in the table."""
     view = memoryview(buf)
-    for at, size in rows[:, scan.BATCH_AT : scan.BATCH_SIZE + 1].tolist():
+    for at, size in rows[:, section_rows.BATCH_AT : section_rows.BATCH_SIZE + 1].tolist():
         stated = int.from_bytes(view[at + CRC_AT : at + CRC_STARTS_AT], "big")
         if crc32c.crc32c(view[at + CRC_STARTS_AT : at + size]) != stated:
             checked(buf, at, parse_batch_header(buf, at), place)
@@ -115,23 +115,24 @@ def check_all(buf: Buffer, rows: Any, place: Place) -> None:
 
 def decompressed(buf: Buffer, row: Any, place: Place, max_batch_bytes: int) -> tuple[Any, Buffer]:
     """A row as the kernels need it, and the buffer that it points into."""
-    if not row[scan.CODEC] or not row[scan.COUNT]:
+    if not row[section_rows.CODEC] or not row[section_rows.COUNT]:
         return row, buf
-    at = int(row[scan.BATCH_AT])
+    at = int(row[section_rows.BATCH_AT])
     section = section_of(buf, at, parse_batch_header(buf, at), place, max_batch_bytes)
-    row[scan.ADDRESS], row[scan.LENGTH] = address_of(section.data), section.end
+    row[section_rows.ADDRESS], row[section_rows.LENGTH] = address_of(section.data), section.end
     return row, section.data
 
 
 def row_of(section: Section) -> tuple[Any, Buffer]:
     """A row of the table from a section of the plain walk."""
     header = section.header
-    row = np.zeros(scan.SECTION_FIELDS, np.int64)
-    row[scan.ADDRESS], row[scan.LENGTH] = address_of(section.data) + section.start, section.end - section.start
-    row[scan.COUNT], row[scan.BASE_OFFSET] = header.record_count, header.base_offset
-    row[scan.LAST_DELTA], row[scan.BASE_TIME] = header.last_offset_delta, header.base_timestamp
-    row[scan.FIXED_TIME], row[scan.TIME_TYPE] = header.max_timestamp, header.timestamp_type
-    row[scan.LEADER_EPOCH] = header.partition_leader_epoch
+    row = np.zeros(section_rows.SECTION_FIELDS, np.int64)
+    row[section_rows.ADDRESS] = address_of(section.data) + section.start
+    row[section_rows.LENGTH] = section.end - section.start
+    row[section_rows.COUNT], row[section_rows.BASE_OFFSET] = header.record_count, header.base_offset
+    row[section_rows.LAST_DELTA], row[section_rows.BASE_TIME] = header.last_offset_delta, header.base_timestamp
+    row[section_rows.FIXED_TIME], row[section_rows.TIME_TYPE] = header.max_timestamp, header.timestamp_type
+    row[section_rows.LEADER_EPOCH] = header.partition_leader_epoch
     return row, section.data
 
 
@@ -143,7 +144,7 @@ def gathered(found: Iterable[tuple[Any, Buffer]], place: Place, chunk_bytes: int
     for row, data in found:
         rows.append(row)
         buffers.append(data)
-        size += int(row[scan.LENGTH])
+        size += int(row[section_rows.LENGTH])
         if size >= chunk_bytes:
             yield SectionTable(np.array(rows), place, buffers)
             rows, buffers, size = [], [], 0

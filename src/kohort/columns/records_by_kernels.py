@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from kohort.columns import kernels, scan
+from kohort.columns import kernels, section_rows
 from kohort.columns.batches import Place, raise_first
 from kohort.columns.byte_strings import cut
 from kohort.columns.plain import Broken, parse_headers
 from kohort.columns.problems import PROBLEMS
-from kohort.columns.table import CHUNK_BYTES, SectionTable, section_tables
+from kohort.columns.section_tables import CHUNK_BYTES, SectionTable, section_tables
 from kohort.errors import CorruptRecord
 from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
@@ -59,8 +59,8 @@ def table_records(table: SectionTable) -> list[Record]:
             cut(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH]),
             cut(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH]),
             row_headers(table, noted),
-            of_batches(table, scan.TIME_TYPE),
-            of_batches(table, scan.LEADER_EPOCH),
+            of_batches(table, section_rows.TIME_TYPE),
+            of_batches(table, section_rows.LEADER_EPOCH),
         )
     )
 
@@ -71,7 +71,7 @@ def of_batches(table: SectionTable, field: int) -> Iterable[int]:
     first = int(values[0])
     if (values == first).all():
         return repeat(first)
-    each: list[int] = np.repeat(values, table.rows[:, scan.ROWS]).tolist()
+    each: list[int] = np.repeat(values, table.rows[:, section_rows.ROWS]).tolist()
     return each
 
 
