@@ -1,4 +1,5 @@
-"""How many records a second columns decode and encode on one core: plain Python, records by kernels, Arrow.
+"""How many records a second columns decode and encode on one core: plain Python, records by kernels, Arrow; and how
+many JSON values become columns: by the kernel, by Arrow's reader, by msgspec.
 
     python bench/bench_columns.py [--json] [--records N] [--seconds S]
 
@@ -13,14 +14,17 @@ import json
 import time
 from collections.abc import Callable
 
+import msgspec
 import pyarrow as pa
+import pyarrow.json
 
-from kohort.columns.batches import Place, sections
+from kohort.columns.batches import OffsetRange, sections
 from kohort.columns.decode import decode_batches
-from kohort.columns.encode import encode_partitions
+from kohort.columns.encode import RecordColumns, encode_partitions
+from kohort.columns.json_values.flat_objects import flat_columns
 from kohort.columns.plain import read_section
 from kohort.columns.records_by_kernels import located_records
-from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec
+from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, with_offset
 
 KEY_BYTES = 8
@@ -36,27 +40,26 @@ def table_of(records: int, size: int) -> pa.Table:
 def fetched(table: pa.Table, codec: Codec) -> bytes:
     """One partition's batches as a Fetch brings them."""
     parts, offset = [], 0
-    columns = (table["key"], table["value"])
-    for batch in encode_partitions(*columns, partitions=1, batch_bytes=BATCH_BYTES, codec=codec, timestamp_ms=1):
+    columns = RecordColumns(table["key"], table["value"], timestamp_ms=1)
+    for batch in encode_partitions(columns, partitions=1, batch_bytes=BATCH_BYTES, codec=codec):
         parts += with_offset(batch.data, offset, 0)
         offset += batch.records
     return b"".join(parts)
 
 
 def plain(data: bytes) -> int:
-    place, out = Place("bench", 0, 0), []
-    for section in sections(data, place):
-        read_section(section, place, out)
+    wanted, out = OffsetRange("bench", 0, 0), []
+    for section in sections(data, wanted):
+        read_section(section, wanted, out)
     return len(out)
 
 
 def by_kernels(data: bytes) -> int:
-    options = {"check_crcs": True, "max_batch_bytes": DEFAULT_MAX_BYTES, "aborted": ()}
-    return len(located_records(data, Place("bench", 0, 0), **options))
+    return len(located_records(data, OffsetRange("bench", 0, 0)))
 
 
 def by_arrow(data: bytes) -> int:
-    return decode_batches(data, topic="bench", partition=0, start_offset=0).num_rows
+    return decode_batches(data, OffsetRange("bench", 0, 0)).num_rows
 
 
 def best(work: Callable[[], int], seconds: float) -> float:
@@ -84,9 +87,62 @@ def encode_plain(table: pa.Table) -> int:
 
 
 def encode_arrow(table: pa.Table) -> int:
-    columns = (table["key"], table["value"])
-    batches = encode_partitions(*columns, partitions=6, batch_bytes=BATCH_BYTES, timestamp_ms=1)
+    columns = RecordColumns(table["key"], table["value"], timestamp_ms=1)
+    batches = encode_partitions(columns, partitions=6, batch_bytes=BATCH_BYTES)
     return sum(batch.records for batch in batches)
+
+
+JSON_SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("station", pa.string()),
+        ("celsius", pa.float64()),
+        ("is_valid", pa.bool_()),
+        ("note", pa.string()),
+    ]
+)
+
+
+class JsonRow(msgspec.Struct):
+    """The fields of JSON_SCHEMA."""
+
+    id: int
+    station: str
+    celsius: float
+    is_valid: bool
+    note: str
+
+
+JSON_ROWS = msgspec.json.Decoder(JsonRow)
+
+
+def json_values(records: int) -> pa.Array:
+    """Flat objects of about 100 bytes, with a field that nobody asks for."""
+    row = b'{"id": %d, "station": "S%03d", "celsius": %d.5, "is_valid": true, "source": "probe", "note": "as expected"}'
+    return pa.array([row % (i, i % 1000, i % 40) for i in range(records)], pa.binary())
+
+
+def json_by_kernel(values: pa.Array) -> int:
+    flat = flat_columns(values, JSON_SCHEMA)
+    assert flat is not None
+    assert not len(flat.left)
+    return len(flat.columns[0])
+
+
+def json_by_arrow(values: pa.Array) -> int:
+    lines = b"\n".join(values.to_pylist())
+    table = pa.json.read_json(
+        pa.BufferReader(lines),
+        pa.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+        pa.json.ParseOptions(explicit_schema=JSON_SCHEMA, unexpected_field_behavior="ignore"),
+    )
+    return len(table)
+
+
+def json_by_msgspec(values: pa.Array) -> int:
+    rows = [JSON_ROWS.decode(value) for value in values.to_pylist()]
+    columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in JSON_SCHEMA]
+    return len(columns[0])
 
 
 def first_use(data: bytes) -> float:
@@ -110,6 +166,10 @@ def measure(records: int, seconds: float) -> dict[str, float]:
         results[f"decode_arrow_zstd_{size}"] = best(lambda data=packed: by_arrow(data), seconds)
         results[f"encode_plain_{size}"] = best(lambda table=table: encode_plain(table), seconds)
         results[f"encode_arrow_{size}"] = best(lambda table=table: encode_arrow(table), seconds)
+    values = json_values(records)
+    for name, read in (("kernel", json_by_kernel), ("arrow", json_by_arrow), ("msgspec", json_by_msgspec)):
+        read(values)
+        results[f"json_{name}"] = best(lambda read=read: read(values), seconds)
     return results
 
 

@@ -188,9 +188,10 @@ def test_a_group_outlives_the_restart_of_its_broker(tmp_path):
 def arrow() -> object:
     """pyarrow, and the kernels compiled, so that no deadline counts that."""
     pyarrow = pytest.importorskip("pyarrow")
+    from kohort.columns.batches import OffsetRange
     from kohort.columns.decode import decode_batches
 
-    decode_batches(build_batch([NewRecord(b"k", b"v")]), topic="t", partition=0, start_offset=0)
+    decode_batches(build_batch([NewRecord(b"k", b"v")]), OffsetRange("t", 0, 0))
     return pyarrow
 
 

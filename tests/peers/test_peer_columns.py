@@ -8,12 +8,12 @@ import aiokafka.record.default_records as aiokafka_records
 import kafka.record.default_records as kafka_python_records
 import pytest
 
-from kohort.columns.batches import Place
+from kohort.columns.batches import OffsetRange
 from kohort.columns.decode import decode_batches
-from kohort.columns.encode import encode_batch
+from kohort.columns.encode import RecordColumns, encode_batch
 from kohort.columns.records import records_of
 from kohort.columns.records_by_kernels import located_records
-from kohort.wire.compression import DEFAULT_MAX_BYTES, Codec
+from kohort.wire.compression import Codec
 
 MIXED: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]] = [
     (b"key", b"value", [("h", b"1"), ("h", None), ("gr\u00f6\u00dfe", b"")], 1_700_000_000_000),
@@ -41,18 +41,16 @@ def built_by(library: Any, codec: Codec) -> bytes:
 
 def encoded(codec: Codec) -> bytes:
     keys, values, headers, times = zip(*MIXED, strict=True)
-    return encode_batch(keys, values, times, headers, codec=codec)
+    return encode_batch(RecordColumns(keys, values, times, headers), codec=codec)
 
 
 @pytest.mark.parametrize("codec", Codec)
 def test_what_aiokafka_wrote_is_read_as_columns_and_as_records(codec: Codec) -> None:
     batch = built_by(aiokafka_records, codec)
 
-    rows = decode_batches(
-        batch, topic="t", partition=0, start_offset=0, columns=["key", "value", "headers", "timestamp"]
-    ).to_pydict()
-    plain = records_of(batch, topic="t", partition=0, start_offset=0)
-    fast = located_records(batch, Place("t", 0, 0), check_crcs=True, max_batch_bytes=DEFAULT_MAX_BYTES, aborted=())
+    rows = decode_batches(batch, OffsetRange("t", 0, 0), columns=["key", "value", "headers", "timestamp"]).to_pydict()
+    plain = records_of(batch, OffsetRange("t", 0, 0))
+    fast = located_records(batch, OffsetRange("t", 0, 0))
 
     headers = [[(h["key"], h["value"]) for h in row] for row in rows["headers"]]
     times = [round(t.timestamp() * 1000) for t in rows["timestamp"]]

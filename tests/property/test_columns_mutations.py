@@ -9,9 +9,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.columns.batches import Place, sections
+from kohort.columns.batches import OffsetRange, ReadOptions, sections
 from kohort.columns.decode import decode_batches
-from kohort.columns.encode import encode_batch, encode_partitions
+from kohort.columns.encode import RecordColumns, encode_batch, encode_partitions
 from kohort.columns.plain import read_section
 from kohort.columns.records_by_kernels import located_records
 from kohort.columns.schema import COLUMNS
@@ -27,17 +27,18 @@ blobs = st.none() | st.binary(max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=8), st.none() | st.binary(max_size=20)), max_size=4)
 times = st.integers(-1, 1 << 45)
 records = st.builds(NewRecord, blobs, blobs, headers, times)
+UNCHECKED = ReadOptions(check_crcs=False, max_batch_bytes=MAX_BATCH)
 lots = st.lists(records, min_size=1, max_size=12)
 mutations = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=6)
 
 
 def plain(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
     """The records, or the offset of the corruption."""
-    place = Place("t", 0, start, stop)
+    wanted = OffsetRange("t", 0, start, stop)
     out: list[Record] = []
     try:
-        for section in sections(buf, place, check_crcs=False, max_batch_bytes=MAX_BATCH):
-            read_section(section, place, out)
+        for section in sections(buf, wanted, UNCHECKED):
+            read_section(section, wanted, out)
     except CorruptRecord as error:
         return error.offset
     return out
@@ -45,23 +46,14 @@ def plain(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
 
 def by_kernels(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
     try:
-        return located_records(buf, Place("t", 0, start, stop), check_crcs=False, max_batch_bytes=MAX_BATCH, aborted=())
+        return located_records(buf, OffsetRange("t", 0, start, stop), UNCHECKED)
     except CorruptRecord as error:
         return error.offset
 
 
 def by_arrow(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
     try:
-        batch = decode_batches(
-            buf,
-            topic="t",
-            partition=0,
-            start_offset=start,
-            end_offset=stop,
-            columns=ALL,
-            check_crcs=False,
-            max_batch_bytes=MAX_BATCH,
-        )
+        batch = decode_batches(buf, OffsetRange("t", 0, start, stop), columns=ALL, options=UNCHECKED)
     except CorruptRecord as error:
         return error.offset
     batch.validate(full=True)
@@ -142,10 +134,9 @@ def test_random_bytes_in_the_shape_of_a_batch_never_do_harm(noise, count):
 @given(lots, st.sampled_from(Codec))
 def test_what_columns_encode_the_plain_reader_reads_back(lot, codec):
     batch = encode_batch(
-        [r.key for r in lot],
-        [r.value for r in lot],
-        [r.timestamp_ms for r in lot],
-        [r.headers for r in lot],
+        RecordColumns(
+            [r.key for r in lot], [r.value for r in lot], [r.timestamp_ms for r in lot], [r.headers for r in lot]
+        ),
         codec=codec,
     )
 
@@ -160,7 +151,9 @@ def test_splitting_by_partition_loses_nothing_and_keeps_the_order_of_each_key(lo
     values = [b"%d" % i for i in range(len(lot))]
 
     found: dict[int, list[tuple[bytes | None, bytes | None]]] = {}
-    for batch in encode_partitions([r.key for r in lot], values, partitions=partitions, batch_bytes=batch_bytes):
+    for batch in encode_partitions(
+        RecordColumns([r.key for r in lot], values), partitions=partitions, batch_bytes=batch_bytes
+    ):
         rows = read_batch(batch.data)
         assert len(rows) == batch.records
         found.setdefault(batch.partition, []).extend((r.key, r.value) for r in rows)

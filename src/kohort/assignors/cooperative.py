@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kohort.assignors.previous_ownership import Claim
+from kohort.assignors.previous_ownership import MemberData
 from kohort.assignors.spec import Assignment, Assignor, Member, Topics
 from kohort.assignors.sticky import deal
 from kohort.errors import ProtocolError
@@ -49,17 +49,17 @@ def changing_hands(
     return {partition: owner for partition, owner in gained.items() if partition in lost}
 
 
-def read_claim(member: Member) -> Claim:
+def read_claim(member: Member) -> MemberData:
     """What a member owns, and since when: by its Subscription, or by its user data where that is older than v2."""
     if member.generation is not None:
-        return Claim(member.owned, member.generation)
+        return MemberData(member.owned, member.generation)
     if not member.user_data:
-        return Claim(member.owned, None)
+        return MemberData(member.owned, None)
     try:
         data, _ = decode(CooperativeUserData, 0, bytes(member.user_data))
     except ProtocolError:
-        return Claim(member.owned, -1)
-    return Claim(member.owned, data.generation)
+        return MemberData(member.owned, -1)
+    return MemberData(member.owned, data.generation)
 
 
 def user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes | None:

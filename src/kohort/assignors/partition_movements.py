@@ -35,7 +35,7 @@ def _hash_code(partition: TopicPartition) -> int:
     return 31 * (31 + partition.partition) + java_string_hash(partition.topic)
 
 
-class Moves:
+class PartitionMovements:
     """The net movement of each partition: a chain counts from its first source, a return cancels."""
 
     def __init__(self) -> None:

@@ -3,7 +3,7 @@
 The rules: protocol/assignors.md#previous-ownership.
 
 Each strategy reads a member's claim in its own way (user data, or the owned partitions of the Subscription) and hands
-it over as a ``Claim``; where two members claim one partition, the newer generation is believed.
+it over as a ``MemberData``; where two members claim one partition, the newer generation is believed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kohort.assignors.spec import NO_GENERATION, Member
 from kohort.model import TopicPartition
 
 
-class Claim(NamedTuple):
+class MemberData(NamedTuple):
     """What one member says it owned, and in which generation (None: it does not say)."""
 
     partitions: Sequence[TopicPartition]
     generation: int | None
 
 
-ReadClaim = Callable[[Member], Claim]
+ReadMemberData = Callable[[Member], MemberData]
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Ownership:
     """Claims of generations before the newest, by partition: the newest of these."""
 
 
-def weigh_claims(members: Sequence[Member], counts: Mapping[str, int], read: ReadClaim) -> Ownership:
+def decide_ownership(members: Sequence[Member], counts: Mapping[str, int], read: ReadMemberData) -> Ownership:
     """Decide who may keep what. Claims on partitions that no longer exist are forgotten."""
     claims = {m.member_id: read(m) for m in members}
     by_id = {m.member_id: m for m in members}
@@ -70,7 +70,7 @@ def weigh_claims(members: Sequence[Member], counts: Mapping[str, int], read: Rea
     return found
 
 
-def _older_owners(claims: dict[str, Claim]) -> dict[TopicPartition, str]:
+def _older_owners(claims: dict[str, MemberData]) -> dict[TopicPartition, str]:
     newest = max((c.generation for c in claims.values() if c.generation is not None), default=NO_GENERATION)
     found: dict[TopicPartition, tuple[int, str]] = {}
     for member_id, claim in claims.items():

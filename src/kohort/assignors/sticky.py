@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from kohort.assignors.previous_ownership import Claim, ReadClaim, weigh_claims
+from kohort.assignors.previous_ownership import MemberData, ReadMemberData, decide_ownership
 from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_hash_order, known_topics
 from kohort.assignors.sticky_equal import EqualSubscriptions
 from kohort.assignors.sticky_mixed import MixedSubscriptions
@@ -38,13 +38,13 @@ class Dealt(NamedTuple):
     transferring: dict[TopicPartition, str] | None
 
 
-def deal(topics: Topics, members: Sequence[Member], read: ReadClaim) -> Dealt:
+def deal(topics: Topics, members: Sequence[Member], read: ReadMemberData) -> Dealt:
     """Assign with the least movement; ``read`` says what a member claims to own."""
     if not members:
         return Dealt({}, {})
     ordered = in_hash_order(members)
     names = known_topics(topics, ordered)
-    ownership = weigh_claims(ordered, {name: topics.counts[name] for name in names}, read)
+    ownership = decide_ownership(ordered, {name: topics.counts[name] for name in names}, read)
     if all(set(m.topics) == set(ordered[0].topics) for m in ordered):
         equal = EqualSubscriptions(topics, names, ordered, ownership)
         return Dealt(equal.assign(), equal.transferring)
@@ -56,18 +56,18 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     return deal(topics, members, read_claim).assignment
 
 
-def read_claim(member: Member) -> Claim:
+def read_claim(member: Member) -> MemberData:
     """What a member had, from its user data; unreadable user data is no claim."""
     if not member.user_data:
-        return Claim((), None)
+        return MemberData((), None)
     for version in (1, 0):
         try:
             data, _ = decode(StickyUserData, version, bytes(member.user_data))
         except ProtocolError:
             continue
         partitions = [TopicPartition(t.topic, p) for t in data.previous_assignment for p in t.partitions]
-        return Claim(partitions, data.generation if version else -1)
-    return Claim((), None)
+        return MemberData(partitions, data.generation if version else -1)
+    return MemberData((), None)
 
 
 def user_data(owned: Iterable[TopicPartition], generation: int) -> bytes | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 
-from kohort.assignors.partition_movements import Moves
+from kohort.assignors.partition_movements import PartitionMovements
 from kohort.assignors.previous_ownership import Ownership
 from kohort.assignors.spec import Assignment, Member, Topics, java_order, racks_matter
 from kohort.model import TopicPartition
@@ -37,7 +37,7 @@ class MixedSubscriptions:
         self._keep(ownership)
         self._initial = not any(self._assignment.values())
         self._loads: list[Load] = sorted(self._load(m) for m in self._assignment)
-        self._moves = Moves()
+        self._moves = PartitionMovements()
 
     def assign(self) -> Assignment:
         """The partitions of each member."""

@@ -47,7 +47,7 @@ Examples:
   kohort topics create orders --partitions 6
   echo 'k1|{"n": 1}' | kohort produce orders --key-separator '|'
   kohort consume orders --from-beginning --max 10
-  kohort group why my-group                      what its last rebalance was about
+  kohort group why my-group                      what its rebalance was about
 """
 
 

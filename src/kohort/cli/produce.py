@@ -29,8 +29,8 @@ out.
 Examples:
   echo 'hello' | kohort produce greetings
   kohort produce orders orders.jsonl --format json --key-field customer
-  kohort produce orders - --key-separator '|' --header origin=import < orders.txt
-  kohort produce flights flights.csv --format csv --key-field origin --on-error skip
+  kohort produce orders - --key-separator '|' --header from=me < orders.txt
+  kohort produce flights f.csv --format csv --key-field origin --on-error skip
 """
 PROGRESS_S: Final = 0.2
 

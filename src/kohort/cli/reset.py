@@ -10,7 +10,7 @@ import click
 
 from kohort.cli.group_state import check_inactive, describe, ends_of, names_of_members, states_of
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
-from kohort.cli.show import print_json, print_table
+from kohort.cli.show import print_json, print_prose, print_table
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 
@@ -24,7 +24,7 @@ The group must have no members when it is done: stop its consumers first. The pl
 
 \b
 Examples:
-  kohort group reset my-group --to-earliest                     what would happen
+  kohort group reset my-group --to-earliest              what would happen
   kohort group reset my-group --to-earliest --execute
   kohort group reset my-group --topic orders --shift-by -100 --execute
   kohort group reset my-group --topic orders:0,3 --to-offset 1500 --execute
@@ -93,7 +93,7 @@ def reset(
         rows = [(group_id, tp.topic, tp.partition, committed.get(tp), after[tp]) for tp in sorted(after)]
         print_table(("GROUP", "TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"), rows)
     if not execute:
-        click.echo(f"nothing is changed yet: {what_it_takes(found)}", err=True)
+        print_prose(f"nothing is changed yet: {what_it_takes(found)}", err=True)
 
 
 def what_it_takes(group: GroupDescription) -> str:

@@ -27,11 +27,11 @@ server.properties, what has no meaning for one broker (replication, controllers)
 Examples:
   kohort serve                                   in memory, on 127.0.0.1:9092
   kohort serve --data ./kohort-data              on disk
-  kohort serve --listen 127.0.0.1:0 --output json   a free port; prints {"bootstrap": ...}
-  kohort serve --nodes 3                         three nodes, on ports 9092 to 9094; see kohort nodes
+  kohort serve --listen 127.0.0.1:0 --output json   a free port, told as JSON
+  kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
-  kohort serve --listen 0.0.0.0:9092 --set advertised.listeners=PLAINTEXT://myhost:9092
+  kohort serve --listen :9092 --set advertised.listeners=myhost:9092
 """
 
 

@@ -42,10 +42,10 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: 
             click.echo(click.style(line, bold=True) if number < headings(table, lines) else line)
 
 
-def print_prose(text: str, *, indent: str = "", first: str | None = None) -> None:
-    """Sentences; on a terminal broken between words, the lines after the first behind ``indent``."""
+def print_prose(text: str, *, indent: str = "", first: str | None = None, err: bool = False) -> None:
+    """Print sentences; on a terminal broken between words, the lines after the first behind ``indent``."""
     begin = indent if first is None else first
-    if sys.stdout.isatty():
+    if (sys.stderr if err else sys.stdout).isatty():
         text = textwrap.fill(
             text,
             terminal_width(),
@@ -54,9 +54,9 @@ def print_prose(text: str, *, indent: str = "", first: str | None = None) -> Non
             break_long_words=False,
             break_on_hyphens=False,
         )
-        click.echo(text)
+        click.echo(text, err=err)
     else:
-        click.echo(begin + text)
+        click.echo(begin + text, err=err)
 
 
 def terminal_width() -> int:

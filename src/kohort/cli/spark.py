@@ -36,7 +36,7 @@ def spark(program: str, arguments: tuple[str, ...]) -> None:
     \b
     Examples:
       kohort spark pipelines run
-      kohort spark connect-server --conf spark.connect.grpc.binding.address=127.0.0.1
+      kohort spark connect-server --conf spark.connect.grpc.binding.port=15003
       kohort spark submit --master spark://master:7077 orders.py
     """
     from kohort.extras import needs

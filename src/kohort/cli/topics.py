@@ -35,7 +35,7 @@ CREATE_HELP = """Create topics.
 Examples:
   kohort topics create orders
   kohort topics create orders payments --partitions 6
-  kohort topics create audit --config retention.ms=604800000 --config cleanup.policy=compact
+  kohort topics create audit --config cleanup.policy=compact
 """
 
 
@@ -117,7 +117,7 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
     \b
     Examples:
       kohort topics describe orders
-      kohort topics describe orders --output json | jq '.topics[0].partitions[].log_end_offset'
+      kohort topics describe orders --output json | jq '.topics[].partitions'
     """
     from kohort import Admin
 

@@ -23,7 +23,7 @@ for its end. PARTITIONS is how many it has written to.
 Examples:
   kohort transactions list
   kohort transactions list --open-for 60
-  kohort transactions list --state Ongoing --output json | jq '.transactions[].transactional_id'
+  kohort transactions list --state Ongoing --output json | jq .transactions
 """
 
 

@@ -7,7 +7,7 @@ decompresses into bounded buffers; what lies inside a stretch is for the record 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NoReturn
 
@@ -21,7 +21,7 @@ COMMIT_MARKER: Final = 1
 
 
 @dataclass(slots=True)
-class Section:
+class RecordSection:
     """The records of one batch: ``data[start:end]``, decompressed."""
 
     header: BatchHeader
@@ -30,7 +30,7 @@ class Section:
     end: int
 
 
-class Place(NamedTuple):
+class OffsetRange(NamedTuple):
     """Where a buffer came from, and which of its offsets are wanted: from ``start_offset`` up to ``end_offset``."""
 
     topic: str
@@ -43,85 +43,89 @@ class Place(NamedTuple):
         return CorruptRecord(problem, topic=self.topic, partition=self.partition, offset=offset)
 
 
-def raise_first(error: CorruptRecord, place: Place, read: Callable[[Place], object]) -> NoReturn:
+class ReadOptions(NamedTuple):
+    """What is checked of batches, what is left out of them, and how large one may be once decompressed."""
+
+    check_crcs: bool = True
+    max_batch_bytes: int = DEFAULT_MAX_BYTES
+    aborted: Sequence[tuple[int, int]] = ()
+    """Transactions to leave out, as (producer id, first offset): of a Fetch with isolation level read_committed."""
+
+
+USUAL: Final = ReadOptions()
+
+
+def raise_first(error: CorruptRecord, wanted: OffsetRange, read: Callable[[OffsetRange], object]) -> NoReturn:
     """Raise ``error``, or the fault of an earlier batch, which a reader of many batches at once may meet after it.
 
     So the records before the offset that the error names are good, and can be had.
     """
-    if error.offset > place.start_offset:
-        read(place._replace(end_offset=error.offset))
+    if error.offset > wanted.start_offset:
+        read(wanted._replace(end_offset=error.offset))
     raise error
 
 
-def sections(
-    buf: Buffer,
-    place: Place,
-    *,
-    check_crcs: bool = True,
-    max_batch_bytes: int = DEFAULT_MAX_BYTES,
-    aborted: Iterable[tuple[int, int]] = (),
-) -> Iterator[Section]:
-    """The batches of ``buf`` that overlap the wanted offsets. ``aborted``: (producer id, first offset), of a Fetch
-    with isolation level read_committed."""
-    filter_aborted = AbortedFilter(aborted) if aborted else None
-    for at, header in headers_of(buf, place):
-        if place.end_offset is not None and header.base_offset >= place.end_offset:
+def sections(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -> Iterator[RecordSection]:
+    """Yield the batches of ``buf`` that overlap the wanted offsets. Raises CorruptRecord."""
+    filter_aborted = AbortedFilter(options.aborted) if options.aborted else None
+    for at, header in headers_of(buf, wanted):
+        if wanted.end_offset is not None and header.base_offset >= wanted.end_offset:
             return
-        if check_crcs:
-            checked(buf, at, header, place)
-        check_counts(header, place)
+        if options.check_crcs:
+            checked(buf, at, header, wanted)
+        check_counts(header, wanted)
         if filter_aborted is not None and filter_aborted.skips(header, buf, at):
             continue
-        if header.is_control or header.record_count == 0 or header.last_offset < place.start_offset:
+        if header.is_control or header.record_count == 0 or header.last_offset < wanted.start_offset:
             continue
-        yield section_of(buf, at, header, place, max_batch_bytes)
+        yield section_of(buf, at, header, wanted, options.max_batch_bytes)
 
 
-def headers_of(buf: Buffer, place: Place) -> Iterator[tuple[int, BatchHeader]]:
+def headers_of(buf: Buffer, wanted: OffsetRange) -> Iterator[tuple[int, BatchHeader]]:
     """The headers of the whole batches in ``buf``, in the order of their offsets. A malformed one, or one whose offsets
     go back (no checksum covers them), is an error that names the place, unless it lies after the wanted offsets; its
     own offset field is not believed, the batch before it says where it is."""
-    expected, after = place.start_offset, 0
+    expected, after = wanted.start_offset, 0
     try:
         for at, header in split_batches(buf):
             if after > header.base_offset >= 0:
                 problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
-                raise place.corrupt(problem, expected)  # judged below, as any malformed batch is
+                raise wanted.corrupt(problem, expected)  # judged below, as any malformed batch is
             after = header.next_offset
             expected = max(expected, after)
             yield at, header
     except CorruptRecord as error:
-        if place.end_offset is None or expected < place.end_offset:
-            raise place.corrupt(error.problem, expected) from None
+        if wanted.end_offset is None or expected < wanted.end_offset:
+            raise wanted.corrupt(error.problem, expected) from None
 
 
-def checked(buf: Buffer, at: int, header: BatchHeader, place: Place) -> None:
+def checked(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange) -> None:
     """Raise CorruptRecord, with the place, where the CRC does not match."""
     try:
         check_crc(buf, at, header)
     except CorruptRecord as error:
-        raise place.corrupt(error.problem, header.base_offset) from None
+        raise wanted.corrupt(error.problem, header.base_offset) from None
 
 
-def check_counts(header: BatchHeader, place: Place) -> None:
+def check_counts(header: BatchHeader, wanted: OffsetRange) -> None:
     """Raise CorruptRecord for a header whose offsets or count no batch can have."""
     if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
         problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
-        raise place.corrupt(problem, max(header.base_offset, place.start_offset))
+        raise wanted.corrupt(problem, max(header.base_offset, wanted.start_offset))
     if header.record_count < 0:
-        raise place.corrupt(f"a batch of {header.record_count} records", header.base_offset)
+        raise wanted.corrupt(f"a batch of {header.record_count} records", header.base_offset)
 
 
-def section_of(buf: Buffer, at: int, header: BatchHeader, place: Place, max_batch_bytes: int) -> Section:
+def section_of(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange, max_batch_bytes: int) -> RecordSection:
     """The stretch of one batch, decompressed if need be."""
     start, end = at + HEADER_BYTES, at + header.size
     try:
         if header.codec is Codec.NONE:
-            return Section(header, buf, start, end)
+            return RecordSection(header, buf, start, end)
         data = decompress(header.codec, memoryview(buf)[start:end], max_batch_bytes)
     except CorruptRecord as error:
-        raise place.corrupt(error.problem, header.base_offset) from None
-    return Section(header, data, 0, len(data))
+        raise wanted.corrupt(error.problem, header.base_offset) from None
+    return RecordSection(header, data, 0, len(data))
 
 
 def next_offset(buf: Buffer, start_offset: int, end_offset: int | None = None) -> int:

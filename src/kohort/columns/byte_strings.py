@@ -64,7 +64,7 @@ def pack(places: int, lengths: int, rows: int, out: int, room: int) -> int:
 _unpack: Final = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
-def cut(places: Any, lengths: Any) -> list[bytes | None]:
+def byte_strings_at(places: Any, lengths: Any) -> list[bytes | None]:
     """The byte strings at these addresses, of these lengths (arrays of int64, at least one entry; -1: null)."""
     rows, longest = len(places), max(int(lengths.max()), 0)
     least = ARRAY_HEAD + BLOB_HEAD + longest

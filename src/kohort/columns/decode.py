@@ -7,6 +7,7 @@ page faults). Headers take a second walk, on request only.
 
 from __future__ import annotations
 
+import ctypes
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,14 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.types as is_type
 
 from kohort.columns import kernels, section_rows
-from kohort.columns.batches import Place, raise_first
+from kohort.columns.batches import USUAL, OffsetRange, ReadOptions, raise_first
 from kohort.columns.problems import PROBLEMS, Problem
-from kohort.columns.requested_columns import NOTED, Column, Form, column_for, form_of
+from kohort.columns.requested_columns import NOTED, Column, RequestedColumns, column_for, requested_columns
 from kohort.columns.schema import is_wide, record_schema
 from kohort.columns.section_tables import CHUNK_BYTES, NO_LIMIT, SectionTable, section_tables
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.codec import Buffer
-from kohort.wire.compression import DEFAULT_MAX_BYTES
 
 INT32_MAX: Final = (1 << 31) - 1
 CONSTANT_LEAST: Final = 4096
@@ -38,76 +38,48 @@ CONSTANTS: Final = 16
 
 def decode_batches(
     buf: Buffer,
+    wanted: OffsetRange,
     *,
-    topic: str,
-    partition: int,
-    start_offset: int,
-    end_offset: int | None = None,
     schema: pa.Schema | None = None,
     columns: Sequence[str] | None = None,
-    check_crcs: bool = True,
-    max_batch_bytes: int = DEFAULT_MAX_BYTES,
-    aborted: Iterable[tuple[int, int]] = (),
+    options: ReadOptions = USUAL,
 ) -> pa.RecordBatch:
-    """The records of ``buf`` (consecutive batches, perhaps with a partial one at the end) whose offsets lie in
-    ``start_offset <= offset < end_offset``, as one RecordBatch.
+    """Return the wanted records of ``buf`` (consecutive batches, perhaps with a partial one at the end), as one
+    RecordBatch.
 
     The columns are those of ``schema``, or those named by ``columns`` in their usual types, or all but the headers.
     ``buf`` must not change meanwhile. Raises CorruptRecord, with topic, partition and the offset of the bad batch; the
-    records before it are had by asking again with that offset as ``end_offset``.
+    records before it are had by asking again with that offset as ``end_offset``. Raises UsageError for columns that
+    cannot be had.
     """
-    chunks = decode_chunks(
-        buf,
-        topic=topic,
-        partition=partition,
-        start_offset=start_offset,
-        end_offset=end_offset,
-        schema=schema,
-        columns=columns,
-        check_crcs=check_crcs,
-        max_batch_bytes=max_batch_bytes,
-        aborted=aborted,
-        chunk_bytes=NO_LIMIT,
-    )
+    chunks = decode_chunks(buf, wanted, schema=schema, columns=columns, options=options, chunk_bytes=NO_LIMIT)
     (whole,) = list(chunks) or [empty(wanted_schema(schema, columns))]
     return whole
 
 
 def decode_chunks(
     buf: Buffer,
+    wanted: OffsetRange,
     *,
-    topic: str,
-    partition: int,
-    start_offset: int,
-    end_offset: int | None = None,
     schema: pa.Schema | None = None,
     columns: Sequence[str] | None = None,
-    check_crcs: bool = True,
-    max_batch_bytes: int = DEFAULT_MAX_BYTES,
-    aborted: Iterable[tuple[int, int]] = (),
+    options: ReadOptions = USUAL,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """As ``decode_batches``, in as many RecordBatches as it takes for none to hold much more than ``chunk_bytes``: for
-    buffers that decompress to more than should be in memory at once. Empty ones are left out."""
-    form = form_of(wanted_schema(schema, columns))
-    options: dict[str, Any] = {
-        "check_crcs": check_crcs,
-        "max_batch_bytes": max_batch_bytes,
-        "aborted": tuple(aborted),
-        "chunk_bytes": chunk_bytes,
-    }
+    """Yield what ``decode_batches`` returns in as many RecordBatches as it takes for none to hold much more than
+    ``chunk_bytes``: for buffers that decompress to more than should be in memory at once. Empty ones are left out."""
+    requested = requested_columns(wanted_schema(schema, columns))
 
-    def chunks(place: Place) -> Iterator[pa.RecordBatch]:
-        for table in section_tables(buf, place, **options):
-            batch = record_batch(table, form)
+    def chunks(offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        for table in section_tables(buf, offsets, options, chunk_bytes):
+            batch = record_batch(table, requested)
             if batch.num_rows:
                 yield batch
 
-    place = Place(topic, partition, start_offset, end_offset)
     try:
-        yield from chunks(place)
+        yield from chunks(wanted)
     except CorruptRecord as error:
-        raise_first(error, place, lambda before: deque(chunks(before), maxlen=0))
+        raise_first(error, wanted, lambda before: deque(chunks(before), maxlen=0))
 
 
 def wanted_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa.Schema:
@@ -116,7 +88,7 @@ def wanted_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa
         return record_schema() if columns is None else record_schema(columns)
     if columns is not None:
         raise UsageError("give a schema or names of columns, not both")
-    form_of(schema)  # it is checked there
+    requested_columns(schema)  # it is checked there
     return schema
 
 
@@ -124,16 +96,16 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def record_batch(table: SectionTable, form: Form) -> pa.RecordBatch:
+def record_batch(table: SectionTable, requested: RequestedColumns) -> pa.RecordBatch:
     """Walk the table, and build each column from what the walk noted."""
     each = 8 * table.room
-    with scratch(each * len(form.places)) as address:
-        at = {array: address + each * i for i, array in enumerate(form.places)}
-        columns = Columns(table, form.noted, at)
+    with scratch(each * len(requested.places)) as address:
+        at = {array: address + each * i for i, array in enumerate(requested.places)}
+        columns = Columns(table, requested.noted, at)
         if columns.rows == 0:
-            return empty(form.schema)
-        arrays = [BUILDERS[column.column](columns, column) for column in form.columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=form.schema)
+            return empty(requested.schema)
+        arrays = [BUILDERS[column.column](columns, column) for column in requested.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=requested.schema)
 
 
 @contextmanager
@@ -162,7 +134,7 @@ class Columns:
     def __init__(self, table: SectionTable, arrays: Iterable[int], places: dict[int, int]) -> None:
         """``arrays`` become columns as they are noted; ``places`` (array to address) are noted for the others."""
         self.table = table
-        self.place = table.place
+        self.wanted = table.wanted
         room = 8 * table.room
         self.noted = {array: pa.allocate_buffer(room) for array in arrays}
         self.places = places
@@ -226,10 +198,10 @@ class Columns:
         return pa.array(np.repeat(kinds, self.table.rows[:, section_rows.ROWS])).cast(field.type)
 
     def topic(self, field: Column) -> pa.Array:
-        return constant(self.place.topic, field, self.rows)
+        return constant(self.wanted.topic, field, self.rows)
 
     def partition(self, field: Column) -> pa.Array:
-        return constant(self.place.partition, field, self.rows)
+        return constant(self.wanted.partition, field, self.rows)
 
 
 @lru_cache(maxsize=CONSTANTS)
@@ -265,7 +237,8 @@ def blobs(field: Column, places: int, lengths: int, rows: int, size: int, nulls:
     check_room(size, field)
     starts, data = pa.allocate_buffer((rows + 1) * (8 if wide else 4)), pa.allocate_buffer(size)
     bits = bitmap(rows) if nulls else None
-    kernels.gather(places, lengths, rows, starts.address, int(wide), data.address, bits.address if bits else 0)
+    column = (ctypes.c_int64 * 4)(starts.address, wide, data.address, bits.address if bits else 0)
+    kernels.gather(places, lengths, rows, ctypes.addressof(column))
     return pa.Array.from_buffers(field.type, rows, [bits, starts, data], nulls)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import crc32c
 import numpy as np
@@ -41,51 +41,46 @@ class EncodedBatch:
     data: bytes
 
 
-def encode_batch(
-    keys: Column,
-    values: Column,
-    timestamps: Column = None,
-    headers: Column = None,
-    *,
-    codec: Codec = Codec.NONE,
-    timestamp_ms: int = -1,
-    base_offset: int = 0,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-) -> bytes:
-    """All rows as one record batch. Keys and values: binary or text, null where they are; None for none at all.
+class RecordColumns(NamedTuple):
+    """The records to encode, column by column; None for a column that there is not.
 
-    ``timestamps``: a timestamp column, or milliseconds; rows without one get ``timestamp_ms``. ``headers``: lists of
-    (name, value), or list<struct<key, value>>, or a map column.
+    Keys and values are binary or text, null where they are. ``timestamps``: a timestamp column, or milliseconds; rows
+    without one get ``timestamp_ms``. ``headers``: lists of (name, value), or list<struct<key, value>>, or a map column.
     """
-    rows = Rows(keys, values, timestamps, headers, timestamp_ms)
+
+    keys: Column
+    values: Column
+    timestamps: Column = None
+    headers: Column = None
+    timestamp_ms: int = -1
+
+
+def encode_batch(columns: RecordColumns, *, codec: Codec = Codec.NONE, base_offset: int = 0) -> bytes:
+    """Return all rows as one record batch. Raises UsageError for columns that are no records, or too many."""
+    rows = Rows(columns)
     body, count, base_time, max_time = next(rows.bodies(0, rows.count, LARGEST_BODY), (b"", 0, -1, -1))
     if count != rows.count:
         raise UsageError(f"{rows.count} records do not fit one batch of 2 GiB; encode them by partition")
-    batch = assembled(body, count, base_time, max_time, codec, base_offset)
-    return batch if producer_id < 0 else with_producer(batch, producer_id, producer_epoch, base_sequence)
+    return assembled(body, count, base_time, max_time, codec, base_offset)
 
 
 def encode_partitions(
-    keys: Column,
-    values: Column,
-    timestamps: Column = None,
-    headers: Column = None,
+    columns: RecordColumns,
     *,
     partitions: int,
     partition: Column = None,
     batch_bytes: int = BATCH_BYTES,
     codec: Codec = Codec.NONE,
-    timestamp_ms: int = -1,
     first_unkeyed: int = 0,
 ) -> Iterator[EncodedBatch]:
-    """The rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in order.
+    """Yield the rows as record batches of about ``batch_bytes`` before compression, partition by partition, rows in
+    order.
 
     A row goes where ``partition`` says, if that is not null; else by its key, as Java's producer sends it; rows without
-    key fill one partition's batch after another's, beginning with ``first_unkeyed``.
+    key fill one partition's batch after another's, beginning with ``first_unkeyed``. Raises UsageError for columns that
+    are no records.
     """
-    rows = Rows(keys, values, timestamps, headers, timestamp_ms)
+    rows = Rows(columns)
     chosen = rows.partitions(partitions, partition, first_unkeyed % partitions, batch_bytes)
     rows.order(np.argsort(chosen, kind="stable"))
     end = 0
@@ -115,10 +110,11 @@ def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Cod
 class Rows:
     """The rows to encode, as arrays of places and lengths; what those point into is kept here too."""
 
-    def __init__(self, keys: Column, values: Column, times: Column, headers: Column, timestamp_ms: int) -> None:
-        columns = {"key": arrow_blobs(keys, "key"), "value": arrow_blobs(values, "value")}
-        columns["timestamp"] = arrow_times(times)
-        columns["headers"] = arrow_headers(headers)
+    def __init__(self, given: RecordColumns) -> None:
+        """Raises UsageError for columns of types that records do not have, or of different lengths."""
+        columns = {"key": arrow_blobs(given.keys, "key"), "value": arrow_blobs(given.values, "value")}
+        columns["timestamp"] = arrow_times(given.timestamps)
+        columns["headers"] = arrow_headers(given.headers)
         lengths = {name: len(column) for name, column in columns.items() if column is not None}
         if len(set(lengths.values())) > 1:
             raise UsageError(f"columns of different lengths: {', '.join(f'{n} {c}' for n, c in lengths.items())}")
@@ -128,7 +124,7 @@ class Rows:
         self.keep: list[Any] = []
         self.key_places, self.key_lengths = self.blobs(columns["key"], pack.KEY_AT)
         _, self.value_lengths = self.blobs(columns["value"], pack.VALUE_AT)
-        self.add_times(columns["timestamp"], timestamp_ms)
+        self.add_times(columns["timestamp"], given.timestamp_ms)
         self.order(np.arange(self.count))
         if columns["headers"] is not None:
             self.add_headers(columns["headers"])

@@ -1,9 +1,9 @@
 """The kernels that take records apart: ``walk`` finds them, ``walk_headers`` their headers, ``gather`` copies bytes.
 
-``walk`` goes over every record of every section (the rows of a table, see ``section_rows``) in one call, without the GIL. It
-checks each varint and each length against its record's end, and notes where the wanted records have their keys, values
-and headers; nothing is copied until all of it is known to be sound and how much room it needs. ``gather`` then makes a
-column of byte strings in Arrow's layout of the places noted.
+``walk`` goes over every record of every section (the rows of a table, see ``section_rows``) in one call, without the
+GIL. It checks each varint and each length against its record's end, and notes where the wanted records have their keys,
+values and headers; nothing is copied until all of it is known to be sound and how much room it needs. ``gather`` then
+makes a column of byte strings in Arrow's layout of the places noted.
 
 Kernels know no exceptions: a negative result is a ``Problem``, negated.
 """
@@ -115,6 +115,19 @@ def note(array: int, row: int, value: int) -> None:
         store64(address + 8 * row, value)
 
 
+@part
+def overflows(time: int, delta: int) -> bool:
+    """Tell whether the sum of both needs more than 64 bits."""
+    return (delta > 0 and time > INT64_MAX - delta) or (delta < 0 and time < INT64_MIN - delta)
+
+
+@part
+def note_blob(array: int, row: int, at: int, length: int) -> None:
+    """Write the place of a byte string and its length into two arrays of the plan that follow each other."""
+    note(array, row, at)
+    note(array + 8, row, length)
+
+
 @kernel
 def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  # noqa: C901 - one loop, kept whole for the compiler
     """Check every record, and note the ones with ``start <= offset < stop``; how many, or a Problem."""
@@ -125,10 +138,9 @@ def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  #
         at = load64(section + 8 * ADDRESS)
         section_end = at + load64(section + 8 * LENGTH)
         base_offset, last_delta = load64(section + 8 * BASE_OFFSET), load64(section + 8 * LAST_DELTA)
-        base_time, fixed_time = load64(section + 8 * BASE_TIME), load64(section + 8 * FIXED_TIME)
-        has_own_times = load64(section + 8 * TIME_TYPE) == 0 and base_time != NO_TIMESTAMP
-        if load64(section + 8 * TIME_TYPE) == 0:
-            fixed_time = NO_TIMESTAMP
+        base_time, is_append_time = load64(section + 8 * BASE_TIME), load64(section + 8 * TIME_TYPE) != 0
+        fixed_time = load64(section + 8 * FIXED_TIME) if is_append_time else NO_TIMESTAMP
+        has_own_times = not is_append_time and base_time != NO_TIMESTAMP
         first_row = row
         store64(plan + 8 * BAD_SECTION, i)
         for j in range(load64(section + 8 * COUNT)):
@@ -151,29 +163,23 @@ def walk(table: int, sections: int, start: int, stop: int, plan: int) -> int:  #
                 return -OFFSET_DELTA
             time = fixed_time
             if has_own_times:
-                if time_delta > 0 and base_time > INT64_MAX - time_delta:
-                    return -TIMESTAMP
-                if time_delta < 0 and base_time < INT64_MIN - time_delta:
+                if overflows(base_time, time_delta):
                     return -TIMESTAMP
                 time = base_time + time_delta
             headers_at = value_at + max(value_length, 0)
             headers = check_headers(headers_at, end)
             if headers < 0:
                 return headers
-            at = end
-            offset = base_offset + offset_delta
+            offset, at = base_offset + offset_delta, end
             if offset < start or offset >= stop:
                 continue
             if row >= room:
                 return -CHANGED
             note(plan + 8 * OFFSETS, row, offset)
             note(plan + 8 * TIMES, row, time)
-            note(plan + 8 * KEY_AT, row, key_at)
-            note(plan + 8 * KEY_LENGTH, row, key_length)
-            note(plan + 8 * VALUE_AT, row, value_at)
-            note(plan + 8 * VALUE_LENGTH, row, value_length)
-            note(plan + 8 * HEADERS_AT, row, headers_at if headers > 0 else 0)
-            note(plan + 8 * HEADERS_END, row, end)
+            note_blob(plan + 8 * KEY_AT, row, key_at, key_length)
+            note_blob(plan + 8 * VALUE_AT, row, value_at, value_length)
+            note_blob(plan + 8 * HEADERS_AT, row, headers_at if headers > 0 else 0, end)
             row += 1
             all_headers += headers
             key_bytes += max(key_length, 0)
@@ -224,12 +230,15 @@ def walk_headers(plan: int, rows: int, starts: int, items: int, room: int) -> in
 
 
 @kernel
-def gather(places: int, lengths: int, rows: int, starts: int, is_wide: int, data: int, bits: int) -> int:
-    """Copy byte strings into one column of Arrow's: ``rows`` + 1 starts (64 bits each if ``is_wide``), the bytes, and a
-    bitmap of what is not null (cleared beforehand; 0: none wanted). How many bytes."""
+def gather(places: int, lengths: int, rows: int, column: int) -> int:
+    """Copy byte strings into one column of Arrow's, and return how many bytes. ``column`` has four entries: where its
+    ``rows`` + 1 starts go, whether these are 64 bits wide, where the bytes go, and a bitmap of what is not null
+    (cleared beforehand; 0: none wanted)."""
+    starts, is_wide = load64(column), load64(column + 8) != 0
+    data, bits = load64(column + 16), load64(column + 24)
     position = 0
     for row in range(rows):
-        if is_wide != 0:
+        if is_wide:
             store64(starts + 8 * row, position)
         else:
             store32(starts + 4 * row, position)
@@ -239,7 +248,7 @@ def gather(places: int, lengths: int, rows: int, starts: int, is_wide: int, data
             position += length
             if bits != 0:
                 store8(bits + (row >> 3), load8(bits + (row >> 3)) | (1 << (row & 7)))
-    if is_wide != 0:
+    if is_wide:
         store64(starts + 8 * rows, position)
     else:
         store32(starts + 4 * rows, position)

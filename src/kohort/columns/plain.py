@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.columns.batches import Place, Section
+from kohort.columns.batches import OffsetRange, RecordSection
 from kohort.columns.problems import Problem, corrupt
 from kohort.model import Header, Record
 from kohort.wire.record_batch import BatchHeader
@@ -26,23 +26,25 @@ class Broken(Exception):
         self.problem = problem
 
 
-def read_section(section: Section, place: Place, out: list[Record]) -> None:
+def read_section(section: RecordSection, wanted: OffsetRange, out: list[Record]) -> None:
     """Append the wanted records of one batch to ``out``. Raises CorruptRecord if any record of the batch is bad."""
     header, data, at, end = section.header, section.data, section.start, section.end
     if not isinstance(data, bytes):
         data, at, end = bytes(data[at:end]), 0, end - at
     for index in range(header.record_count):
         try:
-            record, at = read_record(data, at, end, header, place)
+            record, at = read_record(data, at, end, header, wanted)
         except Broken as broken:
-            raise corrupt(broken.problem, index, header.base_offset, place) from None
+            raise corrupt(broken.problem, index, header.base_offset, wanted) from None
         if record is not None:
             out.append(record)
     if at != end:
-        raise corrupt(Problem.TRAILING_BYTES, header.record_count, header.base_offset, place)
+        raise corrupt(Problem.TRAILING_BYTES, header.record_count, header.base_offset, wanted)
 
 
-def read_record(data: bytes, at: int, limit: int, header: BatchHeader, place: Place) -> tuple[Record | None, int]:
+def read_record(
+    data: bytes, at: int, limit: int, header: BatchHeader, wanted: OffsetRange
+) -> tuple[Record | None, int]:
     """The record at ``at``, which must end by ``limit``, and where it ends; None for one that is not wanted, but
     checked all the same."""
     length, at = varint(data, at, limit)
@@ -63,11 +65,11 @@ def read_record(data: bytes, at: int, limit: int, header: BatchHeader, place: Pl
     if at != end:
         raise Broken(Problem.RECORD_NOT_FILLED)
     offset = header.base_offset + offset_delta
-    if offset < place.start_offset or (place.end_offset is not None and offset >= place.end_offset):
+    if offset < wanted.start_offset or (wanted.end_offset is not None and offset >= wanted.end_offset):
         return None, end
     names = named(headers) if headers else ()
     epoch = header.partition_leader_epoch
-    return Record(place.topic, place.partition, offset, timestamp_ms, key, value, names, kind, epoch), end
+    return Record(wanted.topic, wanted.partition, offset, timestamp_ms, key, value, names, kind, epoch), end
 
 
 def timestamp_of(base: int, delta: int) -> int:

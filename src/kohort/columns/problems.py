@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from kohort.columns.batches import Place
+from kohort.columns.batches import OffsetRange
 from kohort.errors import CorruptRecord
 
 
@@ -47,6 +47,6 @@ PROBLEMS: Final = {
 }
 
 
-def corrupt(problem: Problem, index: int, base_offset: int, place: Place) -> CorruptRecord:
+def corrupt(problem: Problem, index: int, base_offset: int, wanted: OffsetRange) -> CorruptRecord:
     """The error for record number ``index`` of a batch. It names the batch's offset: what can be skipped."""
-    return place.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", base_offset)
+    return wanted.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", base_offset)

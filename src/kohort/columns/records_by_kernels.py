@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from kohort.columns import kernels, section_rows
-from kohort.columns.batches import Place, raise_first
-from kohort.columns.byte_strings import cut
+from kohort.columns.batches import USUAL, OffsetRange, ReadOptions, raise_first
+from kohort.columns.byte_strings import byte_strings_at
 from kohort.columns.plain import Broken, parse_headers
 from kohort.columns.problems import PROBLEMS
 from kohort.columns.section_tables import CHUNK_BYTES, SectionTable, section_tables
@@ -23,21 +23,14 @@ from kohort.model import Header, Record
 from kohort.wire.codec import Buffer
 
 
-def located_records(
-    buf: Buffer, place: Place, *, check_crcs: bool, max_batch_bytes: int, aborted: Iterable[tuple[int, int]]
-) -> list[Record]:
-    """As ``records.records_of``."""
-    options: dict[str, Any] = {
-        "check_crcs": check_crcs,
-        "max_batch_bytes": max_batch_bytes,
-        "aborted": tuple(aborted),
-    }
+def located_records(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -> list[Record]:
+    """Return what ``records.records_of`` does. Raises CorruptRecord."""
     out: list[Record] = []
     try:
-        for table in section_tables(buf, place, **options, chunk_bytes=CHUNK_BYTES):
+        for table in section_tables(buf, wanted, options, CHUNK_BYTES):
             out += table_records(table)
     except CorruptRecord as error:
-        raise_first(error, place, lambda before: located_records(buf, before, **options))
+        raise_first(error, wanted, lambda before: located_records(buf, before, options))
     return out
 
 
@@ -52,12 +45,12 @@ def table_records(table: SectionTable) -> list[Record]:
     return list(
         map(
             Record,
-            repeat(table.place.topic),
-            repeat(table.place.partition),
+            repeat(table.wanted.topic),
+            repeat(table.wanted.partition),
             noted[kernels.OFFSETS].tolist(),
             noted[kernels.TIMES].tolist(),
-            cut(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH]),
-            cut(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH]),
+            byte_strings_at(noted[kernels.KEY_AT], noted[kernels.KEY_LENGTH]),
+            byte_strings_at(noted[kernels.VALUE_AT], noted[kernels.VALUE_LENGTH]),
             row_headers(table, noted),
             of_batches(table, section_rows.TIME_TYPE),
             of_batches(table, section_rows.LEADER_EPOCH),

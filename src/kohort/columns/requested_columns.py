@@ -12,7 +12,7 @@ import pyarrow as pa
 from kohort.columns import kernels
 from kohort.columns.schema import check_schema, column_of, is_text, is_wide
 
-FORMS_MOST: Final = 16
+REMEMBERED_MOST: Final = 16
 NOTED: Final[dict[str, tuple[int, ...]]] = {
     "topic": (),
     "partition": (),
@@ -41,7 +41,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class RequestedColumns:
     """``noted``: what a walk writes as columns; ``places``: what it writes for columns to be gathered from."""
 
     schema: Any
@@ -55,20 +55,20 @@ def column_for(field: Any, column: str = "") -> Column:
     return Column(column, field.name, kind, field.nullable, is_text(kind), is_wide(kind))
 
 
-def form_of(schema: pa.Schema) -> Form:
+def requested_columns(schema: pa.Schema) -> RequestedColumns:
     """Raises UsageError for a column that records do not have, or one of a type that it cannot take."""
-    known = _forms.get(id(schema))
+    known = _remembered.get(id(schema))
     if known is not None:
         return known
     check_schema(schema)
     columns = tuple(column_for(field, column_of(field.name)) for field in schema)
     arrays = {array for column in columns for array in NOTED[column.column]}
-    form = Form(schema, columns, tuple(arrays & COLUMN_ARRAYS), tuple(sorted(arrays - COLUMN_ARRAYS)))
-    _forms[id(schema)] = form
-    for oldest in list(_forms)[:-FORMS_MOST]:
-        _forms.pop(oldest, None)
-    return form
+    requested = RequestedColumns(schema, columns, tuple(arrays & COLUMN_ARRAYS), tuple(sorted(arrays - COLUMN_ARRAYS)))
+    _remembered[id(schema)] = requested
+    for oldest in list(_remembered)[:-REMEMBERED_MOST]:
+        _remembered.pop(oldest, None)
+    return requested
 
 
-_forms: Final[dict[int, Form]] = {}
+_remembered: Final[dict[int, RequestedColumns]] = {}
 """By the identity of the schema, which is nobody else's as long as the form holds it: schemas are slow to compare."""

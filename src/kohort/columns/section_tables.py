@@ -14,7 +14,7 @@ import crc32c
 import numpy as np
 
 from kohort.columns import section_rows
-from kohort.columns.batches import INT64_MAX, Place, Section, checked, section_of, sections
+from kohort.columns.batches import INT64_MAX, OffsetRange, ReadOptions, RecordSection, checked, section_of, sections
 from kohort.columns.kernels import BAD_RECORD, BAD_SECTION, PLAN_FIELDS, ROOM, walk
 from kohort.columns.problems import Problem, corrupt
 from kohort.errors import CorruptRecord
@@ -35,7 +35,7 @@ class SectionTable:
     """Rows for the kernels; ``buffers`` holds, for each, the buffer that its address points into."""
 
     rows: Any
-    place: Place
+    wanted: OffsetRange
     buffers: list[Buffer]
     room: int = field(init=False)
     """How many records there can be: what the batches claim, but no more than their bytes can hold."""
@@ -51,79 +51,75 @@ class SectionTable:
         for array, address in arrays.items():
             plan[array] = address
         plan[ROOM] = self.room
-        stop = NO_LIMIT if self.place.end_offset is None else self.place.end_offset
-        count = walk(self.rows.ctypes.data, len(self.rows), self.place.start_offset, stop, plan.ctypes.data)
+        stop = NO_LIMIT if self.wanted.end_offset is None else self.wanted.end_offset
+        count = walk(self.rows.ctypes.data, len(self.rows), self.wanted.start_offset, stop, plan.ctypes.data)
         found: list[int] = plan.tolist()
         if count < 0:
             base_offset = int(self.rows[found[BAD_SECTION], section_rows.BASE_OFFSET])
-            raise corrupt(Problem(-count), found[BAD_RECORD], base_offset, self.place)
+            raise corrupt(Problem(-count), found[BAD_RECORD], base_offset, self.wanted)
         found[ROOM] = count
         return found
 
     def corrupt_row(self, problem: str, row: int) -> CorruptRecord:
         """The error for content of wanted record number ``row``, at the offset of its batch."""
         section = int(np.searchsorted(np.cumsum(self.rows[:, section_rows.ROWS]), row, "right"))
-        return self.place.corrupt(problem, int(self.rows[section, section_rows.BASE_OFFSET]))
+        return self.wanted.corrupt(problem, int(self.rows[section, section_rows.BASE_OFFSET]))
 
 
 def section_tables(
-    buf: Buffer,
-    place: Place,
-    *,
-    check_crcs: bool,
-    max_batch_bytes: int,
-    aborted: Iterable[tuple[int, int]] = (),
-    chunk_bytes: int = NO_LIMIT,
+    buf: Buffer, wanted: OffsetRange, options: ReadOptions, chunk_bytes: int = NO_LIMIT
 ) -> Iterator[SectionTable]:
-    """Tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``."""
-    aborted = tuple(aborted)
-    rows = None if aborted else scanned(buf, place)
+    """Yield tables that together cover ``buf``, each closed once its decompressed batches reach ``chunk_bytes``.
+
+    Raises CorruptRecord.
+    """
+    rows = None if options.aborted else scanned(buf, wanted)
     if rows is None:
-        found = sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
-        yield from gathered(map(row_of, found), place, chunk_bytes)
+        yield from gathered(map(row_of, sections(buf, wanted, options)), wanted, chunk_bytes)
         return
-    if check_crcs:
-        check_all(buf, rows, place)
+    if options.check_crcs:
+        check_all(buf, rows, wanted)
     if rows[:, section_rows.CODEC].any() or int(rows[:, section_rows.LENGTH].sum()) > chunk_bytes:
-        yield from gathered((decompressed(buf, row, place, max_batch_bytes) for row in rows), place, chunk_bytes)
+        plain = (decompressed(buf, row, wanted, options.max_batch_bytes) for row in rows)
+        yield from gathered(plain, wanted, chunk_bytes)
     elif len(rows):
-        yield SectionTable(rows, place, [buf] * len(rows))
+        yield SectionTable(rows, wanted, [buf] * len(rows))
 
 
-def scanned(buf: Buffer, place: Place) -> Any:
+def scanned(buf: Buffer, wanted: OffsetRange) -> Any:
     """All rows for ``buf``, or None where something in it is for the plain walk to judge."""
-    stop = NO_LIMIT if place.end_offset is None else place.end_offset
+    stop = NO_LIMIT if wanted.end_offset is None else wanted.end_offset
     if len(buf) == 0:
         return np.zeros((0, section_rows.SECTION_FIELDS), np.int64)
     at = address_of(buf)
-    count = section_rows.scan(at, len(buf), place.start_offset, stop, 0, 0)
+    count = section_rows.scan(at, len(buf), wanted.start_offset, stop, 0, 0)
     if count < 0:
         return None
     rows = np.empty((count, section_rows.SECTION_FIELDS), np.int64)
-    section_rows.scan(at, len(buf), place.start_offset, stop, rows.ctypes.data, count)
+    section_rows.scan(at, len(buf), wanted.start_offset, stop, rows.ctypes.data, count)
     return rows
 
 
-def check_all(buf: Buffer, rows: Any, place: Place) -> None:
+def check_all(buf: Buffer, rows: Any, wanted: OffsetRange) -> None:
     """Check the CRC of every batch in the table."""
     view = memoryview(buf)
     for at, size in rows[:, section_rows.BATCH_AT : section_rows.BATCH_SIZE + 1].tolist():
         stated = int.from_bytes(view[at + CRC_AT : at + CRC_STARTS_AT], "big")
         if crc32c.crc32c(view[at + CRC_STARTS_AT : at + size]) != stated:
-            checked(buf, at, parse_batch_header(buf, at), place)
+            checked(buf, at, parse_batch_header(buf, at), wanted)
 
 
-def decompressed(buf: Buffer, row: Any, place: Place, max_batch_bytes: int) -> tuple[Any, Buffer]:
+def decompressed(buf: Buffer, row: Any, wanted: OffsetRange, max_batch_bytes: int) -> tuple[Any, Buffer]:
     """A row as the kernels need it, and the buffer that it points into."""
     if not row[section_rows.CODEC] or not row[section_rows.COUNT]:
         return row, buf
     at = int(row[section_rows.BATCH_AT])
-    section = section_of(buf, at, parse_batch_header(buf, at), place, max_batch_bytes)
+    section = section_of(buf, at, parse_batch_header(buf, at), wanted, max_batch_bytes)
     row[section_rows.ADDRESS], row[section_rows.LENGTH] = address_of(section.data), section.end
     return row, section.data
 
 
-def row_of(section: Section) -> tuple[Any, Buffer]:
+def row_of(section: RecordSection) -> tuple[Any, Buffer]:
     """A row of the table from a section of the plain walk."""
     header = section.header
     row = np.zeros(section_rows.SECTION_FIELDS, np.int64)
@@ -136,7 +132,7 @@ def row_of(section: Section) -> tuple[Any, Buffer]:
     return row, section.data
 
 
-def gathered(found: Iterable[tuple[Any, Buffer]], place: Place, chunk_bytes: int) -> Iterator[SectionTable]:
+def gathered(found: Iterable[tuple[Any, Buffer]], wanted: OffsetRange, chunk_bytes: int) -> Iterator[SectionTable]:
     """Rows in tables of at least ``chunk_bytes`` each, but for the last."""
     rows: list[Any] = []
     buffers: list[Buffer] = []
@@ -146,10 +142,10 @@ def gathered(found: Iterable[tuple[Any, Buffer]], place: Place, chunk_bytes: int
         buffers.append(data)
         size += int(row[section_rows.LENGTH])
         if size >= chunk_bytes:
-            yield SectionTable(np.array(rows), place, buffers)
+            yield SectionTable(np.array(rows), wanted, buffers)
             rows, buffers, size = [], [], 0
     if rows:
-        yield SectionTable(np.array(rows), place, buffers)
+        yield SectionTable(np.array(rows), wanted, buffers)
 
 
 def address_of(buf: Buffer) -> int:

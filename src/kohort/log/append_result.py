@@ -8,14 +8,14 @@ from kohort.wire.codec import Buffer
 from kohort.wire.record_batch import BatchHeader
 
 
-class Prepared(NamedTuple):
+class PreparedBatch(NamedTuple):
     """A producer's batch that may be appended, and its header."""
 
     batch: Buffer
     header: BatchHeader
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """Where a batch came to lie. ``log_append_time_ms`` is -1 where records keep their own times."""
 
     base_offset: int

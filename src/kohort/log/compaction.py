@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 from kohort.errors import CorruptLog, CorruptRecord, StorageError
 from kohort.log.batch_positions import check_place
 from kohort.log.batch_scan import whole_batches
-from kohort.log.compaction_filter import Sieve, Sifted, empty_batch, is_taken_back, sift
+from kohort.log.compaction_filter import FilteredBatch, RecordFilter, empty_batch, filter_batch, is_taken_back
 from kohort.log.dirty import Dirty
 from kohort.log.keyed_records import body_of, keyed_records
 from kohort.log.partition import PartitionLog
@@ -93,9 +93,11 @@ class Compaction:
         latest: dict[bytes, int] = {}
         yield from self._note_keys(latest)
         config = self.log.config
-        sieve = Sieve(latest, self.clean_until - 1, self.log.aborted, self._now_ms, config.delete_retention_ms)
+        record_filter = RecordFilter(
+            latest, self.clean_until - 1, self.log.aborted, self._now_ms, config.delete_retention_ms
+        )
         for group in self._groups():
-            yield from self._compact(group, sieve)
+            yield from self._compact(group, record_filter)
 
     def _note_keys(self, latest: dict[bytes, int]) -> Iterator[None]:
         """Read the dirty part until it ends or the budget does."""
@@ -167,7 +169,7 @@ class Compaction:
         if group:
             yield group
 
-    def _compact(self, group: list[Segment], sieve: Sieve) -> Iterator[None]:
+    def _compact(self, group: list[Segment], record_filter: RecordFilter) -> Iterator[None]:
         """Write what is left of ``group`` to one segment and put that in its place."""
         base_offset, folder = group[0].base_offset, self.log.folder
         forget_cleaned(self._storage, folder, base_offset)
@@ -181,7 +183,7 @@ class Compaction:
                 for i, (at, header) in enumerate(chunk.batches):
                     batch = chunk.data[at : at + header.size]
                     is_end = ends_group and i == len(chunk.batches) - 1
-                    left = self._left_of(batch, header, sieve, is_end=is_end)
+                    left = self._left_of(batch, header, record_filter, is_end=is_end)
                     changed |= left.batch is not batch
                     self._write(made, header, left)
                     yield from self._pause_after(left.unpacked_bytes)
@@ -193,14 +195,16 @@ class Compaction:
             forget_cleaned(self._storage, folder, base_offset)
         self._making = None
 
-    def _left_of(self, batch: memoryview, header: BatchHeader, sieve: Sieve, *, is_end: bool) -> Sifted:
+    def _left_of(
+        self, batch: memoryview, header: BatchHeader, record_filter: RecordFilter, *, is_end: bool
+    ) -> FilteredBatch:
         """What is written in the place of a batch."""
-        left = sift(batch, header, sieve)
+        left = filter_batch(batch, header, record_filter)
         if left.batch is None and (is_end or self._ends_a_producer(header)):
             left = left._replace(batch=empty_batch(header) if header.record_count else batch)
         return left
 
-    def _write(self, made: Segment, header: BatchHeader, left: Sifted) -> None:
+    def _write(self, made: Segment, header: BatchHeader, left: FilteredBatch) -> None:
         self._bytes[0] += header.size
         self._records[0] += header.record_count
         self._records[1] += left.kept

@@ -43,7 +43,7 @@ NO_TIMESTAMP: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class RecordFilter:
     """By what one compaction judges."""
 
     latest: Mapping[bytes, int]
@@ -55,7 +55,7 @@ class Sieve:
     delete_retention_ms: int
 
 
-class Sifted(NamedTuple):
+class FilteredBatch(NamedTuple):
     """What is left of a batch; ``batch`` is None where nothing is, and the one given where all stays."""
 
     batch: bytes | memoryview | None
@@ -69,40 +69,40 @@ def is_taken_back(header: BatchHeader, aborted: AbortedTransactions) -> bool:
     return header.is_transactional and not header.is_control and aborted.holds(header.producer_id, header.base_offset)
 
 
-def sift(batch: bytes | memoryview, header: BatchHeader, sieve: Sieve) -> Sifted:
-    """What ``sieve`` leaves of one whole batch. Raises CorruptRecord."""
-    if is_taken_back(header, sieve.aborted):
-        return Sifted(None, NO_TIMESTAMP, 0, 0)
-    if header.is_control or header.base_offset > sieve.latest_offset:
-        return Sifted(batch, header.max_timestamp, header.record_count, 0)
+def filter_batch(batch: bytes | memoryview, header: BatchHeader, record_filter: RecordFilter) -> FilteredBatch:
+    """What ``record_filter`` leaves of one whole batch. Raises CorruptRecord."""
+    if is_taken_back(header, record_filter.aborted):
+        return FilteredBatch(None, NO_TIMESTAMP, 0, 0)
+    if header.is_control or header.base_offset > record_filter.latest_offset:
+        return FilteredBatch(batch, header.max_timestamp, header.record_count, 0)
     body = body_of(batch, header)
-    kept = [record for record in keyed_records(body, header) if _stays(record, header, sieve)]
+    kept = [record for record in keyed_records(body, header) if _stays(record, header, record_filter)]
     if not kept:
-        return Sifted(None, NO_TIMESTAMP, 0, len(body))
+        return FilteredBatch(None, NO_TIMESTAMP, 0, len(body))
     sets_horizon = header.delete_horizon_ms is None and any(record.is_tombstone for record in kept)
     if len(kept) == header.record_count and not sets_horizon:
-        return Sifted(batch, header.max_timestamp, header.record_count, len(body))
-    made, max_timestamp = _rebuilt(body, header, kept, sieve, sets_horizon=sets_horizon)
-    return Sifted(made, max_timestamp, len(kept), len(body))
+        return FilteredBatch(batch, header.max_timestamp, header.record_count, len(body))
+    made, max_timestamp = _rebuilt(body, header, kept, record_filter, sets_horizon=sets_horizon)
+    return FilteredBatch(made, max_timestamp, len(kept), len(body))
 
 
-def _stays(record: KeyedRecord, header: BatchHeader, sieve: Sieve) -> bool:
+def _stays(record: KeyedRecord, header: BatchHeader, record_filter: RecordFilter) -> bool:
     offset = header.base_offset + record.offset_delta
-    if offset > sieve.latest_offset:
+    if offset > record_filter.latest_offset:
         return True
-    if record.key is None or offset < sieve.latest.get(record.key, -1):
+    if record.key is None or offset < record_filter.latest.get(record.key, -1):
         return False
     horizon_ms = header.delete_horizon_ms
-    return not record.is_tombstone or horizon_ms is None or sieve.now_ms < horizon_ms
+    return not record.is_tombstone or horizon_ms is None or record_filter.now_ms < horizon_ms
 
 
 def _rebuilt(
-    body: bytes, header: BatchHeader, kept: list[KeyedRecord], sieve: Sieve, *, sets_horizon: bool
+    body: bytes, header: BatchHeader, kept: list[KeyedRecord], record_filter: RecordFilter, *, sets_horizon: bool
 ) -> tuple[bytes, int]:
     """The batch of the records that stay, and its latest timestamp."""
     base_timestamp, attributes = header.base_timestamp, header.attributes
     if sets_horizon:
-        base_timestamp = sieve.now_ms + sieve.delete_retention_ms
+        base_timestamp = record_filter.now_ms + record_filter.delete_retention_ms
         attributes |= DELETE_HORIZON_BIT
         payload = b"".join(_moved(body, record, _time_of(record, header) - base_timestamp) for record in kept)
     else:

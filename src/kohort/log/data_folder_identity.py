@@ -17,14 +17,16 @@ from kohort.notes import Note, warning
 VERSION: Final = "1"
 
 
-class Identity(NamedTuple):
+class DataFolderIdentity(NamedTuple):
     """The ids that a broker shows."""
 
     cluster_id: str
     node_id: int
 
 
-def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng, remembered: str, notes: list[Note]) -> Identity:
+def ensure_identity(
+    storage: Storage, config: BrokerConfig, rng: Rng, remembered: str, notes: list[Note]
+) -> DataFolderIdentity:
     """The folder's identity, made now if it has none. Raises ConfigError where the options contradict it.
 
     ``remembered`` is the cluster id that the catalogue of topics bears, "" if it bears none. A file that is missing
@@ -45,7 +47,7 @@ def claim_identity(storage: Storage, config: BrokerConfig, rng: Rng, remembered:
         raise ConfigError(
             f"node.id={config.node_id}: the data folder belongs to node {node_id}; set node.id={node_id} or use another"
         )
-    identity = Identity(cluster_id or config.cluster_id or uuid_to_text(_uuid(rng)), config.node_id)
+    identity = DataFolderIdentity(cluster_id or config.cluster_id or uuid_to_text(_uuid(rng)), config.node_id)
     if not written or not node_id:
         kept = {"version": VERSION, "directory.id": uuid_to_text(_uuid(rng))} | properties
         kept |= {"cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
@@ -62,7 +64,9 @@ def _is_said(name: str, value: str) -> bool:
     return bool(value) and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()
 
 
-def _what_was_lost(data: bytes | None, written: str, node_id: str | None, remembered: str, made: Identity) -> str:
+def _what_was_lost(
+    data: bytes | None, written: str, node_id: str | None, remembered: str, made: DataFolderIdentity
+) -> str:
     state = "was missing" if data is None else "could not be read whole"
     told = [] if node_id else [f"node {made.node_id} is taken from the options"]
     if not written and remembered:

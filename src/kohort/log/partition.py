@@ -12,13 +12,14 @@ from typing import Final, TypeVar
 
 from kohort.config.topic import TopicConfig
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.append_result import Appended, Prepared
+from kohort.log.append_result import AppendResult, PreparedBatch
 from kohort.log.epochs import EPOCHS_FILE
 from kohort.log.log_slice import LogSlice
 from kohort.log.offsets_by_time import FoundOffset, find_by_time, find_max_timestamp
+from kohort.log.opened_with import NOBODY, NOTHING_KNOWN, KnownAtStart, LogListener
 from kohort.log.producers import ProducedBatch
 from kohort.log.recoding import CODECS, opened
-from kohort.log.recovery import Place, recover
+from kohort.log.recovery import LogToRecover, recover
 from kohort.log.retention import below_start, too_many, too_old
 from kohort.log.segment import Segment, SegmentLimits, segment_name
 from kohort.log.segment_swap import begin_swap, finish_swap
@@ -32,7 +33,7 @@ from kohort.wire.codec import Buffer
 from kohort.wire.control_records import Marker, build_marker
 from kohort.wire.record_batch import BatchHeader, with_offset
 
-__all__ = ["Appended", "FoundOffset", "PartitionLog"]
+__all__ = ["AppendResult", "FoundOffset", "PartitionLog"]
 
 R = TypeVar("R")
 
@@ -49,21 +50,16 @@ class PartitionLog:
         storage: Storage,
         config: TopicConfig,
         now_ms: int,
-        *,
-        clean: bool = False,
-        recovery_point: int = 0,
-        start_offset: int = 0,
-        on_flush_due: Callable[[TopicPartition, int], None] | None = None,
-        tell: Callable[[Note], None] | None = None,
+        known: KnownAtStart = NOTHING_KNOWN,
+        listener: LogListener = NOBODY,
     ) -> None:
-        """``tell`` takes, as it happens, what the disk refuses to those who ask."""
+        """Raises StorageError where the disk refuses."""
         self.tp = tp
         self.folder = str(tp)
         self._storage = storage
-        self._on_flush_due = on_flush_due
-        self._tell = tell
+        self._on_flush_due, self._tell = listener
         self._configure(config)
-        place = Place(storage, self.folder, self._limits, clean, recovery_point, start_offset, not self._compacts)
+        place = LogToRecover(storage, self.folder, self._limits, *known, not self._compacts)
         found = recover(place, now_ms)
         self._segments: list[Segment] = found.segments
         self._next_offset = found.next_offset
@@ -145,7 +141,7 @@ class PartitionLog:
 
     # ---------------------------------------------------------------- append
 
-    def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> Appended:
+    def append(self, batch: Buffer, now_ms: int, *, from_client: bool = True) -> AppendResult:
         """Store one batch and say where. Raises ApiError (protocol/records.md#what-a-broker-refuses)."""
         header = checked_header(batch, self._rules, now_ms, from_client=from_client)
         if from_client and self.opens_batches:
@@ -157,19 +153,19 @@ class PartitionLog:
         """Whether what a producer sends is opened, which may take long: ``prepare`` before ``append_prepared``."""
         return self._compacts or self._codec is not None
 
-    def prepare(self, batch: Buffer, now_ms: int) -> Steps[Prepared]:
+    def prepare(self, batch: Buffer, now_ms: int) -> Steps[PreparedBatch]:
         """Check a producer's batch, and open it where that is wanted, in steps. Raises ApiError."""
         header = checked_header(batch, self._rules, now_ms, from_client=True)
         return (yield from self._opened(batch, header))
 
-    def append_prepared(self, prepared: Prepared, now_ms: int) -> Appended:
+    def append_prepared(self, prepared: PreparedBatch, now_ms: int) -> AppendResult:
         """Store a batch that was prepared. Raises ApiError as ``append``."""
         return self._store(*prepared, now_ms, from_client=True)
 
-    def _opened(self, batch: Buffer, header: BatchHeader) -> Steps[Prepared]:
+    def _opened(self, batch: Buffer, header: BatchHeader) -> Steps[PreparedBatch]:
         return opened(batch, header, self._codec, self._config.max_message_bytes, with_keys=self._compacts)
 
-    def _store(self, batch: Buffer, header: BatchHeader, now_ms: int, *, from_client: bool) -> Appended:
+    def _store(self, batch: Buffer, header: BatchHeader, now_ms: int, *, from_client: bool) -> AppendResult:
         if header.producer_id >= 0 and not header.is_control:
             repeated = self.producers.check(header, in_sequence=from_client)
             if repeated is not None:
@@ -189,9 +185,9 @@ class PartitionLog:
             self.producers.record(header, base_offset, max_timestamp, now_ms)
         self._unflushed_records += header.record_count
         waits = self._maybe_flush(now_ms, last_offset)
-        return Appended(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)
+        return AppendResult(base_offset, last_offset, append_time_ms, self._start_offset, awaits_flush=waits)
 
-    def end_transaction(self, marker: Marker, now_ms: int) -> Appended:
+    def end_transaction(self, marker: Marker, now_ms: int) -> AppendResult:
         """Append the marker that ends a producer's transaction. Raises ApiError; then it may be appended once more."""
         self.producers.check_marker(marker)
         appended = self.append(build_marker(marker, now_ms), now_ms, from_client=False)
@@ -201,9 +197,9 @@ class PartitionLog:
         self.producers.end(marker, now_ms, now_ms)
         return appended
 
-    def _already(self, batch: ProducedBatch, waits: bool) -> Appended:
+    def _already(self, batch: ProducedBatch, waits: bool) -> AppendResult:
         append_time_ms = batch.timestamp_ms if self._log_append_time else -1
-        return Appended(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, True, waits)
+        return AppendResult(batch.base_offset, batch.last_offset, append_time_ms, self._start_offset, True, waits)
 
     def _placed(self, batch: Buffer, header: BatchHeader, now_ms: int) -> list[Buffer]:
         if self._log_append_time:
@@ -450,7 +446,7 @@ class PartitionLog:
             for segment in self._unflushed_segments():
                 segment.start_flush()
 
-    def settle(self) -> None:
+    def advance_recovery_point(self) -> None:
         """Move the recovery point over the segments that have reached the disk meanwhile."""
         i = self._index_of(self.recovery_point)
         while i + 1 < len(self._segments) and self._segments[i].is_flushed:

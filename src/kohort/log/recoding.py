@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, RecordsRefused
-from kohort.log.append_result import Prepared
+from kohort.log.append_result import PreparedBatch
 from kohort.log.keyed_records import keyed_records
 from kohort.steps import Pace, Steps
 from kohort.wire.codec import Buffer
@@ -41,7 +41,7 @@ CHECK_US: Final = 2
 
 def opened(
     batch: Buffer, header: BatchHeader, codec: Codec | None, max_bytes: int, *, with_keys: bool
-) -> Steps[Prepared]:
+) -> Steps[PreparedBatch]:
     """``batch`` and its header under ``codec``; untouched where it has it already, or None is wanted.
 
     Raises ApiError INVALID_RECORD if its records cannot be read, RecordsRefused if, ``with_keys``, some have no key;
@@ -50,7 +50,7 @@ def opened(
     if codec is header.codec:
         codec = None
     if codec is None and not with_keys:
-        return Prepared(batch, header)
+        return PreparedBatch(batch, header)
     try:
         body = decompressed(header.codec, memoryview(batch)[HEADER_BYTES : header.size], OPENED_MAX_BYTES)
         if with_keys:
@@ -58,7 +58,7 @@ def opened(
     except CorruptRecord as error:
         raise ApiError(ErrorCode.INVALID_RECORD, error.problem) from error
     if codec is None:
-        return Prepared(batch, header)
+        return PreparedBatch(batch, header)
     payload = yield from compress_in_steps(codec, body)
     made = header._replace(
         attributes=header.attributes & ~CODEC_BITS | codec,
@@ -69,7 +69,7 @@ def opened(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {made.size} bytes once it is {codec.name.lower()}; max.message.bytes is {max_bytes}",
         )
-    return Prepared(pack_batch(made, payload), made)
+    return PreparedBatch(pack_batch(made, payload), made)
 
 
 def _check_keys(body: Buffer, header: BatchHeader) -> Steps[None]:

@@ -38,7 +38,7 @@ LEFTOVERS: Final = (".tmp", ".deleted", ".cleaned", ".swap")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogToRecover:
     """Where a log is and what is known of it before it is opened."""
 
     storage: Storage
@@ -81,32 +81,32 @@ class _Files:
     epochs: bool = False
 
 
-def recover(place: Place, now_ms: int) -> Recovered:
-    """Open the log at ``place``; StorageError only where the disk refuses."""
-    if not place.clean:
-        return _recover(place, now_ms)
+def recover(source: LogToRecover, now_ms: int) -> Recovered:
+    """Open the log at ``source``; StorageError only where the disk refuses."""
+    if not source.clean:
+        return _recover(source, now_ms)
     try:
-        return _recover(place, now_ms)
+        return _recover(source, now_ms)
     except CorruptLog as error:
-        ended_at = max(_sort_files(place, []).snapshots, default=None)
-        found = _recover(replace(place, clean=False, ended_at=ended_at), now_ms)
+        ended_at = max(_sort_files(source, []).snapshots, default=None)
+        found = _recover(replace(source, clean=False, ended_at=ended_at), now_ms)
         found.notes.insert(0, warning(f"the stop was clean, but {error}"))
         return found
 
 
-def _recover(place: Place, now_ms: int) -> Recovered:
-    notes = finish_interrupted(place.storage, place.folder)
-    files = _sort_files(place, notes)
-    segments = _segments_of(place, files, now_ms, notes)
-    epochs = _read_epochs(place, segments, files, notes)
-    first_unflushed = len(segments) - 1 if place.clean else _floor(segments, place.recovery_point)
-    snapshot_limit = None if place.clean else segments[first_unflushed].base_offset
-    producers, replay_from = _read_snapshot(place, files.snapshots, snapshot_limit, notes)
+def _recover(source: LogToRecover, now_ms: int) -> Recovered:
+    notes = finish_interrupted(source.storage, source.folder)
+    files = _sort_files(source, notes)
+    segments = _segments_of(source, files, now_ms, notes)
+    epochs = _read_epochs(source, segments, files, notes)
+    first_unflushed = len(segments) - 1 if source.clean else _floor(segments, source.recovery_point)
+    snapshot_limit = None if source.clean else segments[first_unflushed].base_offset
+    producers, replay_from = _read_snapshot(source, files.snapshots, snapshot_limit, notes)
     _recall(segments, producers, replay_from)
-    believed = len(segments) if place.clean else first_unflushed
-    aborted = _read_aborted(place, segments, files, believed, notes)
+    believed = len(segments) if source.clean else first_unflushed
+    aborted = _read_aborted(source, segments, files, believed, notes)
     if aborted is None:
-        aborted, producers, replay_from = AbortedTransactions(place.storage, place.folder), Producers(), 0
+        aborted, producers, replay_from = AbortedTransactions(source.storage, source.folder), Producers(), 0
 
     def replay(segment: Segment, position: int, header: BatchHeader) -> None:
         if header.partition_leader_epoch >= 0:
@@ -119,13 +119,13 @@ def _recover(place: Place, now_ms: int) -> Recovered:
                     aborted.add(taken_back, segment_name(segment.base_offset))
                 producers.end(marker, header.max_timestamp, now_ms)
 
-    if place.clean:
+    if source.clean:
         ended_at = max(files.snapshots, default=None)
         next_offset = _open_clean(segments, ended_at, replay_from, replay, notes)
     else:
         _replay_headers(segments, first_unflushed, replay_from, replay, notes)
-        next_offset = _recover_unflushed(place, segments, first_unflushed, replay, notes)
-    start_offset = max(place.start_offset, segments[0].base_offset)
+        next_offset = _recover_unflushed(source, segments, first_unflushed, replay, notes)
+    start_offset = max(source.start_offset, segments[0].base_offset)
     if start_offset > next_offset:
         said = f"the log starts at {start_offset} by its checkpoint, but ends at {next_offset}; it starts there"
         notes.append(warning(said))
@@ -134,11 +134,11 @@ def _recover(place: Place, now_ms: int) -> Recovered:
         segments,
         next_offset,
         start_offset,
-        next_offset if place.clean else min(place.recovery_point, next_offset),
+        next_offset if source.clean else min(source.recovery_point, next_offset),
         producers,
         aborted,
         epochs,
-        _begin_epoch(place, epochs, next_offset),
+        _begin_epoch(source, epochs, next_offset),
         [offset for offset in files.snapshots if offset <= replay_from],
         notes,
     )
@@ -153,25 +153,25 @@ def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list
         return None
 
 
-def _begin_epoch(place: Place, epochs: LeaderEpochs, next_offset: int) -> bool:
+def _begin_epoch(source: LogToRecover, epochs: LeaderEpochs, next_offset: int) -> bool:
     """Forget epochs that were cut. After an unclean stop a later one than any before begins; whether it did."""
     latest = epochs.latest
     epochs.truncate_end(next_offset + 1)
-    return latest is not None and not place.clean and epochs.assign(latest + 1, next_offset)
+    return latest is not None and not source.clean and epochs.assign(latest + 1, next_offset)
 
 
 # ---------------------------------------------------------------- files
 
 
-def _sort_files(place: Place, notes: list[Note]) -> _Files:
+def _sort_files(source: LogToRecover, notes: list[Note]) -> _Files:
     """Tell the files apart; leftovers and indexes without a log go, what is not ours stays and is named."""
     found = _Files({}, {}, [])
     foreign = []
-    for name, size in place.storage.files(place.folder).items():
+    for name, size in source.storage.files(source.folder).items():
         stem, _, ending = name.partition(".")
         base = int(stem) if len(stem) == NAME_DIGITS and stem.isascii() and stem.isdigit() else None
         if name.endswith(LEFTOVERS):
-            place.storage.delete(f"{place.folder}/{name}")
+            source.storage.delete(f"{source.folder}/{name}")
             notes.append(info(f"deleted the leftover {name}"))
         elif base is not None and ending == "log":
             found.segments[base] = size
@@ -188,16 +188,17 @@ def _sort_files(place: Place, notes: list[Note]) -> _Files:
     for base, indexes in found.indexes.items():
         if base not in found.segments:
             for name, _ in indexes:
-                place.storage.delete(f"{place.folder}/{name}")
+                source.storage.delete(f"{source.folder}/{name}")
                 notes.append(warning(f"deleted {name}, whose log is missing"))
     found.segments = dict(sorted(found.segments.items()))
     return found
 
 
-def _segments_of(place: Place, files: _Files, now_ms: int, notes: list[Note]) -> list[Segment]:
+def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[Note]) -> list[Segment]:
     """The segments, oldest first. An empty one counts only as the last, where the log goes on."""
     segments = [
-        Segment(place.storage, place.folder, base, place.limits, now_ms, size) for base, size in files.segments.items()
+        Segment(source.storage, source.folder, base, source.limits, now_ms, size)
+        for base, size in files.segments.items()
     ]
     for segment in segments[:-1]:
         if not segment.size:
@@ -205,17 +206,17 @@ def _segments_of(place: Place, files: _Files, now_ms: int, notes: list[Note]) ->
             notes.append(warning(f"deleted {segment.log_name}, which was empty"))
     segments = [segment for segment in segments if segment.size or segment is segments[-1]]
     if not segments:
-        return [Segment(place.storage, place.folder, place.start_offset, place.limits, now_ms)]
+        return [Segment(source.storage, source.folder, source.start_offset, source.limits, now_ms)]
     if not segments[-1].size:
-        _drop_indexes(place, files, segments[-1])
+        _drop_indexes(source, files, segments[-1])
     return segments
 
 
-def _drop_indexes(place: Place, files: _Files, segment: Segment) -> None:
+def _drop_indexes(source: LogToRecover, files: _Files, segment: Segment) -> None:
     """An empty log has no use for an index (Kafka preallocates them); new entries must not follow old ones."""
     for name, size in files.indexes.get(segment.base_offset, []):
         if size:
-            place.storage.delete(f"{place.folder}/{name}")
+            source.storage.delete(f"{source.folder}/{name}")
 
 
 def _floor(segments: list[Segment], offset: int) -> int:
@@ -224,8 +225,8 @@ def _floor(segments: list[Segment], offset: int) -> int:
     return found if segments[found].size or not found else found - 1
 
 
-def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: list[Note]) -> LeaderEpochs:
-    data = place.storage.read(f"{place.folder}/{EPOCHS_FILE}") if files.epochs else None
+def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, notes: list[Note]) -> LeaderEpochs:
+    data = source.storage.read(f"{source.folder}/{EPOCHS_FILE}") if files.epochs else None
     if data is not None:
         try:
             return LeaderEpochs.parse(data)
@@ -243,20 +244,22 @@ def _read_epochs(place: Place, segments: list[Segment], files: _Files, notes: li
     return epochs
 
 
-def _read_snapshot(place: Place, snapshots: list[int], limit: int | None, notes: list[Note]) -> tuple[Producers, int]:
+def _read_snapshot(
+    source: LogToRecover, snapshots: list[int], limit: int | None, notes: list[Note]
+) -> tuple[Producers, int]:
     """The latest good snapshot up to ``limit``, and the offset from which batches must be read again.
 
     Later ones go: they may speak of what is cut.
     """
     for offset in sorted(snapshots, reverse=True):
         name = f"{segment_name(offset)}.snapshot"
-        data = place.storage.read(f"{place.folder}/{name}")
+        data = source.storage.read(f"{source.folder}/{name}")
         if data is not None and (limit is None or offset <= limit):
             try:
                 return Producers.parse_snapshot(data), offset
             except ValueError as error:
                 notes.append(warning(f"deleted {name}, which cannot be read: {error}"))
-        place.storage.delete(f"{place.folder}/{name}")
+        source.storage.delete(f"{source.folder}/{name}")
     return Producers(), 0
 
 
@@ -275,13 +278,13 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 
 
 def _read_aborted(
-    place: Place, segments: list[Segment], files: _Files, believed: int, notes: list[Note]
+    source: LogToRecover, segments: list[Segment], files: _Files, believed: int, notes: list[Note]
 ) -> AbortedTransactions | None:
     """The entries of the first ``believed`` segments; those of the others are about to be made anew.
 
     None where a file cannot be read: then all of them are.
     """
-    aborted = AbortedTransactions(place.storage, place.folder)
+    aborted = AbortedTransactions(source.storage, source.folder)
     problem = ""
     for i, segment in enumerate(segments):
         name = segment_name(segment.base_offset)
@@ -338,7 +341,9 @@ def _replay_headers(segments: list[Segment], count: int, replay_from: int, repla
 # ---------------------------------------------------------------- after an unclean stop
 
 
-def _recover_unflushed(place: Place, segments: list[Segment], first: int, replay: Replay, notes: list[Note]) -> int:
+def _recover_unflushed(
+    source: LogToRecover, segments: list[Segment], first: int, replay: Replay, notes: list[Note]
+) -> int:
     """Check every batch from ``segments[first]`` on; cut at the first bad one. Returns the log's end.
 
     A batch whose base offset alone is damaged is mended: nothing of it is lost.
@@ -349,7 +354,7 @@ def _recover_unflushed(place: Place, segments: list[Segment], first: int, replay
         if not segment.size:
             return _begin_at(segments, expected, notes)
         is_last = i + 1 == len(segments) or not segments[i + 1].size
-        check = _Check(segment, None if is_last else segments[i + 1].base_offset, place, replay, notes)
+        check = _Check(segment, None if is_last else segments[i + 1].base_offset, source, replay, notes)
         segment.rebuild_indexes(check.good_batches())
         expected = max(expected, check.next_offset)
         if check.problem:
@@ -381,11 +386,13 @@ def _begin_at(segments: list[Segment], expected: int, notes: list[Note]) -> int:
 class _Check:
     """One pass over a segment: hands out good batches, then knows where and why it stopped."""
 
-    def __init__(self, segment: Segment, limit: int | None, place: Place, replay: Replay, notes: list[Note]) -> None:
+    def __init__(
+        self, segment: Segment, limit: int | None, source: LogToRecover, replay: Replay, notes: list[Note]
+    ) -> None:
         """``limit`` is where the next segment begins, if there is one."""
         self._segment = segment
         self._limit = limit
-        self._place = place
+        self._place = source
         self._replay = replay
         self._notes = notes
         self.next_offset = segment.base_offset

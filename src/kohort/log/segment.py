@@ -96,7 +96,7 @@ class Segment:
         self.base_offset = base_offset
         self.size = size
         self.suffix = ""
-        """What the names of its files end with while it takes another's place (swap.py)."""
+        """What the names of its files end with while it takes another's place (segment_swap.py)."""
         self.notes: list[Note] = []
         """What went wrong and was mended; the partition takes it away."""
 

@@ -22,7 +22,8 @@ from kohort.log.checkpoints import (
     START_OFFSETS_FILE,
     parse_offsets,
 )
-from kohort.log.data_folder_identity import claim_identity, new_topic_id
+from kohort.log.data_folder_identity import ensure_identity, new_topic_id
+from kohort.log.opened_with import KnownAtStart, LogListener
 from kohort.log.partition import PartitionLog
 from kohort.log.partition_folders import PartitionFolders
 from kohort.log.storage import Room, Storage
@@ -84,7 +85,7 @@ class Topics:
         self._refusals: list[Note] = []
         self._catalogue = load_catalogue(storage, self.recovery_notes)
         remembered = self._catalogue.cluster_id
-        self.cluster_id, self.node_id = claim_identity(storage, config, rng, remembered, self.recovery_notes)
+        self.cluster_id, self.node_id = ensure_identity(storage, config, rng, remembered, self.recovery_notes)
         if remembered != self.cluster_id:
             self._catalogue.cluster_id = self.cluster_id
             if self._catalogue.topics:
@@ -117,9 +118,8 @@ class Topics:
             for partition in range(entry.partitions):
                 tp = TopicPartition(entry.name, partition)
                 self._folders.see(topic.topic_id, tp, folders)
-                log = self._open_log(
-                    topic, tp, now_ms, self.was_clean, recovery_points.get(tp, 0), start_offsets.get(tp, 0)
-                )
+                at_start = KnownAtStart(self.was_clean, recovery_points.get(tp, 0), start_offsets.get(tp, 0))
+                log = self._open_log(topic, tp, now_ms, at_start)
                 topic.partitions.append(log)
                 self.recovery_notes += log.take_notes()
             self._add(topic)
@@ -289,7 +289,7 @@ class Topics:
         while (partition := present + len(made)) < total:
             tp = TopicPartition(topic.name, partition)
             self._folders.make(topic.topic_id, tp, now_ms)
-            made.append(self._open_log(topic, tp, now_ms, clean=True))
+            made.append(self._open_log(topic, tp, now_ms, KnownAtStart(clean=True)))
             if pace.is_due(MAKE_US):
                 yield
 
@@ -420,26 +420,9 @@ class Topics:
         self.tell(warning(f"topic {name!r} cannot be changed: {error}", ("disk", name)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"topic {name!r}: {error}")
 
-    def _open_log(
-        self,
-        topic: Topic,
-        tp: TopicPartition,
-        now_ms: int,
-        clean: bool,
-        recovery_point: int = 0,
-        start_offset: int = 0,
-    ) -> PartitionLog:
-        return PartitionLog(
-            tp,
-            self._storage,
-            topic.config,
-            now_ms,
-            clean=clean,
-            recovery_point=recovery_point,
-            start_offset=start_offset,
-            on_flush_due=self._upkeep.flush_at,
-            tell=self.tell,
-        )
+    def _open_log(self, topic: Topic, tp: TopicPartition, now_ms: int, known: KnownAtStart) -> PartitionLog:
+        listener = LogListener(self._upkeep.flush_at, self.tell)
+        return PartitionLog(tp, self._storage, topic.config, now_ms, known, listener)
 
     # ---------------------------------------------------------------- time
 

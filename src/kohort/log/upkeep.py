@@ -142,7 +142,7 @@ class Upkeep:
         for log in list(self._logs()):
             if pace.is_due(LOOK_US):
                 yield
-            log.settle()
+            log.advance_recovery_point()
             if log.recovery_point:
                 points[log.tp] = log.recovery_point
             if log.log_start_offset > log.segments[0].base_offset:

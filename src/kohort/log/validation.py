@@ -1,7 +1,8 @@
 """What a batch must be before it is appended, and what is rewritten in it (protocol/records.md#what-a-broker-refuses).
 
-The broker opens records only to see that they have keys, where the topic is compacted (keyed.py), and their wrapping
-where the topic has a codec of its own (recoding.py); the rest is judged by the header. Deviations that follow from it:
+The broker opens records only to see that they have keys, where the topic is compacted (keyed_records.py), and how they
+are compressed, where the topic has a codec of its own (recoding.py); the rest is judged by the header. Deviations that
+follow from it:
 - timestamps are judged, and kept, by the header's maximum; Kafka looks at each record and recomputes the maximum;
 - records that do not parse are found by their reader, though the CRC proves that they are as the producer sent them.
 """

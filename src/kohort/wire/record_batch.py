@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypedDict, TypeVar, Unpack
 
 import crc32c
 
@@ -186,29 +186,31 @@ def with_offset(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Buff
 # ---------------------------------------------------------------- records
 
 
-def build_batch(
-    records: Sequence[NewRecord],
-    *,
-    base_offset: int = 0,
-    codec: Codec = Codec.NONE,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    leader_epoch: int = -1,
-    is_transactional: bool = False,
-    is_control: bool = False,
-    log_append_time_ms: int | None = None,
-) -> bytes:
-    """One batch of ``records``, with consecutive offsets from ``base_offset``.
+class BatchFields(TypedDict, total=False):
+    """What a batch says of all its records; each has -1, False or None where it is not given."""
 
-    ``log_append_time_ms`` makes it a batch of that type: one time for all records, whatever theirs say.
-    """
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    leader_epoch: int
+    is_transactional: bool
+    is_control: bool
+    log_append_time_ms: int | None
+    """Makes it a batch of that type: one time for all records, whatever theirs say."""
+
+
+def build_batch(
+    records: Sequence[NewRecord], *, base_offset: int = 0, codec: Codec = Codec.NONE, **fields: Unpack[BatchFields]
+) -> bytes:
+    """Return one batch of ``records``, with consecutive offsets from ``base_offset``."""
     base_timestamp = records[0].timestamp_ms if records else -1
     max_timestamp = max((r.timestamp_ms for r in records), default=-1)
     body = bytearray()
     for delta, record in enumerate(records):
         _append_record(body, record, record.timestamp_ms - base_timestamp, delta)
-    attributes = codec | is_transactional * TRANSACTIONAL_BIT | is_control * CONTROL_BIT
+    attributes = codec | fields.get("is_transactional", False) * TRANSACTIONAL_BIT
+    attributes |= fields.get("is_control", False) * CONTROL_BIT
+    log_append_time_ms = fields.get("log_append_time_ms")
     if log_append_time_ms is not None:
         attributes |= TIMESTAMP_TYPE_BIT
         max_timestamp = log_append_time_ms
@@ -218,12 +220,12 @@ def build_batch(
         max(len(records) - 1, 0),
         base_timestamp,
         max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
+        fields.get("producer_id", -1),
+        fields.get("producer_epoch", -1),
+        fields.get("base_sequence", -1),
         len(records),
     )
-    return _packed(base_offset, leader_epoch, summed, payload)
+    return _packed(base_offset, fields.get("leader_epoch", -1), summed, payload)
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypedDict, TypeVar, Unpack, dataclass_transform
 
 from kohort.model import NO_UUID
 
@@ -131,26 +131,25 @@ class Message(metaclass=MessageType):
         return f"{type(self).__name__}({inner})"
 
 
-def _spec(
-    kind: Kind,
-    versions: str,
-    default: Any,
-    *,
-    nullable: str = "none",
-    ignorable: bool = False,
-    tag: int | None = None,
-    code: str = "",
-    of: Any = None,
-) -> Any:
+class _FieldOptions(TypedDict, total=False):
+    """What a field may have besides its kind, its versions and its default."""
+
+    ignorable: bool
+    tag: int | None
+    code: str
+    of: Any
+
+
+def _spec(kind: Kind, versions: str, default: Any, *, nullable: str = "none", **options: Unpack[_FieldOptions]) -> Any:
     return FieldSpec(
         kind=kind,
         versions=parse_versions(versions),
         default=default,
         nullable=parse_versions(nullable),
-        ignorable=ignorable,
-        tag=tag,
-        code=code,
-        of=of,
+        ignorable=options.get("ignorable", False),
+        tag=options.get("tag"),
+        code=options.get("code", ""),
+        of=options.get("of"),
     )
 
 

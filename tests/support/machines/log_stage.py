@@ -9,7 +9,7 @@ from typing import Any
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
 from kohort.log.invariants import check_invariants
-from kohort.log.partition import Appended, PartitionLog
+from kohort.log.partition import AppendResult, PartitionLog
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.log.topics import Topics
 from kohort.wire.compression import Codec
@@ -56,7 +56,7 @@ class LogStage:
         assert log is not None
         return log
 
-    def append(self, *values: str, at_ms: int | None = None, **producer: Any) -> Appended:
+    def append(self, *values: str, at_ms: int | None = None, **producer: Any) -> AppendResult:
         given = batch(values or ("v",), at_ms=self.now_ms if at_ms is None else at_ms, **producer)
         return self.log.append(given, self.now_ms)
 

@@ -90,6 +90,14 @@ def test_sentences_are_broken_between_words_on_a_terminal_and_nowhere_in_a_pipe(
     ]
 
 
+def test_a_closing_line_is_broken_between_words_too(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    print_prose("nothing is changed yet: add --execute", err=True)
+
+    assert capsys.readouterr() == ("", "nothing is changed\nyet: add --execute\n")
+
+
 def test_what_clients_send_cannot_move_the_cursor():
     assert cell("evil\x1b[2Jname\n") == "evil?[2Jname?"
     assert cell(["a", "b"]) == "a,b"

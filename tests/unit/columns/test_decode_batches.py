@@ -5,10 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kohort.columns import requested_columns as form
+from kohort.columns import requested_columns as requested
+from kohort.columns.batches import OffsetRange, ReadOptions
 from kohort.columns.decode import check_room, decode_batches, decode_chunks
 from kohort.columns.records import records_of
-from kohort.columns.requested_columns import FORMS_MOST, column_for, form_of
+from kohort.columns.requested_columns import REMEMBERED_MOST, column_for, requested_columns
 from kohort.columns.schema import COLUMNS, HEADERS_TYPE, record_schema
 from kohort.errors import CorruptRecord, UsageError
 from kohort.wire.compression import Codec
@@ -23,8 +24,9 @@ MIXED = [
 ]
 
 
-def decode(buf, *, start_offset=0, **options):
-    batch = decode_batches(buf, topic="t", partition=2, start_offset=start_offset, **options)
+def decode(buf, *, start_offset=0, end_offset=None, schema=None, columns=None, **options):
+    wanted = OffsetRange("t", 2, start_offset, end_offset)
+    batch = decode_batches(buf, wanted, schema=schema, columns=columns, options=ReadOptions(**options))
     batch.validate(full=True)
     return batch
 
@@ -50,7 +52,7 @@ def rows_of(batch):
 
 
 def expected_of(buf, **options):
-    found = records_of(buf, topic="t", partition=2, start_offset=0, **options)
+    found = records_of(buf, OffsetRange("t", 2, 0), ReadOptions(**options))
     return [
         (r.topic, r.partition, r.offset, r.timestamp_ms, r.key, r.value, r.headers, r.timestamp_type) for r in found
     ]
@@ -197,7 +199,7 @@ def test_chunks_bound_what_is_in_memory_and_lose_nothing(codec):
         build_batch([NewRecord(None, bytes(1000))] * 10, base_offset=10 * i, codec=codec) for i in range(20)
     )
 
-    chunks = list(decode_chunks(given, topic="t", partition=2, start_offset=5, chunk_bytes=30_000))
+    chunks = list(decode_chunks(given, OffsetRange("t", 2, 5), chunk_bytes=30_000))
 
     assert [offset for chunk in chunks for offset in chunk["offset"].to_pylist()] == list(range(5, 200))
     assert len(chunks) == 7
@@ -213,14 +215,14 @@ def test_more_bytes_than_32_bit_offsets_can_count_is_said_with_the_way_out():
 
 def test_many_schemas_are_decoded_to_each_in_its_form_and_few_forms_are_kept():
     batch = build_batch([NewRecord(b"k", b"v", (), 1)])
-    for n in range(3 * FORMS_MOST):
+    for n in range(3 * REMEMBERED_MOST):
         kind = pa.large_binary() if n % 2 else pa.string()
-        found = decode_batches(batch, topic="t", partition=0, start_offset=0, schema=pa.schema([("value", kind)]))
+        found = decode_batches(batch, OffsetRange("t", 0, 0), schema=pa.schema([("value", kind)]))
         assert found.schema.field(0).type == kind
         assert found.column(0).to_pylist() == [b"v" if n % 2 else "v"]
-    kept = form_of(record_schema())
-    assert form_of(record_schema()) is kept
-    assert len(form._forms) == FORMS_MOST
+    kept = requested_columns(record_schema())
+    assert requested_columns(record_schema()) is kept
+    assert len(requested._remembered) == REMEMBERED_MOST
 
 
 def test_the_header_named_badly_is_found_in_its_own_batch():

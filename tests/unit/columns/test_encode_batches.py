@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from kohort.client.writing.partitioner import murmur2
-from kohort.columns.encode import encode_batch, encode_partitions, with_producer
+from kohort.columns.batches import OffsetRange
+from kohort.columns.encode import RecordColumns, encode_batch, encode_partitions, with_producer
 from kohort.columns.records import records_of
 from kohort.errors import UsageError
 from kohort.wire.compression import Codec
@@ -35,7 +36,7 @@ def read(batch):
 
 @pytest.mark.parametrize("codec", Codec)
 def test_lists_become_a_batch_that_the_plain_reader_reads_back(codec):
-    batch = encode_batch(KEYS, VALUES, TIMES, HEADERS, codec=codec)
+    batch = encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS), codec=codec)
 
     assert read(batch) == EXPECTED
     assert parse_batch_header(batch).codec is codec
@@ -45,11 +46,11 @@ def test_lists_become_a_batch_that_the_plain_reader_reads_back(codec):
 def test_the_bytes_are_those_of_the_plain_writer():
     records = [NewRecord(k, v, h or (), t) for k, v, t, h in zip(KEYS, VALUES, TIMES, HEADERS, strict=True)]
 
-    assert encode_batch(KEYS, VALUES, TIMES, HEADERS) == build_batch(records)
+    assert encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS)) == build_batch(records)
 
 
 def test_arrow_columns_of_every_spelling_give_the_same_batch():
-    expected = encode_batch(KEYS, VALUES, TIMES, HEADERS)
+    expected = encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS))
     keys = pa.array(KEYS, pa.binary())
     values = pa.array(VALUES, pa.binary())
     headers = pa.array(
@@ -59,16 +60,24 @@ def test_arrow_columns_of_every_spelling_give_the_same_batch():
     as_map = pa.array(HEADERS, pa.map_(pa.string(), pa.binary()))
     times = pa.array(TIMES, pa.timestamp("ms"))
 
-    assert encode_batch(keys, values, times, headers) == expected
+    assert encode_batch(RecordColumns(keys, values, times, headers)) == expected
     assert (
         encode_batch(
-            keys.cast(pa.string()), values.cast(pa.large_binary()), times.cast(pa.timestamp("us", "UTC")), as_map
+            RecordColumns(
+                keys.cast(pa.string()), values.cast(pa.large_binary()), times.cast(pa.timestamp("us", "UTC")), as_map
+            )
         )
         == expected
     )
-    assert encode_batch(keys.cast(pa.large_string()), values, pa.array(TIMES, pa.int32()), headers) == expected
     assert (
-        encode_batch(keys.dictionary_encode(), pa.chunked_array([values[:1], values[1:]]), times, headers) == expected
+        encode_batch(RecordColumns(keys.cast(pa.large_string()), values, pa.array(TIMES, pa.int32()), headers))
+        == expected
+    )
+    assert (
+        encode_batch(
+            RecordColumns(keys.dictionary_encode(), pa.chunked_array([values[:1], values[1:]]), times, headers)
+        )
+        == expected
     )
 
 
@@ -82,28 +91,31 @@ def test_slices_are_read_where_they_begin():
 
     sliced = [column.slice(2, 4) for column in (keys, values, times, headers)]
 
-    assert encode_batch(*sliced) == encode_batch(KEYS, VALUES, TIMES, HEADERS)
+    assert encode_batch(RecordColumns(*sliced)) == encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS))
 
 
 def test_rows_without_a_time_get_the_one_given_and_none_where_none_is_given():
-    assert [r[1] for r in read(encode_batch(None, [b"a", b"b", b"c"], [None, 7, None], timestamp_ms=99))] == [99, 7, 99]
-    assert [r[1] for r in read(encode_batch(None, [b"a", b"b", b"c"], [None, 7, None]))] == [-1, 7, -1]
-    assert [r[1] for r in read(encode_batch(None, [b"a", b"b"], timestamp_ms=42))] == [42, 42]
-    assert [r[1] for r in read(encode_batch(None, [b"a", b"b"]))] == [-1, -1]
+    assert [
+        r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b", b"c"], [None, 7, None], timestamp_ms=99)))
+    ] == [99, 7, 99]
+    assert [r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b", b"c"], [None, 7, None])))] == [-1, 7, -1]
+    assert [r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b"], timestamp_ms=42)))] == [42, 42]
+    assert [r[1] for r in read(encode_batch(RecordColumns(None, [b"a", b"b"])))] == [-1, -1]
 
 
 def test_a_producers_number_is_stamped_under_a_new_crc():
-    batch = with_producer(encode_batch(KEYS, VALUES, TIMES), 4001, 3, 17)
+    batch = with_producer(encode_batch(RecordColumns(KEYS, VALUES, TIMES)), 4001, 3, 17)
 
     header = parse_batch_header(batch)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (4001, 3, 17)
     assert len(read(batch)) == 4
-    assert batch == encode_batch(KEYS, VALUES, TIMES, producer_id=4001, producer_epoch=3, base_sequence=17)
+    records = [NewRecord(k, v, (), t) for k, v, t in zip(KEYS, VALUES, TIMES, strict=True)]
+    assert batch == build_batch(records, producer_id=4001, producer_epoch=3, base_sequence=17)
 
 
 def test_no_rows_make_a_batch_of_none():
-    assert read(encode_batch([], [])) == []
-    assert list(encode_partitions([], [], partitions=3)) == []
+    assert read(encode_batch(RecordColumns([], []))) == []
+    assert list(encode_partitions(RecordColumns([], []), partitions=3)) == []
 
 
 def test_keyed_rows_go_where_the_producers_partitioner_sends_them_in_their_order():
@@ -111,7 +123,7 @@ def test_keyed_rows_go_where_the_producers_partitioner_sends_them_in_their_order
     keys = [dice.randbytes(dice.randrange(0, 20)) for _ in range(2000)]
     values = [b"%d" % i for i in range(2000)]
 
-    batches = list(encode_partitions(keys, values, partitions=7, batch_bytes=2_000, codec=Codec.LZ4))
+    batches = list(encode_partitions(RecordColumns(keys, values), partitions=7, batch_bytes=2000, codec=Codec.LZ4))
 
     found = {p: [] for p in range(7)}
     for batch in batches:
@@ -128,7 +140,7 @@ def test_keyed_rows_go_where_the_producers_partitioner_sends_them_in_their_order
 def test_batches_are_bounded_before_compression_and_a_large_record_goes_alone():
     values = [bytes(300)] * 50 + [bytes(5000)] + [bytes(300)] * 50
 
-    batches = list(encode_partitions(None, values, partitions=1, batch_bytes=1000))
+    batches = list(encode_partitions(RecordColumns(None, values), partitions=1, batch_bytes=1000))
 
     sizes = [len(b.data) - 61 for b in batches]
     assert sum(b.records for b in batches) == 101
@@ -138,56 +150,61 @@ def test_batches_are_bounded_before_compression_and_a_large_record_goes_alone():
 
 
 def test_rows_without_key_fill_one_partitions_batch_after_anothers():
-    batches = list(encode_partitions(None, [bytes(90)] * 100, partitions=4, batch_bytes=1000, first_unkeyed=6))
+    batches = list(
+        encode_partitions(RecordColumns(None, [bytes(90)] * 100), partitions=4, batch_bytes=1000, first_unkeyed=6)
+    )
 
     assert sum(b.records for b in batches) == 100
     assert {b.partition for b in batches} == {0, 1, 2, 3}
     assert len(batches) <= 16
-    assert [b.partition for b in encode_partitions(None, [b"x"] * 5, partitions=4, first_unkeyed=6)] == [2]
+    assert [b.partition for b in encode_partitions(RecordColumns(None, [b"x"] * 5), partitions=4, first_unkeyed=6)] == [
+        2
+    ]
 
 
 def test_a_partition_column_overrules_the_key_where_it_is_not_null():
     partition = pa.array([3, None, 0, 3], pa.int32())
     of_key = (murmur2(b"a") & 0x7FFFFFFF) % 4
 
-    batches = encode_partitions([b"a"] * 4, ["1", "2", "3", "4"], partition=partition, partitions=4)
+    batches = encode_partitions(RecordColumns([b"a"] * 4, ["1", "2", "3", "4"]), partition=partition, partitions=4)
 
     found = [(batch.partition, r[3]) for batch in batches for r in read(batch.data)]
     assert sorted(found) == sorted([(3, b"1"), (of_key, b"2"), (0, b"3"), (3, b"4")])
 
 
 @pytest.mark.parametrize(
-    ("columns", "problem"),
+    ("columns", "partition", "problem"),
     [
-        ({"keys": pa.array([1])}, "column 'key' is int64; it can be binary or text"),
-        ({"timestamps": pa.array(["noon"])}, "column 'timestamp' is string"),
-        ({"headers": pa.array([[1]])}, "column 'headers' is list"),
-        ({"partition": [4]}, "partition 4 does not exist; the topic has 4"),
-        ({"partition": [-1]}, "partition -1 does not exist"),
-        ({"partition": [1, 2]}, "column 'partition' has not the 1 rows of the others"),
-        ({"partition": pa.array(["1"])}, "column 'partition' is string; it can be an integer"),
+        ({"keys": pa.array([1])}, None, "column 'key' is int64; it can be binary or text"),
+        ({"timestamps": pa.array(["noon"])}, None, "column 'timestamp' is string"),
+        ({"headers": pa.array([[1]])}, None, "column 'headers' is list"),
+        ({}, [4], "partition 4 does not exist; the topic has 4"),
+        ({}, [-1], "partition -1 does not exist"),
+        ({}, [1, 2], "column 'partition' has not the 1 rows of the others"),
+        ({}, pa.array(["1"]), "column 'partition' is string; it can be an integer"),
     ],
 )
-def test_columns_that_cannot_be_records_are_refused_with_the_reason(columns, problem):
+def test_columns_that_cannot_be_records_are_refused_with_the_reason(columns, partition, problem):
+    given = RecordColumns(**{"keys": [b"k"], "values": [b"a"]} | columns)
     with pytest.raises(UsageError, match=problem):
-        list(encode_partitions(**({"keys": [b"k"], "values": [b"a"]} | columns), partitions=4))
+        list(encode_partitions(given, partitions=4, partition=partition))
 
 
 def test_columns_of_different_lengths_and_nameless_headers_are_refused():
     with pytest.raises(UsageError, match="different lengths: key 1, value 2"):
-        encode_batch([b"k"], [b"a", b"b"])
+        encode_batch(RecordColumns([b"k"], [b"a", b"b"]))
     nameless = pa.array(
         [[{"key": None, "value": b"x"}]], pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
     )
     with pytest.raises(UsageError, match="a header without a name"):
-        encode_batch(None, [b"a"], None, nameless)
+        encode_batch(RecordColumns(None, [b"a"], None, nameless))
     with pytest.raises(UsageError, match="column 'value'"):
-        encode_batch(None, [3.5])
+        encode_batch(RecordColumns(None, [3.5]))
 
 
 def test_what_is_encoded_comes_back_from_records_of_with_its_offsets():
-    batch = encode_batch(KEYS, VALUES, TIMES, HEADERS, base_offset=500, codec=Codec.ZSTD)
+    batch = encode_batch(RecordColumns(KEYS, VALUES, TIMES, HEADERS), base_offset=500, codec=Codec.ZSTD)
 
-    found = records_of(batch, topic="t", partition=0, start_offset=501)
+    found = records_of(batch, OffsetRange("t", 0, 501))
 
     assert [(r.offset, r.key, r.value) for r in found] == [(500 + i, KEYS[i], VALUES[i]) for i in (1, 2, 3)]

@@ -17,9 +17,10 @@ from kohort.wire.record_batch import NewRecord, build_batch
 WITHOUT_NUMBA = """
 import sys
 sys.modules["numba"] = None
+from kohort.columns.batches import OffsetRange
 from kohort.columns.decode import decode_batches
 from kohort.wire.record_batch import NewRecord, build_batch
-found = decode_batches(build_batch([NewRecord(b"k", b"v", (), 7)]), topic="t", partition=0, start_offset=0)
+found = decode_batches(build_batch([NewRecord(b"k", b"v", (), 7)]), OffsetRange("t", 0, 0))
 print(found.column("value").to_pylist())
 """
 

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kohort.columns import byte_strings as cut
-from kohort.columns import records
-from kohort.columns.batches import Place, next_offset, sections
+from kohort.columns import byte_strings, records
+from kohort.columns.batches import OffsetRange, ReadOptions, next_offset, sections
 from kohort.columns.plain import read_section
 from kohort.columns.records import WORTH_LOADING, FastWay, records_of
 from kohort.columns.records_by_kernels import located_records
@@ -31,16 +30,16 @@ MIXED = [
 
 
 def plain(buf, *, start_offset=0, end_offset=None, check_crcs=True, aborted=(), max_batch_bytes=1 << 20):
-    place = Place("t", 2, start_offset, end_offset)
+    wanted = OffsetRange("t", 2, start_offset, end_offset)
     out: list[Record] = []
-    for section in sections(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted):
-        read_section(section, place, out)
+    for section in sections(buf, wanted, ReadOptions(check_crcs, max_batch_bytes, aborted)):
+        read_section(section, wanted, out)
     return out
 
 
 def fast(buf, *, start_offset=0, end_offset=None, check_crcs=True, aborted=(), max_batch_bytes=1 << 20):
-    place = Place("t", 2, start_offset, end_offset)
-    return located_records(buf, place, check_crcs=check_crcs, max_batch_bytes=max_batch_bytes, aborted=aborted)
+    wanted = OffsetRange("t", 2, start_offset, end_offset)
+    return located_records(buf, wanted, ReadOptions(check_crcs, max_batch_bytes, aborted))
 
 
 @pytest.fixture(params=[plain, fast], ids=["plain", "kernels"])
@@ -243,12 +242,12 @@ def test_few_records_are_read_the_plain_way_and_many_by_the_kernels(monkeypatch)
     monkeypatch.setattr(records, "by_kernels", way)
     assert way.found() is None
 
-    assert len(records_of(given, topic="t", partition=2, start_offset=0)) == 4
+    assert len(records_of(given, OffsetRange("t", 2, 0))) == 4
     assert way.missed == 4
 
     way.missed = WORTH_LOADING
     assert way.found().__name__ == located_records.__name__
-    assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
+    assert records_of(given, OffsetRange("t", 2, 0)) == plain(given)
     assert way.missed == WORTH_LOADING
 
 
@@ -267,7 +266,7 @@ def test_a_small_piece_is_read_the_plain_way_at_any_time_and_does_not_count(monk
     way = SimpleNamespace(found=lambda: pytest.fail("kernels for three records"), missed=0)
     monkeypatch.setattr(records, "by_kernels", way)
 
-    assert records_of(given, topic="t", partition=2, start_offset=0) == plain(given)
+    assert records_of(given, OffsetRange("t", 2, 0)) == plain(given)
     assert way.missed == 0
 
 
@@ -290,11 +289,11 @@ def test_a_record_is_a_value(read):
 @pytest.mark.parametrize("room", [1, 64, 1 << 16])
 def test_byte_strings_are_cut_out_whatever_their_length_and_the_room(monkeypatch, room):
     """255 is the last length of one byte; longer ones than the room come one by one."""
-    monkeypatch.setattr(cut, "ROOM", room)
+    monkeypatch.setattr(byte_strings, "ROOM", room)
     wanted = [None, b"", b"a", bytes(range(255)), b"x" * 256, None, b"y" * 70_000, b"z"]
     data = b"".join(blob or b"" for blob in wanted)
     lengths = np.array([-1 if blob is None else len(blob) for blob in wanted], np.int64)
     starts = address_of(data) + np.cumsum(lengths.clip(0)) - lengths.clip(0)
 
-    assert cut.cut(starts, lengths) == wanted
-    assert cut.cut(starts[:1], lengths[:1]) == [None]
+    assert byte_strings.byte_strings_at(starts, lengths) == wanted
+    assert byte_strings.byte_strings_at(starts[:1], lengths[:1]) == [None]

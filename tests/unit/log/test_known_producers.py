@@ -6,7 +6,7 @@ The rules: protocol/producers.md#repeats-and-gaps.
 import pytest
 
 from kohort.errors import ApiError, ErrorCode
-from kohort.log.partition import Appended
+from kohort.log.partition import AppendResult
 from kohort.log.producers import Producers
 from kohort.wire.record_batch import parse_batch_header
 from support.machines.log_stage import LogStage, batch, values_from
@@ -45,7 +45,7 @@ def test_a_repeat_of_one_of_the_last_five_batches_gets_its_first_answer(stage):
         send(stage, sequence)
 
     for sequence in range(2, 7):
-        assert send(stage, sequence) == Appended(sequence, sequence, -1, 0, duplicate=True)
+        assert send(stage, sequence) == AppendResult(sequence, sequence, -1, 0, duplicate=True)
     assert stage.log.log_end_offset == 7
 
 
@@ -93,7 +93,7 @@ def test_the_last_batch_is_known_after_a_restart(stage, how):
     send(stage, 1, "b", "c")
     getattr(stage, how)()
 
-    assert send(stage, 1, "b", "c") == Appended(1, 2, -1, 0, duplicate=True)
+    assert send(stage, 1, "b", "c") == AppendResult(1, 2, -1, 0, duplicate=True)
     assert refusal(stage, 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(stage, 3, "d").base_offset == 3
 
@@ -106,7 +106,7 @@ def test_each_batch_in_flight_is_known_after_a_clean_restart(stage):
     stage.restart()
 
     for sequence in range(2, 7):
-        assert send(stage, sequence) == Appended(sequence, sequence, -1, 0, duplicate=True)
+        assert send(stage, sequence) == AppendResult(sequence, sequence, -1, 0, duplicate=True)
     assert refusal(stage, 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(stage, 40, pid=8, epoch=2).duplicate
     assert send(stage, 7).base_offset == 8
@@ -126,7 +126,7 @@ def test_each_batch_in_flight_is_known_after_a_crash_behind_a_new_segment(stage)
     stage.crash()
 
     for repeated in range(sequence - 5, sequence):
-        assert send(stage, repeated) == Appended(repeated, repeated, -1, 0, duplicate=True)
+        assert send(stage, repeated) == AppendResult(repeated, repeated, -1, 0, duplicate=True)
     assert first == sequence - 1, "only one of them lies behind the snapshot"
     assert refusal(stage, sequence - 6) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -186,7 +186,7 @@ def test_what_a_crash_cuts_is_forgotten_by_its_producer(stage):
 
     stage.crash()
 
-    assert send(stage, 1) == Appended(1, 1, -1, 0)
+    assert send(stage, 1) == AppendResult(1, 1, -1, 0)
 
 
 def test_few_snapshots_are_kept(stage):

@@ -4,7 +4,7 @@ import pytest
 
 from kohort.config import BrokerConfig, topic_config
 from kohort.errors import ApiError, ErrorCode, StorageError
-from kohort.log.partition import Appended
+from kohort.log.partition import AppendResult
 from kohort.log.storage import MemoryFile, MemoryStorage
 from kohort.wire.compression import Codec
 from kohort.wire.record_batch import NewRecord, build_batch, check_crc, parse_batch_header
@@ -19,8 +19,8 @@ def stage():
 
 
 def test_an_append_says_where_the_batch_lies_and_a_read_gives_it_back(stage):
-    assert stage.append("a", "b", "c") == Appended(0, 2, -1, 0)
-    assert stage.append("d") == Appended(3, 3, -1, 0)
+    assert stage.append("a", "b", "c") == AppendResult(0, 2, -1, 0)
+    assert stage.append("d") == AppendResult(3, 3, -1, 0)
 
     assert values_from(stage.log, 0) == ["a", "b", "c", "d"]
     assert (stage.log.log_start_offset, stage.log.high_watermark, stage.log.last_stable_offset) == (0, 4, 4)
@@ -255,7 +255,7 @@ def test_records_of_a_log_append_time_topic_take_the_brokers_clock():
     stage = LogStage(message_timestamp_type="LogAppendTime")
     first = stage.now_ms
 
-    assert stage.append("a", "b", at_ms=5) == Appended(0, 1, first, 0)
+    assert stage.append("a", "b", at_ms=5) == AppendResult(0, 1, first, 0)
     stage.clock.advance(100)
     stage.append("c", at_ms=1)
 

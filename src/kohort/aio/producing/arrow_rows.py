@@ -45,13 +45,13 @@ class Rows:
     ) -> Iterator[EncodedBatch]:
         """The record batches, one after the other. Rows without a timestamp get ``now_ms``."""
         with needs("arrow", "send_arrow"):
-            from kohort.columns.encode import encode_partitions
+            from kohort.columns.encode import RecordColumns, encode_partitions
+        key, value, timestamps, headers = self._columns
         return encode_partitions(
-            *self._columns,
+            RecordColumns(key, value, timestamps, headers, now_ms),
             partition=self._partition,
             partitions=partitions,
             batch_bytes=min(BATCH_BYTES, config.max_request_size - REQUEST_OVERHEAD),
             codec=Codec[config.compression_type.upper()],
-            timestamp_ms=now_ms,
             first_unkeyed=first_unkeyed,
         )

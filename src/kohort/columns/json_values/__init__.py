@@ -1,1 +1,1 @@
-"""JSON values to columns, without an object for each."""
+"""JSON values to columns, without an object for each (ADR 13)."""

@@ -20,7 +20,7 @@ SAMPLE: Final = 64
 INT32_MAX: Final = (1 << 31) - 1
 
 
-class Flat(NamedTuple):
+class FlatColumns(NamedTuple):
     """The columns, with null in the rows that are left to a judge, and which rows these are."""
 
     columns: list[pa.Array]
@@ -42,7 +42,7 @@ def is_flat(schema: pa.Schema) -> bool:
     return all(_kind(field.type) for field in schema)
 
 
-def flat_columns(values: pa.Array, schema: pa.Schema) -> Flat | None:
+def flat_columns(values: pa.Array, schema: pa.Schema) -> FlatColumns | None:
     """The columns of JSON objects, given as binary; None where a column is none for the kernel, where this is no gain,
     or where Arrow refuses a value."""
     rows = len(values)
@@ -60,20 +60,22 @@ def flat_columns(values: pa.Array, schema: pa.Schema) -> Flat | None:
         columns = [_column(field, places[i], lengths[i]) for i, field in enumerate(schema)]
     except pa.ArrowInvalid:
         return None
-    return Flat(columns, left)
+    return FlatColumns(columns, left)
 
 
 def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
     """Which rows are sure; where each column's content lies (or what it is), and how long it is."""
     rows, names = len(values), [name.encode() for name in schema.names]
     text = np.frombuffer(b"".join(names) or b"\0", np.uint8)
-    columns = np.zeros((len(names), COLUMN_FIELDS), np.int64)
+    columns = np.zeros((1 + len(names), COLUMN_FIELDS), np.int64)
+    columns[0] = len(names)
     at = text.ctypes.data
-    for i, (name, field) in enumerate(zip(names, schema, strict=True)):
+    for i, (name, field) in enumerate(zip(names, schema, strict=True), 1):
         columns[i] = at, len(name), _kind(field.type)
         at += len(name)
-    places = np.empty((len(names), rows), np.int64)
-    lengths = np.full((len(names), rows), ABSENT, np.int64)
+    cells = np.empty((2, len(names), rows), np.int64)
+    places, lengths = cells
+    lengths[:] = ABSENT
     sure = np.zeros(rows, np.uint8)
     _, starts, data = values.buffers()
     walk(
@@ -81,9 +83,7 @@ def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
         data.address if data is not None else 0,
         rows,
         columns.ctypes.data,
-        len(names),
-        places.ctypes.data,
-        lengths.ctypes.data,
+        cells.ctypes.data,
         sure.ctypes.data,
     )
     return sure.astype(bool), places, lengths
@@ -124,5 +124,6 @@ def _text(places: Any, lengths: Any) -> pa.Array:
     starts, data = pa.allocate_buffer(4 * (rows + 1)), pa.allocate_buffer(size)
     bits = pa.py_buffer(np.zeros((rows + 7) // 8, np.uint8)) if nulls else None
     address = bits.address if bits is not None else 0
-    gather(places.ctypes.data, lengths.ctypes.data, rows, starts.address, 0, data.address, address)
+    column = np.array([starts.address, 0, data.address, address], np.int64)
+    gather(places.ctypes.data, lengths.ctypes.data, rows, column.ctypes.data)
     return pa.Array.from_buffers(pa.string(), rows, [bits, starts, data], nulls)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from kohort.columns.native.jit import kernel
 from kohort.columns.native.primitives import load8, load64, part, store8, store64
 
-# What is wanted: a row of int64 for each column, with the address and the length of its name.
+# What is wanted: a row of int64 with the number of columns, and one for each, with the address and the length of its
+# name.
 NAME_AT, NAME_LENGTH, KIND = range(3)
 COLUMN_FIELDS = 3
 INTEGER, NUMBER, BOOLEAN, TEXT = range(1, 5)
@@ -113,11 +114,12 @@ def is_word(at: int, end: int, word: int) -> bool:
 
 
 @part
-def column_of(columns: int, count: int, guess: int, name: int, length: int) -> int:
-    """Which column has this name, the guessed one looked at first; -1: none."""
+def column_of(columns: int, guess: int, name: int, length: int) -> int:
+    """Return which column has this name, the guessed one looked at first; -1: none."""
+    count = load64(columns)
     for turn in range(count):
         column = guess + turn if guess + turn < count else guess + turn - count
-        entry = columns + 8 * COLUMN_FIELDS * column
+        entry = columns + 8 * COLUMN_FIELDS * (1 + column)
         if load64(entry + 8 * NAME_LENGTH) != length:
             continue
         known, i = load64(entry + 8 * NAME_AT), 0
@@ -163,8 +165,11 @@ def take(at: int, end: int, kind: int, place: int, length: int) -> int:
 
 
 @part
-def is_sure(at: int, end: int, columns: int, count: int, places: int, lengths: int, step: int) -> bool:
-    """Walk one object. ``places`` and ``lengths``: where its row is in the first column; ``step``: to the next one."""
+def is_sure(at: int, end: int, columns: int, cells: int, step: int) -> bool:
+    """Walk one object, and tell whether all of it is plainly sound. ``cells``: where its row is in the first column;
+    ``step``: to the next one."""
+    count = load64(columns)
+    places, lengths = cells, cells + step * count
     at = skip_space(at, end)
     if at >= end or load8(at) != OPEN:
         return False
@@ -176,7 +181,7 @@ def is_sure(at: int, end: int, columns: int, count: int, places: int, lengths: i
         stop = text_end(at + 1, end)
         if stop == 0:
             return False
-        column = column_of(columns, count, guess, at + 1, stop - at - 1)
+        column = column_of(columns, guess, at + 1, stop - at - 1)
         at = skip_space(stop + 1, end)
         if at >= end or load8(at) != COLON:
             return False
@@ -184,7 +189,7 @@ def is_sure(at: int, end: int, columns: int, count: int, places: int, lengths: i
         kind = 0
         if column >= 0:
             guess = column + 1 if column + 1 < count else 0
-            kind = load64(columns + 8 * (COLUMN_FIELDS * column + KIND))
+            kind = load64(columns + 8 * (COLUMN_FIELDS * (1 + column) + KIND))
             if load64(lengths + step * column) != ABSENT:
                 return False
         at = take(at, end, kind, places + step * max(column, 0), lengths + step * max(column, 0))
@@ -200,14 +205,15 @@ def is_sure(at: int, end: int, columns: int, count: int, places: int, lengths: i
 
 
 @kernel
-def walk(starts: int, data: int, rows: int, columns: int, count: int, places: int, lengths: int, sure: int) -> int:
-    """Walk ``rows`` objects between the 32-bit ``starts`` in ``data``. ``places`` and ``lengths``: ``rows`` entries for
-    each column, lengths ABSENT beforehand; ``sure``: a byte for each row, 1 where it is. How many are sure."""
+def walk(starts: int, data: int, rows: int, columns: int, cells: int, sure: int) -> int:
+    """Walk ``rows`` objects between the 32-bit ``starts`` in ``data``, and return how many are sure. ``cells``: first
+    ``rows`` places for each column, then as many lengths, ABSENT beforehand; ``sure``: a byte for each row, 1 where it
+    is."""
     found = 0
     for row in range(rows):
         both = load64(starts + 4 * row)
         begin, end = both & 0xFFFF_FFFF, (both >> 32) & 0xFFFF_FFFF
-        if is_sure(data + begin, data + end, columns, count, places + 8 * row, lengths + 8 * row, 8 * rows):
+        if is_sure(data + begin, data + end, columns, cells + 8 * row, 8 * rows):
             store8(sure + row, 1)
             found += 1
     return found

@@ -1,0 +1,33 @@
+"""What a log is opened with: what is known of it from elsewhere, and who is told what happens to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kohort.model import TopicPartition
+from kohort.notes import Note
+
+
+class KnownAtStart(NamedTuple):
+    """What the checkpoints of the data folder say of a log before it is opened."""
+
+    clean: bool = False
+    """The broker was stopped cleanly."""
+    recovery_point: int = 0
+    """Everything before this offset is known to be on the disk."""
+    start_offset: int = 0
+    """Records before this offset were deleted."""
+
+
+class LogListener(NamedTuple):
+    """Who is told what happens to a log."""
+
+    on_flush_due: Callable[[TopicPartition, int], None] | None = None
+    """Takes the time at which ``flush_if_due`` is to be called."""
+    tell: Callable[[Note], None] | None = None
+    """Takes, as it happens, what the disk refuses to those who ask."""
+
+
+NOTHING_KNOWN: Final = KnownAtStart()
+NOBODY: Final = LogListener()
