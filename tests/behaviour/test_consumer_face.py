@@ -121,9 +121,9 @@ class Worker(threading.Thread):
     def vanish(self) -> None:
         """Stop without a word: the connections break, nobody leaves the group."""
         self.stop()
-        driver, io = self.consumer._driver, self.consumer._io
+        driver, io = self.consumer._driver, self.consumer._waits.io
         io.call(driver.close)
-        self.consumer._closed = True
+        self.consumer._waits.closing = True
         self.owned = set()
 
 

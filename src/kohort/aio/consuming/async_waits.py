@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
+from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call_async
 from kohort.aio.driver import Driver
 from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock
@@ -46,6 +47,7 @@ class AsyncConsumerWaits:
         """Nobody may poll any more; the listener may still commit."""
         self.closed = False
         self.machine = machine
+        self.guard: AbstractContextManager[Any] = nullcontext()
         self._clock = SystemClock()
         self._driver: Driver | None = None
         self._poller: asyncio.Task[object] | None = None
@@ -69,20 +71,27 @@ class AsyncConsumerWaits:
         return self._driver
 
     def kick(self) -> None:
-        """The engine looks at what the user changed."""
+        """Let the engine look at what the user changed."""
         if self._driver is not None and not self._driver.loop.is_closed():
             self._driver.kick()
 
+    def look_again(self) -> None:
+        """Let whoever waits look again: after a step of the engine."""
+        self.kick()
+
     async def end(self) -> None:
         """Close the connections; the consumer is of no more use."""
-        self.closed = True
-        if self._driver is not None:
-            await self._driver.close()
+        try:
+            await asyncio.sleep(0)  # the engine writes its last requests
+        finally:
+            self.closed = True
+            if self._driver is not None:
+                await self._driver.close()
 
     # One poller at a time
 
     def check_usable(self) -> None:
-        """Raises UsageError for a closed consumer, and anywhere but on its loop."""
+        """Raise UsageError for a closed consumer, and anywhere but on its loop."""
         if self.closed:
             raise UsageError("the consumer is closed")
         if self._driver is not None and _running_loop() is not self._driver.loop:
@@ -93,7 +102,7 @@ class AsyncConsumerWaits:
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """The member counts as alive for as long. Raises UsageError if another task polls, naming both."""
+        """Let the member count as alive for as long. Raises UsageError if another task polls, naming both."""
         self.check_usable()
         if self.closing:
             raise UsageError("the consumer is being closed")
@@ -121,14 +130,41 @@ class AsyncConsumerWaits:
             self.driver.kick()
             await self.driver.until(lambda: True if self._poller is None else None, timeout_ms)
 
+    # Calls
+
+    async def run(self, call: Call[T]) -> T:
+        """Run a call in any task of the loop. Raises UsageError for a closed consumer, and what the call raises."""
+        self.check_usable()
+        return await run_call_async(call, self._wait_out)
+
+    async def run_anywhere(self, call: Call[T]) -> T:
+        """Run a call, also of a consumer that is being closed."""
+        return await run_call_async(call, self._wait_out)
+
+    async def _wait_out(self, wait: Wait) -> Any:
+        match wait:
+            case WaitFor(promise, timeout_ms, too_late, check):
+                return await self.wait_for(promise, timeout_ms, too_late, check=check)
+            case WaitUntil(ready, timeout_ms):
+                return await self.wait(ready, timeout_ms)
+            case WaitLast(promise, parting):
+                return await self.wait_last(promise, parting)
+            case PollUntil(ready, timeout_ms, has_work):
+                with self.polling():
+                    return await self.until(ready, timeout_ms, has_work)
+            case Run(work):
+                answer = work()
+                return await answer if inspect.isawaitable(answer) else answer
+
     # Waiting
 
     async def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """What ``ready`` returns as soon as it is not None, with rebalances going on meanwhile; None when time is up,
-        or when the consumer is being closed. ``ready`` is asked again when ``has_work`` (by default: whether there is
-        data) says so. Raises whatever went wrong in the background.
+        """Return what ``ready`` does once it is not None, with rebalances going on meanwhile; None when time is up.
+
+        None also when the consumer is being closed. ``ready`` is asked again when ``has_work`` (by default: whether
+        there is data) says so. Raises whatever went wrong in the background.
         """
         has_work = has_work or (lambda: self.machine.has_data)
 
@@ -151,7 +187,7 @@ class AsyncConsumerWaits:
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
+        """Do as ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
 
         def checked() -> T | None:
             value = ready()
@@ -162,7 +198,8 @@ class AsyncConsumerWaits:
         return await self.driver.until(checked, timeout_ms)
 
     async def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
+        """Return the result of ``promise``. Raises its error, and ApiTimeout with ``too_late``; with ``check`` also
+        what failed in the background meanwhile."""
 
         def done() -> bool | None:
             if promise.done:
@@ -210,16 +247,8 @@ class AsyncConsumerWaits:
         while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
             await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
 
-    async def leave(self, reason: str, parting: Parting) -> None:
-        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``parting``."""
-        callback = self.machine.prepare_leave()
-        if callback is not None:
-            await self.tell(callback)
-        promise = self.machine.leave(reason)
-        await self.wait_last(promise, parting)
-        self.raise_listener_error()
-
     def raise_listener_error(self) -> None:
+        """Raise the first error of the listener that was kept, once."""
         if self._listener_error is not None:
             error, self._listener_error = self._listener_error, None
             raise error

@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, checked_times, topics_of
+from kohort.aio.consuming.immediate_calls import ImmediateCalls, checked_listener, poll_limits, topics_of
 from kohort.aio.consuming.record_reader import RecordReader, layout_of
+from kohort.aio.consuming.waiting_calls import WaitingCalls
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import say_goodbye
@@ -23,18 +24,14 @@ from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import RebalanceListener
-from kohort.client.reading.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
-from kohort.client.requests.close_timeout import Parting
-from kohort.client.user_input import checked_ms, checked_partitions, whole_number
+from kohort.client.reading.list_offsets import OffsetAndTimestamp
+from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
-from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.extras import needs
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
-
-    from kohort.columns.layout import Layout
 
 ARROW_BYTES: Final = 64 << 20
 """How much ``poll_arrow`` takes at once, of what is buffered."""
@@ -46,7 +43,9 @@ class Consumer(ImmediateCalls):
     a mapping.
 
     One thread at a time may use it, but for ``wakeup``. Membership is kept up in the background; rebalances take
-    effect, and listeners run, inside ``poll``.
+    effect, and listeners run, inside ``poll``. Raises ConfigError for an option that there is not, or not so.
+
+    Its guide is docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
@@ -54,12 +53,12 @@ class Consumer(ImmediateCalls):
         super().__init__(self._lock)
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())
-        self._io = io_thread()
-        self._driver = self._io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
-        self._waits = ConsumerWaits(self._machine, self._driver, self._lock, self._io)
+        io = io_thread()
+        self._driver = io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
+        self._waits = ConsumerWaits(self._machine, self._driver, self._lock, io)
+        self._calls = WaitingCalls(self._waits, self._commits)
         self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)
-        self._closed = False
-        self._io.close_at_exit(self)
+        io.close_at_exit(self)
 
     # What to read
 
@@ -69,7 +68,10 @@ class Consumer(ImmediateCalls):
         """Read topics, or every topic whose whole name matches a compiled pattern, as a member of the group.
 
         Replaces an earlier subscription; without topics it is ``unsubscribe``. The group assigns partitions while this
-        consumer polls.
+        consumer polls, and ``listener`` is told in these polls.
+
+        Raises UsageError without a ``group.id``, after ``assign`` (until ``unsubscribe``), and for what are no topics,
+        a pattern of bytes, or a listener without the methods of one.
         """
         wanted = topics_of(topics)
         checked_listener(listener)
@@ -81,31 +83,36 @@ class Consumer(ImmediateCalls):
             self._waits.listener = listener
 
     def unsubscribe(self) -> None:
-        """Leave the group and read nothing. The listener hears of it as of any revocation."""
-        with self._waits.using():
-            self._waits.leave("the consumer unsubscribed from all topics", self._parting(self._timeout(None)))
+        """Leave the group and read nothing. The listener hears of it as of any revocation.
+
+        Waits for the group's answer as ``close`` does. Raises UsageError for a closed consumer, and what the listener
+        raised.
+        """
+        self._waits.run(self._calls.unsubscribe())
 
     def partitions_for(self, topic: str, *, timeout_ms: int | None = None) -> int:
-        """How many partitions ``topic`` has, asked of the cluster if need be."""
-        with self._use() as machine, self._held:
-            found = self._waits.wait(lambda: machine.partitions(topic), self._timeout(timeout_ms))
-        if found is None:
-            raise ApiTimeout(f"the partitions of {topic!r} were not found in time; is there such a topic?")
-        return found
+        """Return how many partitions ``topic`` has, asked of the cluster if need be.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, ApiError for a topic that the cluster refuses, UsageError for what is no topic's name, Wakeup.
+        """
+        return self._waits.run(self._calls.partitions_for(topic, timeout_ms))
 
     # Records
 
     def poll(self, timeout_ms: int = 0, *, max_records: int | None = None) -> list[Record]:
-        """Records of the assigned partitions, at most ``max.poll.records``; none if the time passes without any.
+        """Return records of the assigned partitions, at most ``max.poll.records``; none if the time passes without any.
 
-        Must be called again within ``max.poll.interval.ms``, or the group goes on without this member.
+        Waits for ``timeout_ms`` milliseconds. Must be called again within ``max.poll.interval.ms``, or the group goes
+        on without this member.
+
+        Raises UsageError if there is nothing to poll or another thread is in here; CorruptRecord where nothing
+        precedes the damage; NoOffsetForPartition and LogTruncated if ``auto.offset.reset`` is none; ApiError for what
+        the cluster refuses for good; Wakeup; and the first error of a listener or of a callback of ``commit_async``.
         """
-        limit_ms = checked_ms("timeout_ms", timeout_ms)
-        most = self.config.max_poll_records if max_records is None else whole_number("max_records", max_records)
-        if most < 1:
-            raise UsageError(f"poll: max_records={most}, expected at least 1")
+        limit_ms, most = poll_limits(self.config, timeout_ms, max_records)
         with self._waits.polling():
-            self._run_commit_callbacks()
+            self._commits.tell()
             return self._waits.until(partial(self._reader.records, most), limit_ms) or []
 
     def poll_arrow(
@@ -117,27 +124,40 @@ class Consumer(ImmediateCalls):
         json: pyarrow.Schema | None = None,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
-        """Everything buffered, as an Arrow table: whole fetched batches, decoded without an object per record.
+        """Return everything buffered as an Arrow table: whole fetched batches, decoded without an object per record.
 
-        ``columns`` names what to decode (by default all but the headers), or ``schema`` says it with types. ``json`` is
-        the schema of values that are JSON objects: its fields become columns instead of ``value``. The table is empty
-        if the time passes without records. Raises UndecodableValue for a value that is something else, once what comes
-        before it was returned. Needs ``kohort[arrow]``.
+        Waits for ``timeout_ms`` milliseconds; the table is empty if these pass without records. It holds about
+        ``max_bytes`` as they were fetched, and all of it counts as read. The columns, all of them but the headers
+        unless ``columns`` names others:
+
+        - ``topic``: string; ``partition``: int32; ``offset``: int64
+        - ``timestamp``: timestamp[ms, UTC], null where there is none; ``timestamp_type``: int32, 0 of the producer and
+          1 of the broker
+        - ``key``, ``value``: binary, null where there is none
+        - ``headers``: list<struct<key: string, value: binary>>
+
+        ``schema`` names them with other types: string, large_binary or large_string, a dictionary for the topic, int64
+        or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become columns
+        in place of ``value``.
+
+        Raises as ``poll``; UsageError for a column or a type that there is not; UndecodableValue for a value that is
+        not such an object, in the call after the one that returned what comes before it. Needs ``kohort[arrow]``, or
+        raises MissingExtra.
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
         layout = layout_of(schema, columns, json)
         with self._waits.polling():
-            self._run_commit_callbacks()
-            batches = self._waits.until(lambda: self._arrow(layout, most_bytes), limit_ms) or []
+            self._commits.tell()
+            batches = self._waits.until(lambda: self._reader.batches(layout, most_bytes), limit_ms) or []
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
-        """Records one by one, for as long as the consumer is open. Only those yielded count as read."""
-        while not self._closed:
+        """Yield records one by one until the consumer is closed; only these count as read. Raises as ``poll``."""
+        while not self._waits.closing:
             with self._waits.polling():
-                self._run_commit_callbacks()
+                self._commits.tell()
                 fetched = self._waits.until(self._reader.next_fetched, FOREVER_MS)
             if fetched is not None:
                 yield from self._reader.one_by_one(fetched, self.config.max_poll_records)
@@ -149,91 +169,78 @@ class Consumer(ImmediateCalls):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Arrow batches as they were fetched, for as long as the consumer is open; options as of ``poll_arrow``.
+        """Yield Arrow batches as they were fetched, until the consumer is closed; columns, types and options of
+        ``poll_arrow``.
 
-        What was yielded counts as read. One fetched piece is mostly one batch; of a piece that decompresses to very
-        much, and so comes in several batches, all counts as read with the first.
+        A batch counts as read when it is yielded. Where one fetched piece is so large that it comes in several batches,
+        all of them count as read with the first. Raises as ``poll_arrow``.
         """
         layout = layout_of(schema, columns, json)
-        while not self._closed:
+        while not self._waits.closing:
             with self._waits.polling():
-                self._run_commit_callbacks()
-                batches = self._waits.until(lambda: self._arrow(layout, 1), FOREVER_MS)
+                self._commits.tell()
+                batches = self._waits.until(lambda: self._reader.batches(layout, 1), FOREVER_MS)
             yield from batches or ()
 
-    def _arrow(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        taken = self._reader.take_whole(max_bytes)
-        return self._reader.arrow(taken, layout) or None if taken else None
-
-    # Positions
+    # Positions and offsets
 
     def position(self, partition: TopicPartition, *, timeout_ms: int | None = None) -> int:
-        """The offset of the next record of ``partition``; waits for it to be found if need be."""
-        with self._use() as machine, self._held:
-            found = self._waits.wait(lambda: machine.position(partition), self._timeout(timeout_ms))
-        if found is None:
-            raise ApiTimeout(f"the position of {TopicPartition(*partition)} was not found in time")
-        return found
+        """Return the offset of the next record of ``partition``, looked up first if need be.
 
-    # Offsets
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, UsageError if ``partition`` is not assigned, NoOffsetForPartition and LogTruncated if
+        ``auto.offset.reset`` is none, Wakeup.
+        """
+        return self._waits.run(self._calls.position(partition, timeout_ms))
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout_ms: int | None = None
     ) -> None:
         """Commit ``offsets``, or the positions of all assigned partitions, and wait until that is written.
 
-        Raises CommitFailed if the group has gone on without this member.
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
+        CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what
+        the coordinator refuses, UsageError without a ``group.id`` and for what are no offsets, Wakeup.
         """
-        timeout = self._timeout(timeout_ms)
-        with self._use() as machine, self._held:
-            earlier = [promise for promise, _ in self._commit_callbacks]
-            promise = machine.commit(offsets, self._waits.now_ms() + timeout)
-            self._waits.wait_for(promise, timeout, "the commit was not answered in time")
-            for before in earlier:
-                with suppress(KohortError):  # its callback is told
-                    self._waits.wait_for(before, timeout, "an earlier commit was not answered in time", check=False)
-            self._run_commit_callbacks()
+        self._waits.run(self._calls.commit(offsets, timeout_ms))
 
     def committed(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group committed last; None where nothing."""
-        timeout = self._timeout(timeout_ms)
-        with self._use() as machine, self._held:
-            promise = machine.committed(partitions, self._waits.now_ms() + timeout)
-            return self._waits.wait_for(promise, timeout, "the committed offsets were not read in time")
+        """Return what the group committed last for each partition; None where nothing.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, ApiError for what the coordinator refuses, UsageError without a ``group.id``, Wakeup.
+        """
+        return self._waits.run(self._calls.committed(partitions, timeout_ms))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition."""
-        return self._ends(partitions, EARLIEST, timeout_ms)
+        """Return the first offset of each partition.
+
+        Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
+        over, ApiError for what the cluster refuses, UsageError for what are no partitions, Wakeup.
+        """
+        return self._waits.run(self._calls.beginning_offsets(partitions, timeout_ms))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each partition that can be read."""
-        return self._ends(partitions, LATEST, timeout_ms)
+        """Return the offset behind the last record of each partition that can be read (``isolation.level``).
+
+        Waits, and raises, as ``beginning_offsets``.
+        """
+        return self._waits.run(self._calls.end_offsets(partitions, timeout_ms))
 
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time (milliseconds); None where there is none."""
-        return self._list(checked_times(timestamps), timeout_ms)
+        """Return the first record at or after each time (milliseconds since the epoch); None where there is none.
 
-    def _ends(
-        self, partitions: Iterable[TopicPartition], timestamp: int, timeout_ms: int | None
-    ) -> dict[TopicPartition, int]:
-        listed = self._list(dict.fromkeys(checked_partitions("offsets", partitions), timestamp), timeout_ms)
-        return {p: found.offset for p, found in listed.items() if found is not None}
-
-    def _list(
-        self, targets: dict[TopicPartition, int], timeout_ms: int | None
-    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        timeout = self._timeout(timeout_ms)
-        with self._use() as machine, self._held:
-            promise = machine.list_offsets(targets, self._waits.now_ms() + timeout)
-            return self._waits.wait_for(promise, timeout, "the offsets were not found in time")
+        Waits, and raises, as ``beginning_offsets``; UsageError for a negative time, too.
+        """
+        return self._waits.run(self._calls.offsets_for_times(timestamps, timeout_ms))
 
     # The end
 
@@ -245,38 +252,22 @@ class Consumer(ImmediateCalls):
         """Commit if auto-commit is on, leave the group, and end the connections. A second call does nothing,
         nor does one in a child process that has it by a fork.
 
-        Waits for the answers for ``timeout_ms``; by default for 30 s, but only for 2 s while no broker can be reached.
+        Waits for the answers for ``timeout_ms`` milliseconds; by default for 30 s, but only for 2 s while no broker can
+        be reached. What was not committed then is read again, without an error. Raises UsageError if another thread
+        uses the consumer, and what the listener raised.
         """
-        if self._closed or not self._io.is_here:
+        if not self._waits.is_usable_here:
             return
-        parting = self._parting(timeout_ms)
+        parting = self._calls.parting(timeout_ms)
         with self._waits.using():
-            self._closed = True
+            self._waits.closing = True
             try:
-                self._finish(parting)
+                self._waits.run(self._calls.finish(parting))
             finally:
-                self._waits.closed = True
-                self._io.forget(self)
-                self._io.call(self._driver.close)
-
-    def _finish(self, parting: Parting) -> None:
-        machine = self._machine
-        left = [promise for promise, _ in self._commit_callbacks]
-        if self.config.enable_auto_commit:
-            with self._lock:
-                left.append(machine.commit(None, parting.deadline_ms))
-        for promise in left:  # what is not committed is read again: that is the promise of auto-commit
-            self._waits.wait_last(promise, parting)
-        self._run_commit_callbacks()
-        try:
-            self._waits.leave("the consumer is being closed", parting)
-        finally:
-            with self._lock:
-                machine.stop_fetching()
-            self._driver.kick_soon()
+                self._waits.end(self)
 
     def inherited(self) -> None:
-        """See ``Closeable``."""
+        """Get along after a fork: see ``Closeable``."""
         self._waits.inherited()
 
     def __enter__(self) -> Consumer:
@@ -294,13 +285,7 @@ class Consumer(ImmediateCalls):
             yield self._machine
         self._driver.kick_soon()
 
-    def _timeout(self, timeout_ms: int | None) -> int:
-        return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-
-    def _parting(self, timeout_ms: int | None) -> Parting:
-        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        return Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
-
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._io.is_here:
-            say_goodbye("a Consumer", self._machine, self._driver, self._lock, self._io.finish)
+        waits: ConsumerWaits | None = getattr(self, "_waits", None)
+        if waits is not None and waits.is_usable_here:
+            say_goodbye("a Consumer", self._machine, self._driver, self._lock, waits.io.finish)

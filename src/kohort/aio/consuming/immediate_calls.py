@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from kohort.aio.consuming.commit_callbacks import CommitCallback, CommitCallbacks
 from kohort.aio.other_names import OF_CONSUMERS, OtherNames
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.commits import Offsets
 from kohort.client.reading.positions import Position
 from kohort.client.reading.subscription import Reset
-from kohort.client.requests.promise import Promise
-from kohort.client.user_input import checked_partition, whole_number
-from kohort.errors import KohortError, UsageError
+from kohort.client.user_input import checked_ms, checked_partition, whole_number
+from kohort.config.client import ConsumerConfig
+from kohort.errors import UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
-CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KohortError | None], None]
 
 
 class ImmediateCalls(OtherNames, ABC):
@@ -34,7 +32,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     def __init__(self, held: AbstractContextManager[Any]) -> None:
         self._held = held
-        self._commit_callbacks: deque[tuple[Promise[Offsets], CommitCallback | None]] = deque()
+        self._commits = CommitCallbacks()
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
@@ -126,15 +124,8 @@ class ImmediateCalls(OtherNames, ABC):
         Callbacks run in the order of their commits, and before a later ``commit`` returns.
         """
         with self._use() as machine, self._held:
-            self._commit_callbacks.append((machine.commit(offsets, None), callback))
-            self._run_commit_callbacks()
-
-    def _run_commit_callbacks(self) -> None:
-        """In the order of the commits, in the user's thread."""
-        while self._commit_callbacks and self._commit_callbacks[0][0].done:
-            promise, callback = self._commit_callbacks.popleft()
-            if callback is not None:
-                callback({} if promise.error is not None else promise.result(), promise.error)
+            self._commits.add(machine.commit(offsets, None), callback)
+            self._commits.tell()
 
 
 def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
@@ -153,15 +144,13 @@ def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.P
     return list(topics)
 
 
-def checked_times(timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The question of ``offsets_for_times``. Raises UsageError for a negative time: these mean something else."""
-    found: dict[TopicPartition, int] = {}
-    for partition, timestamp in timestamps.items():
-        place = checked_partition("offsets_for_times", partition)
-        at_ms = found[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
-        if at_ms < 0:
-            raise UsageError(f"offsets_for_times: {at_ms} ms for {place} is negative")
-    return found
+def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None) -> tuple[int, int]:
+    """Return for how many milliseconds a poll waits, and for how many records. Raises UsageError."""
+    limit_ms = checked_ms("timeout_ms", timeout_ms)
+    most = config.max_poll_records if max_records is None else whole_number("max_records", max_records)
+    if most < 1:
+        raise UsageError(f"poll: max_records={most}, expected at least 1")
+    return limit_ms, most
 
 
 def checked_listener(listener: object) -> None:

@@ -92,7 +92,15 @@ class RecordReader:
             self._kick()  # the next fetch leaves before these are decoded
         return taken or None
 
-    def arrow(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
+    def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
+        """Return what ``take_whole`` takes as Arrow batches, which count as read; None if there is no record.
+
+        Raises CorruptRecord where nothing precedes the damage.
+        """
+        taken = self.take_whole(max_bytes)
+        return self._decoded(taken, layout) or None if taken else None
+
+    def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
         """What was taken, decoded. Raises CorruptRecord where nothing precedes the damage; what lies behind is kept."""
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):

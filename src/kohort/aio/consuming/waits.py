@@ -1,6 +1,6 @@
-"""How the user's thread and the I/O thread share one consumer, by turns.
+"""How threads wait for one consumer, whose machine they share with the I/O thread under one lock.
 
-The user's thread waits on the machine's lock and is woken after each step of the engine; it runs what only it may run
+The user's thread waits on that lock and is woken after each step of the engine; it runs what only it may run
 (listeners), and no second thread gets in between.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
 from kohort.aio.driver import Driver
-from kohort.aio.io_thread import IoThread
+from kohort.aio.io_thread import Closeable, IoThread
 from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
@@ -29,15 +30,17 @@ LONGEST_WAIT_S: Final = 1.0
 class ConsumerWaits:
     """The waiting, the callbacks and the guard of one blocking consumer."""
 
-    def __init__(self, machine: ConsumerMachine, driver: Driver, lock: threading.RLock, io: IoThread) -> None:
+    def __init__(self, machine: ConsumerMachine, driver: Driver, guard: threading.RLock, io: IoThread) -> None:
         self.listener: RebalanceListener | None = None
-        self.closed = False
+        self.closing = False
+        """Nobody may close it again; the listener may still commit."""
         self.machine = machine
         self.driver = driver
-        self.lock = lock
-        self._io = io
-        self._step = threading.Condition(lock)
-        """Always entered as ``lock``: an interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, which
+        self.guard = guard
+        self.io = io
+        self._closed = False
+        self._step = threading.Condition(guard)
+        """Always entered as ``guard``: an interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken, which
         nobody would give back then, and the I/O thread would stand still for ever."""
         self._waiting = 0
         self._woken = False
@@ -50,28 +53,44 @@ class ConsumerWaits:
     def _on_progress(self) -> None:
         log_notes(self.machine.notes, CONSUMER_LOG)
         if self._waiting:
-            self.nudge()
+            self.look_again()
 
-    def nudge(self) -> None:
-        """Whoever waits looks again."""
-        with self.lock:
+    def look_again(self) -> None:
+        """Let whoever waits look again. Safe from any thread."""
+        with self.guard:
             self._step.notify_all()
 
+    def kick(self) -> None:
+        """Let the engine look at what the user changed."""
+        self.driver.kick_soon()
+
     def wakeup(self) -> None:
-        with self.lock:
+        """Make the call that waits, or the next one that would, raise Wakeup."""
+        with self.guard:
             self._woken = True
             self._step.notify_all()
 
+    @property
+    def is_usable_here(self) -> bool:
+        """Whether it is not closed, nor of another process, from which this one has it by a fork."""
+        return not self.closing and self.io.is_here
+
     def inherited(self) -> None:
-        """By a fork: the lock may have been taken by a thread that is not there."""
-        self.lock = threading.RLock()
+        """Get along after a fork: the lock may have been taken by a thread that is not there."""
+        self.guard = threading.RLock()
+
+    def end(self, client: Closeable) -> None:
+        """Close the connections; the consumer, whose face is ``client``, is of no more use."""
+        self._closed = True
+        self.io.forget(client)
+        self.io.call(self.driver.close)
 
     # One thread at a time
 
     @contextmanager
     def using(self) -> Iterator[None]:
-        """Raises UsageError if another thread is in here, naming both."""
-        with self.lock:
+        """Keep other threads out. Raises UsageError if another one is in here, naming both, or if all is closed."""
+        with self.guard:
             self._user = self._checked_thread()
             self._depth += 1
         try:
@@ -83,9 +102,11 @@ class ConsumerWaits:
 
     @contextmanager
     def polling(self) -> Iterator[None]:
-        """As ``using``, and the member counts as alive for as long. Not made of it: two generators cost much of a poll
-        that finds one record."""
-        with self.lock:
+        """Do as ``using``, and let the member count as alive for as long.
+
+        Not made of it: two generators cost much of a poll that finds one record.
+        """
+        with self.guard:
             me = self._checked_thread()
             self.machine.enter_poll(self.now_ms())
             self._user = me
@@ -94,7 +115,7 @@ class ConsumerWaits:
             yield
         finally:
             try:
-                with self.lock:
+                with self.guard:
                     self.machine.leave_poll(self.now_ms())
                 log_notes(self.machine.notes, CONSUMER_LOG)
             finally:
@@ -103,24 +124,49 @@ class ConsumerWaits:
                     self._user = None
 
     def _checked_thread(self) -> threading.Thread:
-        """This thread, if it may use the consumer now."""
+        """Return this thread, if it may use the consumer now."""
         me = threading.current_thread()
-        if self.closed:
+        if self._closed:
             raise UsageError("the consumer is closed")
         if self._user is not None and self._user is not me:
             raise UsageError(
                 f"a consumer is for one thread at a time: {me.name!r} called it while {self._user.name!r} uses it; "
                 "give each thread a consumer of its own (only wakeup() is safe)"
             )
-        self._io.check_thread()
+        self.io.check_thread()
         return me
+
+    # Calls
+
+    def run(self, call: Call[T]) -> T:
+        """Run a call in the user's thread. Raises UsageError if another thread is in here, and what the call raises."""
+        with self.using():
+            return run_call(call, self._wait_out)
+
+    def run_anywhere(self, call: Call[T]) -> T:
+        """Run a call in whatever thread, also while another one polls."""
+        return run_call(call, self._wait_out)
+
+    def _wait_out(self, wait: Wait) -> Any:
+        match wait:
+            case WaitFor(promise, timeout_ms, too_late, check):
+                return self.wait_for(promise, timeout_ms, too_late, check=check)
+            case WaitUntil(ready, timeout_ms):
+                return self.wait(ready, timeout_ms)
+            case WaitLast(promise, parting):
+                return self.wait_last(promise, parting)
+            case PollUntil(ready, timeout_ms, has_work):
+                with self.polling():
+                    return self.until(ready, timeout_ms, has_work)
+            case Run(work):
+                return work()
 
     # Waiting
 
     def until(
         self, ready: Callable[[], T | None], timeout_ms: int, has_work: Callable[[], bool] | None = None
     ) -> T | None:
-        """What ``ready`` returns as soon as it is not None, with rebalances going on meanwhile; None when time is up.
+        """Return what ``ready`` does once it is not None, with rebalances going on meanwhile; None when time is up.
 
         ``ready`` is called without the lock, again when ``has_work`` (by default: whether there is data) says so under
         the lock. Raises Wakeup, and whatever went wrong in the background.
@@ -136,7 +182,7 @@ class ConsumerWaits:
             value = ready()
             if value is not None:
                 return value
-            with self.lock:
+            with self.guard:
                 now_ms = self.now_ms()
                 if not (kicked or machine.is_quiet):
                     self.driver.kick_soon()
@@ -153,9 +199,12 @@ class ConsumerWaits:
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """As ``until``, without going on with rebalances: for calls that are not polls, and inside listeners."""
+        """Do as ``until``, without going on with rebalances: for calls that are not polls, and inside listeners.
+
+        ``ready`` is called under the lock.
+        """
         deadline_ms = self.now_ms() + timeout_ms
-        with self.lock:
+        with self.guard:
             self.driver.kick_soon()
             while True:
                 value = ready()
@@ -169,9 +218,10 @@ class ConsumerWaits:
                 self._sleep(deadline_ms - now_ms)
 
     def wait_for(self, promise: Promise[T], timeout_ms: int, too_late: str, *, check: bool = True) -> T:
-        """The result of ``promise``. Raises ApiTimeout with ``too_late``; ``check``: and what failed meanwhile."""
+        """Return the result of ``promise``. Raises its error, ApiTimeout with ``too_late``, and with ``check`` Wakeup
+        and what failed in the background meanwhile."""
         deadline_ms = self.now_ms() + timeout_ms
-        with self.lock:
+        with self.guard:
             self.driver.kick_soon()
             while not promise.done:
                 if check:
@@ -202,12 +252,12 @@ class ConsumerWaits:
     def _rebalance(self) -> None:
         """Go on with the rebalance until it waits for the broker, telling the listener what it must hear."""
         while True:
-            with self.lock:
+            with self.guard:
                 callback = self.machine.advance(self.now_ms())
             if callback is None:
                 break
             self.tell(callback)
-            with self.lock:
+            with self.guard:
                 self.machine.acknowledge(self.now_ms())
         self.raise_listener_error()
 
@@ -222,35 +272,25 @@ class ConsumerWaits:
             "assigned": listener.on_partitions_assigned,
             "lost": listener.on_partitions_lost,
         }[callback.kind]
-        with self.lock:
+        with self.guard:
             self.machine.leave_poll(self.now_ms())  # a listener that hangs must not keep the member alive
         try:
             method(partitions)
         except Exception as error:  # noqa: BLE001  # raised once the rebalance allows
             self._listener_error = self._listener_error or error
         finally:
-            with self.lock:
+            with self.guard:
                 self.machine.stay_in_poll()
 
     def wait_last(self, promise: Promise[Any], parting: Parting) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
-        with self.lock:
+        with self.guard:
             self.driver.kick_soon()
             while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
                 self._sleep(left_ms)
 
-    def leave(self, reason: str, parting: Parting) -> None:
-        """Tell the listener, leave the group, and wait for the answer, but not for longer than ``parting``."""
-        with self.lock:
-            callback = self.machine.prepare_leave()
-        if callback is not None:
-            self.tell(callback)
-        with self.lock:
-            promise = self.machine.leave(reason)
-        self.wait_last(promise, parting)
-        self.raise_listener_error()
-
     def raise_listener_error(self) -> None:
+        """Raise the first error of the listener that was kept, once."""
         if self._listener_error is not None:
             error, self._listener_error = self._listener_error, None
             raise error

@@ -1,0 +1,204 @@
+"""What a group of handlers does, in threads and in tasks: session after session, and the end.
+
+Each call is a generator of its waits (``call.py``); the faces run them. What handles the claims of a session, threads
+or tasks, is behind ``Workers``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Any, Final, Protocol
+
+from kohort.aio.consuming.call import Call, PollUntil, Run, Waits, leave_group
+from kohort.aio.consuming.immediate_calls import topics_of
+from kohort.aio.group.session_state import SessionState
+from kohort.aio.system import system_rng
+from kohort.client.consumer import ConsumerMachine
+from kohort.client.requests.close_timeout import Parting
+from kohort.client.user_input import checked_ms, whole_number
+from kohort.config.client import ConsumerConfig, client_config
+from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError
+from kohort.model import TopicPartition
+
+IDLE_MS: Final = 60_000
+
+
+class Workers(Protocol):
+    """The threads or tasks of one session."""
+
+    state: SessionState
+
+    @property
+    def session(self) -> Any:
+        """What the handlers are given of the session."""
+
+    def start(self, handler: Any) -> None:
+        """Begin to handle each claim."""
+
+    def join(self, patience_ms: int) -> Any:
+        """Wait until every handler has returned, or return what has to be awaited for it."""
+
+    def have_me(self) -> bool:
+        """Tell whether this is called in one of them."""
+
+
+@dataclasses.dataclass(slots=True)
+class GroupOptions:
+    """What a group was configured with. Raises ConfigError for an option that there is not, or not so."""
+
+    config: ConsumerConfig
+    max_processing_time_ms: int
+
+    @classmethod
+    def of(
+        cls, config: Mapping[str, Any] | None, options: Mapping[str, Any], max_processing_time_ms: int
+    ) -> GroupOptions:
+        """Check what the user gave."""
+        if whole_number("max_processing_time_ms", max_processing_time_ms) < 0:
+            raise ConfigError(f"max_processing_time_ms={max_processing_time_ms}: expected at least 0")
+        return cls(client_config(ConsumerConfig, config, options), max_processing_time_ms)
+
+    def new_machine(self) -> ConsumerMachine:
+        """Return the machine of the group. Raises UsageError without a ``group.id``."""
+        by_hand = dataclasses.replace(self.config, enable_auto_commit=False)  # only what is marked is committed
+        machine = ConsumerMachine(by_hand, system_rng())
+        machine.group  # noqa: B018  # raises without a group.id
+        return machine
+
+
+class GroupCalls:
+    """The calls of one group, and its session while there is one."""
+
+    def __init__(
+        self,
+        waits: Waits,
+        options: GroupOptions,
+        new_guard: Callable[[], AbstractContextManager[Any]],
+        new_workers: Callable[[SessionState], Workers],
+    ) -> None:
+        self.stopping = False
+        self._waits = waits
+        self._machine = waits.machine
+        self._options = options
+        self._new_guard = new_guard
+        self._new_workers = new_workers
+        self._workers: Workers | None = None
+        self._handler: Any = None
+
+    # Sessions
+
+    def consume(self, topics: str | Iterable[str] | re.Pattern[str], handler: Any) -> Call[None]:
+        """Run one session, from joining to its end."""
+        self._handler = handler
+        self._waits.listener = _SessionEnder(self, self._waits)
+        try:
+            with self._waits.guard:
+                self._machine.subscribe(topics_of(topics))
+            yield from self._one_session(handler)
+        finally:
+            try:
+                yield from self.end_session(commit=True, is_last=True)
+            finally:
+                self._waits.listener = None
+
+    def _one_session(self, handler: Any) -> Call[None]:
+        while not self.stopping:
+            if (yield PollUntil(self._is_assigned, IDLE_MS, lambda: self.stopping)):
+                break
+        if self.stopping:
+            return
+        options = self._options
+        with self._waits.guard:
+            state = SessionState(self._waits, options.config, options.max_processing_time_ms, self._new_guard)
+            workers = self._workers = self._new_workers(state)
+        yield Run(partial(handler.setup, workers.session))
+        workers.start(handler)
+        while not state.ending and not self.stopping:
+            yield PollUntil(state.feed, state.wait_ms(IDLE_MS), state.has_work)
+        yield from self.end_session(commit=True, is_last=self.stopping)
+        if state.failure is not None:
+            raise state.failure
+
+    def _is_assigned(self) -> bool | None:
+        """True when the group has agreed and every position is found, or the wait is over."""
+        with self._waits.guard:
+            settled = self._machine.group.rebalance.is_settled
+            known = all(s.has_position for s in self._machine.subscription.assigned.values())
+        return True if self.stopping or (settled and known) else None
+
+    def end_session(self, *, commit: bool, is_last: bool = False) -> Call[None]:
+        """Let the handlers return, clean up, commit, and stand where they left off. Nothing if there is no session.
+
+        The commit of the last one does not wait for a broker that cannot be reached.
+        """
+        workers, self._workers = self._workers, None
+        if workers is None:
+            return
+        state, config = workers.state, self._options.config
+        state.end()
+        yield Run(partial(workers.join, config.max_poll_interval_ms))
+        try:
+            yield Run(partial(self._handler.cleanup, workers.session))
+        finally:
+            if commit and config.enable_auto_commit:
+                try:
+                    yield from (state.commit_last() if is_last else state.commit())
+                except KohortError as error:
+                    state.warn_of_lost_marks(error)
+            with self._waits.guard:
+                state.claims.put_back()
+            self._waits.kick()
+
+    # The end
+
+    def stop(self) -> None:
+        """Let the session end, and no other one begin."""
+        self.stopping = True
+        workers = self._workers
+        if workers is not None:
+            workers.state.end()
+        self._waits.look_again()
+
+    def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> Parting:
+        """Stop, and return the time that the end may take. Raises UsageError for who would wait for their own end."""
+        workers = self._workers
+        if is_runner or (workers is not None and workers.have_me()):
+            raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        parting = Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
+        self.stop()
+        return parting
+
+    def finish(self, parting: Parting) -> Call[None]:
+        """Leave the group and stop fetching."""
+        with suppress(KohortError):
+            yield from leave_group(self._waits, "the consumer group is being closed", parting)
+        with self._waits.guard:
+            self._machine.stop_fetching()
+        self._waits.kick()
+
+
+def session_goes_on(parting: Parting) -> ApiTimeout:
+    """Return the error for a session that did not end in the time there was."""
+    return ApiTimeout(f"the session has not ended after {parting.most_ms} ms: its handlers have not returned")
+
+
+class _SessionEnder:
+    """A listener that ends the session before its partitions go, and before others are added."""
+
+    def __init__(self, calls: GroupCalls, waits: Waits) -> None:
+        self._calls = calls
+        self._waits = waits
+
+    def on_partitions_revoked(self, _partitions: list[TopicPartition]) -> Any:
+        return self._waits.run_anywhere(self._calls.end_session(commit=True))
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Any:
+        return self._waits.run_anywhere(self._calls.end_session(commit=True)) if partitions else None
+
+    def on_partitions_lost(self, _partitions: list[TopicPartition]) -> Any:
+        return self._waits.run_anywhere(self._calls.end_session(commit=False))
