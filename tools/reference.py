@@ -64,8 +64,8 @@ CLIENTS = {
     "Values": "",
 }
 """The sections of the page of the clients, and what is in them. "Values" has the rest of the public names."""
-INNER = {"start", "feed", "has_work", "end", "is_mine", "join", "fail", "begin_commit", "commit_by_clock", "wait_ms",
-         "not_committed", "end_session", "add", "refuse", "add_or_refuse"}  # fmt: skip
+FILLING = {"add", "refuse", "add_or_refuse"}
+"""Of ``Results``: the methods by which it is made."""
 
 
 def clients_page() -> str:
@@ -113,11 +113,11 @@ def _class_part(cls: type) -> list[str]:
         hints = inspect.get_annotations(cls)
         part.append("\n" + "\n".join(f"- `{name}: {_hint(hints[name])}`" for name in fields))
         return part
-    is_group = cls.__name__.endswith(("Group", "Session", "Results"))
+    left_out = FILLING if cls.__name__ == "Results" else set()
     seen: set[str] = set()
     for owner in cls.__mro__:
         for name, member in vars(owner).items():
-            if not owner.__module__.startswith("kohort") or name in seen or (is_group and name in INNER):
+            if not owner.__module__.startswith("kohort") or name in seen or name in left_out:
                 continue
             seen.add(name)
             part += _member_part(name, member)

@@ -42,7 +42,7 @@ class AsyncConsumer(ImmediateCalls):
     It lives on the loop it is first used on. One task at a time may poll (``poll``, ``getmany``, ``poll_arrow``,
     ``async for``); the other verbs may be called by any task of that loop. Rebalances take effect, and listeners run,
     inside a poll; a listener's methods may be coroutines. A call that is cancelled has read nothing. Raises ConfigError
-    for an option that there is not, or not so.
+    for an unknown option or a value out of bounds.
 
     Its guide is docs/guides/async.md; for Arrow, docs/guides/arrow.md.
     """
@@ -68,8 +68,8 @@ class AsyncConsumer(ImmediateCalls):
         told in these polls.
 
         Raises UsageError without topics (leaving takes time, so ``await unsubscribe()`` does it), without a
-        ``group.id``, after ``assign`` (until ``unsubscribe``), and for what are no topics, a pattern of bytes, or a
-        listener without the methods of one.
+        ``group.id``, after ``assign`` (until ``unsubscribe``), and for anything else than topics, a pattern of bytes,
+        or a listener without the methods of one.
         """
         wanted = topics_of(topics)
         checked_listener(listener)
@@ -91,7 +91,7 @@ class AsyncConsumer(ImmediateCalls):
         """Return how many partitions ``topic`` has, asked of the cluster if need be.
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for a topic that the cluster refuses, UsageError for what is no topic's name.
+        over, ApiError for a topic that the cluster refuses, UsageError for a name that no topic can have.
         """
         return await self._waits.run(self._calls.partitions_for(topic, timeout_ms))
 
@@ -155,7 +155,7 @@ class AsyncConsumer(ImmediateCalls):
         or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become columns
         in place of ``value``.
 
-        Raises as ``poll``; UsageError for a column or a type that there is not; UndecodableValue for a value that is
+        Raises as ``poll``; UsageError for an unknown column or type; UndecodableValue for a value that is
         not such an object, in the call after the one that returned what comes before it. Needs ``kohort[arrow]``, or
         raises MissingExtra.
         """
@@ -217,7 +217,7 @@ class AsyncConsumer(ImmediateCalls):
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
         CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what
-        the coordinator refuses, UsageError without a ``group.id`` and for what are no offsets.
+        the coordinator refuses, UsageError without a ``group.id`` and for anything else than offsets.
         """
         await self._waits.run(self._calls.commit(offsets, timeout_ms))
 
@@ -237,7 +237,7 @@ class AsyncConsumer(ImmediateCalls):
         """Return the first offset of each partition.
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for what the cluster refuses, UsageError for what are no partitions.
+        over, ApiError for what the cluster refuses, UsageError for anything else than partitions.
         """
         return await self._waits.run(self._calls.beginning_offsets(partitions, timeout_ms))
 

@@ -43,7 +43,7 @@ class Consumer(ImmediateCalls):
     a mapping.
 
     One thread at a time may use it, but for ``wakeup``. Membership is kept up in the background; rebalances take
-    effect, and listeners run, inside ``poll``. Raises ConfigError for an option that there is not, or not so.
+    effect, and listeners run, inside ``poll``. Raises ConfigError for an unknown option or a value out of bounds.
 
     Its guide is docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
@@ -70,8 +70,8 @@ class Consumer(ImmediateCalls):
         Replaces an earlier subscription; without topics it is ``unsubscribe``. The group assigns partitions while this
         consumer polls, and ``listener`` is told in these polls.
 
-        Raises UsageError without a ``group.id``, after ``assign`` (until ``unsubscribe``), and for what are no topics,
-        a pattern of bytes, or a listener without the methods of one.
+        Raises UsageError without a ``group.id``, after ``assign`` (until ``unsubscribe``), and for anything else than
+        topics, a pattern of bytes, or a listener without the methods of one.
         """
         wanted = topics_of(topics)
         checked_listener(listener)
@@ -94,7 +94,7 @@ class Consumer(ImmediateCalls):
         """Return how many partitions ``topic`` has, asked of the cluster if need be.
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for a topic that the cluster refuses, UsageError for what is no topic's name, Wakeup.
+        over, ApiError for a topic that the cluster refuses, UsageError for a name that no topic can have, Wakeup.
         """
         return self._waits.run(self._calls.partitions_for(topic, timeout_ms))
 
@@ -140,7 +140,7 @@ class Consumer(ImmediateCalls):
         or another unit for the time. ``json`` is the schema of values that are JSON objects: its fields become columns
         in place of ``value``.
 
-        Raises as ``poll``; UsageError for a column or a type that there is not; UndecodableValue for a value that is
+        Raises as ``poll``; UsageError for an unknown column or type; UndecodableValue for a value that is
         not such an object, in the call after the one that returned what comes before it. Needs ``kohort[arrow]``, or
         raises MissingExtra.
         """
@@ -200,7 +200,7 @@ class Consumer(ImmediateCalls):
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``; for earlier commits, too. Raises
         CommitFailed if the group has gone on without this member, ApiTimeout when the time is over, ApiError for what
-        the coordinator refuses, UsageError without a ``group.id`` and for what are no offsets, Wakeup.
+        the coordinator refuses, UsageError without a ``group.id`` and for anything else than offsets, Wakeup.
         """
         self._waits.run(self._calls.commit(offsets, timeout_ms))
 
@@ -220,7 +220,7 @@ class Consumer(ImmediateCalls):
         """Return the first offset of each partition.
 
         Waits for ``timeout_ms`` milliseconds, by default ``default.api.timeout.ms``. Raises ApiTimeout when that is
-        over, ApiError for what the cluster refuses, UsageError for what are no partitions, Wakeup.
+        over, ApiError for what the cluster refuses, UsageError for anything else than partitions, Wakeup.
         """
         return self._waits.run(self._calls.beginning_offsets(partitions, timeout_ms))
 

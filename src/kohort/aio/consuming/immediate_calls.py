@@ -22,7 +22,8 @@ LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partiti
 
 
 class ImmediateCalls(OtherNames, ABC):
-    """One consumer's immediate verbs. ``_use`` is the face's way to its machine, still while ``held``.
+    """The verbs of one consumer that wait for nobody. All raise UsageError for a closed consumer. ``_use`` is the
+    face's way to its machine, still while ``held``.
 
     The two are entered one by one: a lock taken inside of ``_use`` would stay taken for as long as the traceback of an
     interrupt (Ctrl-C) that came on the way out of its ``__enter__``.
@@ -41,15 +42,19 @@ class ImmediateCalls(OtherNames, ABC):
     # What is read
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions, outside of group management. Replaces an earlier assignment."""
+        """Read these partitions, outside of group management. Replaces an earlier assignment.
+
+        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for anything else than partitions.
+        """
         with self._use() as machine, self._held:
             machine.assign(partitions)
 
     def group_metadata(self) -> GroupMetadata:
-        """Who this member is: what a coordinator checks, and what logs should name. Raises UsageError without a group.
+        """Return who this member is: what a coordinator checks, and what logs should name.
 
         ``generation_id`` is -1 and ``member_id`` empty before the first assignment. A member that has lost its group is
-        still named, until its next assignment: a coordinator then refuses what was done under it (KIP-447).
+        still named, until its next assignment: a coordinator then refuses what was done under it (KIP-447). Raises
+        UsageError without a ``group.id``.
         """
         with self._use() as machine, self._held:
             return machine.group_metadata()
@@ -63,19 +68,22 @@ class ImmediateCalls(OtherNames, ABC):
             machine.enforce_rebalance(reason)
 
     def subscription(self) -> set[str]:
-        """The topics subscribed to, or matched by the pattern so far."""
+        """Return the topics subscribed to, or matched by the pattern so far."""
         with self._use() as machine, self._held:
             return set(machine.subscription.topics) if machine.subscription.mode.is_group else set()
 
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that this consumer has now."""
+        """Return the partitions that this consumer has now."""
         with self._use() as machine, self._held:
             return set(machine.subscription.assigned)
 
     # Where it is read
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Go on reading ``partition`` at ``offset``. Raises UsageError if it is not assigned."""
+        """Go on reading ``partition`` at ``offset``; with OffsetAndMetadata, its leader epoch is checked (KIP-320).
+
+        Raises UsageError if ``partition`` is not assigned, and for a negative offset.
+        """
         at = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
         place = checked_partition("seek", partition)
         position = Position(whole_number(f"seek: the offset of {place}", at.offset), at.leader_epoch)
@@ -83,32 +91,44 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.seek(place, position)
 
     def seek_to_beginning(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go to the first offset there is; all assigned partitions where none is named."""
+        """Go to the first offset there is; in all assigned partitions where none is named.
+
+        Raises UsageError for a partition that is not assigned.
+        """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.EARLIEST)
 
     def seek_to_end(self, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Go behind the last record; all assigned partitions where none is named."""
+        """Go behind the last record; in all assigned partitions where none is named.
+
+        Raises UsageError for a partition that is not assigned.
+        """
         with self._use() as machine, self._held:
             machine.subscription.seek_to(partitions, Reset.LATEST)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return nothing of these partitions until ``resume``; membership is not touched, what is buffered stays."""
+        """Return nothing of these partitions until ``resume``; membership is not touched, what is buffered stays.
+
+        Raises UsageError for a partition that is not assigned.
+        """
         with self._use() as machine, self._held:
             machine.subscription.set_paused(partitions, paused=True)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Go on with partitions that were paused."""
+        """Go on with partitions that were paused. Raises UsageError for a partition that is not assigned."""
         with self._use() as machine, self._held:
             machine.subscription.set_paused(partitions, paused=False)
 
     def paused(self) -> set[TopicPartition]:
-        """The assigned partitions that are paused."""
+        """Return the assigned partitions that are paused."""
         with self._use() as machine, self._held:
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets each partition is behind its end, as the last fetch told it; known after the first fetch."""
+        """Return how many offsets each partition is behind its end, as the last fetch told it.
+
+        A partition is in it after its first fetch.
+        """
         with self._use() as machine, self._held:
             return machine.lag()
 
@@ -121,7 +141,9 @@ class ImmediateCalls(OtherNames, ABC):
     ) -> None:
         """Commit without waiting and without retries; ``callback(offsets, error)`` runs in a later poll or commit.
 
-        Callbacks run in the order of their commits, and before a later ``commit`` returns.
+        Callbacks run in the order of their commits, and before a later ``commit`` returns. ``error`` is None, or what
+        ``commit`` would raise, and ``offsets`` is empty then. Raises UsageError without a ``group.id``, and for
+        anything else than offsets.
         """
         with self._use() as machine, self._held:
             self._commits.add(machine.commit(offsets, None), callback)
@@ -129,7 +151,7 @@ class ImmediateCalls(OtherNames, ABC):
 
 
 def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
-    """What ``subscribe`` was given, as names or a pattern; no names mean that the user wants nothing any more.
+    """Return what ``subscribe`` was given, as names or a pattern; no names mean that nothing is wanted any more.
 
     Raises UsageError for what is neither.
     """
@@ -154,7 +176,7 @@ def poll_limits(config: ConsumerConfig, timeout_ms: int, max_records: int | None
 
 
 def checked_listener(listener: object) -> None:
-    """Raises UsageError for what could not be told of a rebalance."""
+    """Raise UsageError for a listener that could not be told of a rebalance."""
     missing = [name for name in LISTENS if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
         raise UsageError(f"subscribe: the listener {listener!r} has no {missing[0]}; derive it from RebalanceListener")

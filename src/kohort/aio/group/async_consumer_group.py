@@ -55,8 +55,8 @@ class AsyncConsumerGroup:
         """Run one session, from joining to its end. The member stays in the group until ``close``: call again within
         ``max.poll.interval.ms``.
 
-        Raises HandlerFailed for what ``consume_claim`` raised, what ``setup`` and ``cleanup`` raise as it is,
-        UsageError for what are no topics and where another task runs the group, and what no retry can mend, as
+        Raises HandlerFailed for what ``consume_claim`` raised; what ``setup`` and ``cleanup`` raise, as it is;
+        UsageError if another task runs the group and for anything else than topics, and what no retry can mend, as
         ``Consumer.poll`` does: NoOffsetForPartition, LogTruncated, ApiError.
         """
         self._waits.check_usable()

@@ -32,7 +32,7 @@ class ConsumerGroup:
 
     With ``enable.auto.commit`` (the default) what is marked is committed by the clock and at the end of each session.
     ``max_processing_time_ms``: a claim that takes nothing for so many milliseconds is not fetched for until it does.
-    Raises ConfigError for an option that there is not, or not so, and UsageError without a ``group.id``.
+    Raises ConfigError for an unknown option or a value out of bounds, and UsageError without a ``group.id``.
 
     Its guide is docs/guides/consumer-group.md.
     """
@@ -68,9 +68,9 @@ class ConsumerGroup:
         """Run one session, from joining to its end. The member stays in the group until ``close``: call again within
         ``max.poll.interval.ms``.
 
-        Raises HandlerFailed for what ``consume_claim`` raised, what ``setup`` and ``cleanup`` raise as it is,
-        UsageError for what are no topics and in a handler, and what no retry can mend, as ``Consumer.poll`` does:
-        NoOffsetForPartition, LogTruncated, ApiError.
+        Raises HandlerFailed for what ``consume_claim`` raised; what ``setup`` and ``cleanup`` raise, as it is;
+        UsageError in a handler and for anything else than topics, and what no retry can mend, as ``Consumer.poll``
+        does: NoOffsetForPartition, LogTruncated, ApiError.
         """
         with self._waits.using():
             if self._runner is not None:

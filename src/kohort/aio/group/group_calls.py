@@ -48,7 +48,7 @@ class Workers(Protocol):
 
 @dataclasses.dataclass(slots=True)
 class GroupOptions:
-    """What a group was configured with. Raises ConfigError for an option that there is not, or not so."""
+    """What a group was configured with. Raises ConfigError for an unknown option or a value out of bounds."""
 
     config: ConsumerConfig
     max_processing_time_ms: int

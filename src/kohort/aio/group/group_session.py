@@ -36,7 +36,7 @@ class Session:
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Say that everything before ``offset`` is handled: it is the next one to read.
 
-        A mark never goes back. Raises as ``mark_message``, and UsageError for what is no offset.
+        A mark never goes back. Raises as ``mark_message``, and UsageError for a negative offset.
         """
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 

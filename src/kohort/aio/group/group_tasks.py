@@ -77,7 +77,7 @@ class AsyncClaim(SessionClaim):
         ``Consumer.poll_arrow``. Mark them with ``mark_offset``.
 
         Raises CorruptRecord where the log is damaged, UndecodableValue for a value that is not as ``json`` says,
-        UsageError for a column or a type that there is not.
+        UsageError for an unknown column or type.
         """
         layout = layout_of(schema, columns, json)
         while (fetched := await self._take()) is not None:
