@@ -1,0 +1,170 @@
+"""What a group of handlers does between its waits, around a real broker machine: no thread, no task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kohort.aio.group.group_calls import GroupCalls, GroupOptions
+from kohort.aio.group.group_session import Session
+from kohort.aio.group.session_state import SessionState
+from kohort.client.partition_claims import ClaimState
+from kohort.errors import HandlerFailed, UsageError
+from support.machines.consumer_stage import SERVERS, Stage, User, tp
+from support.machines.stage_waits import StageWaits
+
+
+class WorkersAtOnce:
+    """Handles what comes to a claim in the moment in which it comes."""
+
+    def __init__(self, state: SessionState) -> None:
+        self.state = state
+        self.session = Session(state)
+        self.am_in_one = False
+        for claim in state.claims.by_partition.values():
+            state.wake_by(claim, lambda: None)
+
+    def start(self, handler: Board) -> None:
+        handler.told.append("start")
+        for claim in self.state.claims.by_partition.values():
+            self.state.wake_by(claim, partial(self._take, handler, claim))
+
+    def _take(self, handler: Board, claim: ClaimState) -> None:
+        while claim.inbox:
+            for record in claim.inbox.popleft().decode_records(check_crcs=True):
+                try:
+                    handler.handle(record, self.session)
+                except ValueError as error:
+                    self.state.fail(claim, error)
+                    self.state.end()
+                    return
+
+    def join(self, patience_ms: int) -> None:
+        assert patience_ms > 0
+        assert self.state.ending
+
+    def have_me(self) -> bool:
+        return self.am_in_one
+
+
+class Board:
+    """A handler that keeps what happened, and marks each record."""
+
+    def __init__(self, then: Callable[[bytes], None] = lambda _: None) -> None:
+        self.told: list[str] = []
+        self.then = then
+
+    def setup(self, session: Session) -> None:
+        self.told.append(f"setup {' '.join(map(str, session.partitions))}")
+
+    def handle(self, record: Any, session: Session) -> None:
+        self.told.append(record.value.decode())
+        self.then(record.value)
+        session.mark_message(record)
+
+    def cleanup(self, session: Session) -> None:
+        assert session.ending
+        self.told.append("cleanup")
+
+
+class Group:
+    """The calls of a group over a stage with three records in ``t-0``."""
+
+    def __init__(self, stage: Stage) -> None:
+        stage.topic("t", 1)
+        stage.produce("t", 0, b"a", b"b", b"c")
+        options = {"bootstrap_servers": SERVERS, "group_id": "g", "enable_auto_commit": False}
+        self.user: User = stage.user(group_id="g", enable_auto_commit=False)
+        self.waits = StageWaits(self.user)
+        given = GroupOptions.of({**options, "enable_auto_commit": True}, {}, 100)
+        self.calls = GroupCalls(self.waits, given, nullcontext, WorkersAtOnce)
+
+    def consume(self, handler: Board) -> None:
+        self.waits.run_anywhere(self.calls.consume("t", handler))
+
+    def committed(self) -> int | None:
+        promise = self.user.machine.committed([tp("t-0")], self.waits.now_ms() + 10_000)
+        self.user.stage.loop.run_until(lambda: promise.done)
+        found = promise.result()[tp("t-0")]
+        return None if found is None else int(found.offset)
+
+
+def test_a_session_is_set_up_handled_cleaned_up_and_committed():
+    group = Group(Stage())
+    board = Board(lambda value: group.calls.stop() if value == b"c" else None)
+
+    group.consume(board)
+
+    assert board.told == ["setup t-0", "start", "a", "b", "c", "cleanup"]
+    assert group.committed() == 3
+    assert group.waits.listener is None
+
+
+def test_what_a_handler_raises_ends_the_session_and_what_was_marked_before_is_committed():
+    group = Group(Stage())
+
+    def dislike(value: bytes) -> None:
+        if value == b"b":
+            raise ValueError("I do not like b")
+
+    board = Board(dislike)
+    with pytest.raises(HandlerFailed, match="I do not like b"):
+        group.consume(board)
+
+    assert board.told == ["setup t-0", "start", "a", "b", "cleanup"]
+    assert group.committed() == 1
+
+
+def test_what_setup_raises_comes_out_after_the_cleanup():
+    group = Group(Stage())
+
+    class Picky(Board):
+        def setup(self, session: Session) -> None:
+            super().setup(session)
+            raise ValueError("not today")
+
+    board = Picky()
+    with pytest.raises(ValueError, match="not today"):
+        group.consume(board)
+    assert board.told == ["setup t-0", "cleanup"]
+
+
+def test_a_session_ends_and_is_committed_before_its_partitions_go_to_others():
+    stage = Stage()
+    group = Group(stage)
+    others: list[User] = []
+
+    def let_another_join(value: bytes) -> None:
+        if value == b"c":
+            others.append(stage.user("t", group_id="g"))
+
+    board = Board(let_another_join)
+    group.consume(board)
+
+    assert board.told == ["setup t-0", "start", "a", "b", "c", "cleanup"]
+    assert group.committed() == 3
+
+
+def test_who_would_wait_for_its_own_end_is_told():
+    group = Group(Stage())
+    with pytest.raises(UsageError, match="call stop\\(\\) in handlers"):
+        group.calls.begin_close(None, is_runner=True)
+    assert not group.calls.stopping
+
+    group.calls.begin_close(500, is_runner=False)
+    assert group.calls.stopping
+
+
+def test_the_end_leaves_the_group():
+    stage = Stage()
+    group = Group(stage)
+    group.consume(Board(lambda value: group.calls.stop() if value == b"c" else None))
+
+    group.waits.run_anywhere(group.calls.finish(group.calls.begin_close(None, is_runner=False)))
+
+    other = stage.user("t", group_id="g")
+    stage.until(lambda: other.owned == "t-0", limit_ms=5000)

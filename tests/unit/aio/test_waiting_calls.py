@@ -1,0 +1,129 @@
+"""What a consumer's verbs do between their waits, around a real broker machine: no thread, no task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kohort.aio.consuming.commit_callbacks import CommitCallbacks
+from kohort.aio.consuming.waiting_calls import WaitingCalls
+from kohort.errors import ApiTimeout, UsageError
+from kohort.model import OffsetAndMetadata, TopicPartition
+from support.machines.consumer_stage import ONE, Stage, User, tp
+from support.machines.stage_waits import StageWaits
+
+
+class Face:
+    """A consumer that has read what is in ``t-0``, and its calls."""
+
+    def __init__(self, stage: Stage, **options: Any) -> None:
+        stage.topic("t", 1)
+        stage.produce("t", 0, b"a", b"b", b"c")
+        self.stage = stage
+        self.user: User = stage.user("t", **{"group_id": "g", "enable_auto_commit": False, **options})
+        stage.until(lambda: len(self.user.records) == 3)
+        self.waits = StageWaits(self.user)
+        self.callbacks = CommitCallbacks()
+        self.calls = WaitingCalls(self.waits, self.callbacks)
+        self.told: list[tuple[str, object]] = []
+
+    def run(self, call: Any) -> Any:
+        return self.waits.run_anywhere(call)
+
+    def commit_async(self, name: str, offset: int) -> None:
+        promise = self.user.machine.commit({tp("t-0"): OffsetAndMetadata(offset)}, None)
+        self.callbacks.add(promise, lambda _, error: self.told.append((name, error)))
+
+    def committed(self) -> int | None:
+        found = self.run(self.calls.committed([tp("t-0")], None))[tp("t-0")]
+        return None if found is None else int(found.offset)
+
+
+class Listener:
+    """Keeps what it is told; raises what it is given."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.told: list[str] = []
+        self.error = error
+
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        self.told.append(f"revoked {partitions[0]}")
+        if self.error is not None:
+            raise self.error
+
+
+def test_a_commit_is_written_when_it_returns():
+    face = Face(Stage())
+    face.run(face.calls.commit(None, None))
+    assert face.committed() == 3
+
+
+def test_a_commit_returns_after_the_callbacks_of_earlier_ones_in_their_order():
+    face = Face(Stage())
+    face.commit_async("first", 1)
+    face.commit_async("second", 2)
+
+    face.run(face.calls.commit(None, None))
+
+    assert face.told == [("first", None), ("second", None)]
+    assert face.callbacks.promises() == []
+
+
+def test_a_commit_that_nobody_answers_ends_with_its_time():
+    face = Face(Stage())
+    began_at_ms = face.waits.now_ms()
+    face.stage.loop.stop(ONE)
+
+    with pytest.raises(ApiTimeout):
+        face.run(face.calls.commit(None, 700))
+    assert face.waits.now_ms() - began_at_ms == 700
+
+
+def test_positions_ends_and_times_are_asked_for():
+    face = Face(Stage())
+    assert face.run(face.calls.position(tp("t-0"), None)) == 3
+    assert face.run(face.calls.partitions_for("t", None)) == 1
+    assert face.run(face.calls.beginning_offsets([tp("t-0")], None)) == {tp("t-0"): 0}
+    assert face.run(face.calls.end_offsets([tp("t-0")], None)) == {tp("t-0"): 3}
+    late = face.run(face.calls.offsets_for_times({tp("t-0"): 2**41}, None))
+    assert late == {tp("t-0"): None}
+    with pytest.raises(UsageError, match="negative"):
+        face.run(face.calls.offsets_for_times({tp("t-0"): -1}, None))
+
+
+def test_who_unsubscribes_tells_its_listener_first_and_raises_its_error_last():
+    face = Face(Stage())
+    face.waits.listener = Listener(ValueError("I had more to do"))
+
+    with pytest.raises(ValueError, match="I had more to do"):
+        face.run(face.calls.unsubscribe())
+
+    assert face.waits.listener.told == ["revoked t-0"]
+    assert face.user.owned == ""
+    left = face.stage.user("t", group_id="g")
+    face.stage.until(lambda: left.owned == "t-0", limit_ms=5000)  # nobody waits for a member that is gone
+
+
+def test_the_end_commits_leaves_and_stops_fetching_although_the_listener_raises():
+    face = Face(Stage(), enable_auto_commit=True)
+    face.waits.listener = Listener(ValueError("no"))
+    face.commit_async("before", 1)
+    kicks = face.waits.kicks
+
+    with pytest.raises(ValueError, match="no"):
+        face.run(face.calls.finish(face.calls.parting(None)))
+
+    assert face.told == [("before", None)]
+    assert face.committed() == 3
+    assert face.waits.kicks == kicks + 1, "the engine is told, after the listener's error too"
+
+
+def test_the_end_waits_for_nobody_who_cannot_be_reached():
+    face = Face(Stage(), enable_auto_commit=True)
+    face.stage.loop.stop(ONE)
+    began_at_ms = face.waits.now_ms()
+
+    face.run(face.calls.finish(face.calls.parting(None)))
+
+    assert face.waits.now_ms() - began_at_ms <= 2100
