@@ -79,7 +79,7 @@ class Driver:
             self.loop.call_soon(self._on_kick)
 
     def kick_soon(self) -> None:
-        """``kick`` from another thread."""
+        """Do as ``kick``, from another thread."""
         if self._kicked or self._closed:
             return
         try:
@@ -92,7 +92,7 @@ class Driver:
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """What ``ready`` returns as soon as it is not None; it is asked now and after every step of the engine.
+        """Return what ``ready`` does once it is not None; it is asked now and after every step of the engine.
 
         Returns None when ``timeout_ms`` passed first. What ``ready`` raises is raised here.
         """
@@ -241,7 +241,7 @@ class Driver:
                     future.set_result(value)
 
     def _fail(self, error: Exception) -> None:
-        """A defect in a machine: nobody waits for ever for what will not come, and nothing more is done."""
+        """End after a defect in a machine: nobody waits for ever for what will not come, and nothing more is done."""
         self.failure = KohortError(f"a defect in kohort ended this client: {type(error).__name__}: {error}")
         for future in self._watchers.values():
             if not future.done():
@@ -252,7 +252,7 @@ class Driver:
 
 
 def _why(error: OSError) -> str:
-    """The system's words for the error, which asyncio replaces by its own."""
+    """Return the system's words for the error, which asyncio replaces by its own."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
 
 

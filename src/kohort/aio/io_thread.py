@@ -32,12 +32,11 @@ class Closeable(Protocol):
     def close(self) -> Callable[..., None]: ...
 
     def inherited(self) -> None:
-        """This process has it by a fork, with its locks as they were at that moment: let every use of it be an error,
-        and none wait."""
+        """Get along after a fork, with locks as they were at that moment: let every use be an error, and none wait."""
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's loop where it is installed (half the cost of asyncio's), asyncio's elsewhere."""
+    """Return uvloop's loop where it is installed (half the cost of asyncio's), asyncio's elsewhere."""
     try:
         import uvloop
     except ImportError:
@@ -89,13 +88,13 @@ class IoThread:
         return future.result()
 
     def check_thread(self) -> None:
-        """Raises UsageError where waiting would never end."""
+        """Raise UsageError where waiting would never end."""
         if threading.get_ident() == self._thread.ident:
             raise UsageError("a blocking call from a callback on kohort's I/O thread would wait for itself")
         self.check_process()
 
     def check_process(self) -> None:
-        """Raises UsageError in a child of the process that this is of: what is given to it there goes nowhere."""
+        """Raise UsageError in a child of the process that this is of: what is given to it there goes nowhere."""
         if not self.is_here:
             raise UsageError("this client was made before a fork; make a new one in the child process")
 
@@ -104,7 +103,7 @@ class IoThread:
         self._open[client] = options
 
     def forget(self, client: Closeable) -> None:
-        """``client`` is closed, or will be."""
+        """Let ``client`` be: it is closed, or will be."""
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -122,7 +121,7 @@ class IoThread:
             self.loop.call_soon_threadsafe(begin)
 
     def disown(self) -> None:
-        """In a child of its process: tell the clients that were open there."""
+        """Tell the clients that were open in the parent of this process, from which it has them by a fork."""
         for client in list(self._open):
             client.inherited()
 
@@ -166,7 +165,7 @@ class _Process:
 
 
 def io_thread() -> IoThread:
-    """The I/O thread of this process, made if there is none."""
+    """Return the I/O thread of this process, made if there is none."""
     with _Process.lock:
         if _Process.current is None:
             _Process.current = IoThread()

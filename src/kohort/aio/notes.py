@@ -16,7 +16,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Each once. Nobody has to hold the machine's guard."""
+    """Write down each note once. Nobody has to hold the machine's guard."""
     if not notes:
         return
     for note in notes.take():

@@ -31,11 +31,14 @@ LOOK_UP_MS: Final = 1000
 class AsyncRebalanceListener(Protocol):
     """A listener of an ``AsyncConsumer``: its methods may be coroutines, awaited before the rebalance goes on."""
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        """Finish with ``partitions``, which are still owned, before somebody else gets them: commit here, too."""
 
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        """Prepare for ``partitions``, newly assigned, before they are fetched: seek here, too."""
 
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None: ...
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> Awaitable[None] | None:
+        """Give up ``partitions``, which somebody else may own already: nothing can be committed for them."""
 
 
 class AsyncConsumerWaits:
@@ -54,6 +57,7 @@ class AsyncConsumerWaits:
         self._listener_error: Exception | None = None
 
     def now_ms(self) -> int:
+        """Return the time in milliseconds."""
         return self._clock.now_ms()
 
     @property

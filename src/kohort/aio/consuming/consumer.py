@@ -280,7 +280,7 @@ class Consumer(ImmediateCalls):
 
     @contextmanager
     def _use(self) -> Iterator[ConsumerMachine]:
-        """The machine, for the one thread that may; the engine looks at what changed afterwards."""
+        """Give the machine to the one thread that may use it; the engine looks at what changed afterwards."""
         with self._waits.using():
             yield self._machine
         self._driver.kick_soon()

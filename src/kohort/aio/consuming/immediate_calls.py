@@ -37,7 +37,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """The machine, for whoever may use it now; the engine looks at what changed afterwards."""
+        """Give the machine to whoever may use it now; the engine looks at what changed afterwards."""
 
     # What is read
 

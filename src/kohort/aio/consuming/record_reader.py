@@ -30,7 +30,7 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Up to ``most`` records; None if there is none. Raises CorruptRecord where nothing precedes the damage."""
+        """Return up to ``most`` records, or None. Raises CorruptRecord where nothing precedes the damage."""
         out: list[Record] = []
         while len(out) < most:
             fetched = self.next_fetched(may_raise=not out)
@@ -44,13 +44,15 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Records of ``fetched``; they count as read. None of them if the partition went meanwhile."""
+        """Return records of ``fetched``, which count as read; none of them if the partition went meanwhile."""
         with self._guard:
             return self._machine.hand_out(fetched, most)
 
     def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
-        """Up to ``most`` records of ``fetched``, each of which counts as read when it is taken; fewer if the partition
-        goes meanwhile."""
+        """Yield up to ``most`` records of ``fetched``; fewer if the partition goes meanwhile.
+
+        Each counts as read when it is taken.
+        """
         guard, hand_out_one = self._guard, self._machine.hand_out_one
         for _ in range(most):
             with guard:
@@ -60,7 +62,7 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Decoded data with records left. Raises CorruptRecord where there are none before the damage."""
+        """Return decoded data with records left. Raises CorruptRecord where there are none before the damage."""
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_fetched()
@@ -84,7 +86,7 @@ class RecordReader:
             self.hand_out(fetched, 0)  # control records and gaps only: step over them
 
     def take_whole(self, max_bytes: int) -> list[Fetched] | None:
-        """What is buffered, up to ``max_bytes`` but at least one piece; it counts as read. None if there is nothing."""
+        """Take what is buffered, up to ``max_bytes`` but at least one piece, or None. It counts as read."""
         with self._guard:
             taken = self._machine.take_whole(max_bytes)
             may_fetch = taken and self._machine.may_fetch
@@ -101,7 +103,7 @@ class RecordReader:
         return self._decoded(taken, layout) or None if taken else None
 
     def _decoded(self, taken: list[Fetched], layout: Layout) -> list[pyarrow.RecordBatch]:
-        """What was taken, decoded. Raises CorruptRecord where nothing precedes the damage; what lies behind is kept."""
+        """Decode what was taken; what lies behind damage is kept. Raises CorruptRecord where nothing precedes it."""
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
             batches += fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
@@ -118,7 +120,10 @@ class RecordReader:
 
 
 def layout_of(schema: pyarrow.Schema | None, columns: Iterable[str] | None, json: pyarrow.Schema | None) -> Layout:
-    """What the options of ``poll_arrow`` and ``iter_arrow`` amount to. Needs ``kohort[arrow]``."""
+    """Return the layout that the options of ``poll_arrow`` and ``iter_arrow`` ask for. Needs ``kohort[arrow]``.
+
+    Raises UsageError for an unknown column or type.
+    """
     from kohort.columns.layout import Layout
 
     return Layout(schema, columns, json)

@@ -124,7 +124,7 @@ class GroupCalls:
             raise state.failure
 
     def _is_assigned(self) -> bool | None:
-        """True when the group has agreed and every position is found, or the wait is over."""
+        """Return True when the group has agreed and every position is found, or the wait is over."""
         with self._waits.guard:
             settled = self._machine.group.rebalance.is_settled
             known = all(s.has_position for s in self._machine.subscription.assigned.values())

@@ -141,22 +141,25 @@ class HandlerTasks:
 class AsyncHandler(Protocol):
     """What ``AsyncConsumerGroup.run`` takes; ``AsyncGroupHandler`` needs no ``setup`` and ``cleanup``."""
 
-    async def setup(self, session: AsyncGroupSession) -> None: ...
+    async def setup(self, session: AsyncGroupSession) -> None:
+        """Prepare for a session, before its claims are handled."""
 
-    async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None: ...
+    async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
+        """Handle one partition; return when the claim's iteration ends."""
 
-    async def cleanup(self, session: AsyncGroupSession) -> None: ...
+    async def cleanup(self, session: AsyncGroupSession) -> None:
+        """Finish a session, after every claim was handled and before the last commit."""
 
 
 class AsyncGroupHandler(ABC):
     """A handler of which only ``consume_claim`` has to be written."""
 
     async def setup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Before the claims of a session are handled."""
+        """Prepare for a session, before its claims are handled."""
 
     @abstractmethod
     async def consume_claim(self, session: AsyncGroupSession, claim: AsyncClaim) -> None:
         """Handle one partition, in a task of its own; return when the claim's iteration ends."""
 
     async def cleanup(self, session: AsyncGroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """After every claim was handled, before the last commit."""
+        """Finish a session, after every claim was handled and before the last commit."""

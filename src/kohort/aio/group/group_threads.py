@@ -146,22 +146,25 @@ class HandlerThreads:
 class Handler(Protocol):
     """What ``ConsumerGroup.run`` takes; ``GroupHandler`` needs no ``setup`` and ``cleanup``."""
 
-    def setup(self, session: GroupSession) -> None: ...
+    def setup(self, session: GroupSession) -> None:
+        """Prepare for a session, before its claims are handled."""
 
-    def consume_claim(self, session: GroupSession, claim: Claim) -> None: ...
+    def consume_claim(self, session: GroupSession, claim: Claim) -> None:
+        """Handle one partition; return when the claim's iteration ends."""
 
-    def cleanup(self, session: GroupSession) -> None: ...
+    def cleanup(self, session: GroupSession) -> None:
+        """Finish a session, after every claim was handled and before the last commit."""
 
 
 class GroupHandler(ABC):
     """A handler of which only ``consume_claim`` has to be written."""
 
     def setup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """Before the claims of a session are handled, in the thread of ``run``."""
+        """Prepare for a session in the thread of ``run``, before its claims are handled."""
 
     @abstractmethod
     def consume_claim(self, session: GroupSession, claim: Claim) -> None:
         """Handle one partition, in a thread of its own; return when the claim's iteration ends."""
 
     def cleanup(self, session: GroupSession) -> None:  # noqa: B027  # there may be nothing to do
-        """After every claim was handled, before the last commit, in the thread of ``run``."""
+        """Finish a session in the thread of ``run``, after every claim was handled and before the last commit."""

@@ -140,12 +140,12 @@ class SessionState:
         log.warning("what was handled of %s could not be committed: %s", names, error)
 
     def _begin_commit(self, deadline_ms: int | None) -> tuple[Offsets, Promise[Offsets]]:
-        """Under the guard: what is marked, on its way."""
+        """Send what is marked, under the guard, and return it with its promise."""
         offsets = self.claims.to_commit()
         return offsets, self.waits.machine.commit(offsets, deadline_ms)
 
     def _commit_by_clock(self, now_ms: int) -> None:
-        """Under the guard: commit what is marked whenever ``auto.commit.interval.ms`` is over, without waiting."""
+        """Commit what is marked whenever ``auto.commit.interval.ms`` is over, under the guard, without waiting."""
         if self._auto_ms is None:
             return
         if self._auto is not None and self._auto.done:
