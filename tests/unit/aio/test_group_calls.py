@@ -14,7 +14,7 @@ from kohort.aio.group.group_session import Session
 from kohort.aio.group.session_state import SessionState
 from kohort.client.partition_claims import ClaimState
 from kohort.errors import HandlerFailed, UsageError
-from support.machines.consumer_stage import SERVERS, Stage, User, tp
+from support.machines.consumer_stage import SERVERS, ConsumerStage, User, tp
 from support.machines.stage_waits import StageWaits
 
 
@@ -74,7 +74,7 @@ class Board:
 class Group:
     """The calls of a group over a stage with three records in ``t-0``."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: ConsumerStage) -> None:
         stage.topic("t", 1)
         stage.produce("t", 0, b"a", b"b", b"c")
         options = {"bootstrap_servers": SERVERS, "group_id": "g", "enable_auto_commit": False}
@@ -94,7 +94,7 @@ class Group:
 
 
 def test_a_session_is_set_up_handled_cleaned_up_and_committed():
-    group = Group(Stage())
+    group = Group(ConsumerStage())
     board = Board(lambda value: group.calls.stop() if value == b"c" else None)
 
     group.consume(board)
@@ -105,7 +105,7 @@ def test_a_session_is_set_up_handled_cleaned_up_and_committed():
 
 
 def test_what_a_handler_raises_ends_the_session_and_what_was_marked_before_is_committed():
-    group = Group(Stage())
+    group = Group(ConsumerStage())
 
     def dislike(value: bytes) -> None:
         if value == b"b":
@@ -120,7 +120,7 @@ def test_what_a_handler_raises_ends_the_session_and_what_was_marked_before_is_co
 
 
 def test_what_setup_raises_comes_out_after_the_cleanup():
-    group = Group(Stage())
+    group = Group(ConsumerStage())
 
     class Picky(Board):
         def setup(self, session: Session) -> None:
@@ -134,7 +134,7 @@ def test_what_setup_raises_comes_out_after_the_cleanup():
 
 
 def test_a_session_ends_and_is_committed_before_its_partitions_go_to_others():
-    stage = Stage()
+    stage = ConsumerStage()
     group = Group(stage)
     others: list[User] = []
 
@@ -150,7 +150,7 @@ def test_a_session_ends_and_is_committed_before_its_partitions_go_to_others():
 
 
 def test_who_would_wait_for_its_own_end_is_told():
-    group = Group(Stage())
+    group = Group(ConsumerStage())
     with pytest.raises(UsageError, match="call stop\\(\\) in handlers"):
         group.calls.begin_close(None, is_runner=True)
     assert not group.calls.stopping
@@ -160,7 +160,7 @@ def test_who_would_wait_for_its_own_end_is_told():
 
 
 def test_the_end_leaves_the_group():
-    stage = Stage()
+    stage = ConsumerStage()
     group = Group(stage)
     group.consume(Board(lambda value: group.calls.stop() if value == b"c" else None))
 

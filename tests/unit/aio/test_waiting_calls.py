@@ -10,14 +10,14 @@ from kohort.aio.consuming.commit_callbacks import CommitCallbacks
 from kohort.aio.consuming.waiting_calls import WaitingCalls
 from kohort.errors import ApiTimeout, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from support.machines.consumer_stage import ONE, Stage, User, tp
+from support.machines.consumer_stage import ONE, ConsumerStage, User, tp
 from support.machines.stage_waits import StageWaits
 
 
 class Face:
     """A consumer that has read what is in ``t-0``, and its calls."""
 
-    def __init__(self, stage: Stage, **options: Any) -> None:
+    def __init__(self, stage: ConsumerStage, **options: Any) -> None:
         stage.topic("t", 1)
         stage.produce("t", 0, b"a", b"b", b"c")
         self.stage = stage
@@ -54,13 +54,13 @@ class Listener:
 
 
 def test_a_commit_is_written_when_it_returns():
-    face = Face(Stage())
+    face = Face(ConsumerStage())
     face.run(face.calls.commit(None, None))
     assert face.committed() == 3
 
 
 def test_a_commit_returns_after_the_callbacks_of_earlier_ones_in_their_order():
-    face = Face(Stage())
+    face = Face(ConsumerStage())
     face.commit_async("first", 1)
     face.commit_async("second", 2)
 
@@ -71,7 +71,7 @@ def test_a_commit_returns_after_the_callbacks_of_earlier_ones_in_their_order():
 
 
 def test_a_commit_that_nobody_answers_ends_with_its_time():
-    face = Face(Stage())
+    face = Face(ConsumerStage())
     began_at_ms = face.waits.now_ms()
     face.stage.loop.stop(ONE)
 
@@ -81,7 +81,7 @@ def test_a_commit_that_nobody_answers_ends_with_its_time():
 
 
 def test_positions_ends_and_times_are_asked_for():
-    face = Face(Stage())
+    face = Face(ConsumerStage())
     assert face.run(face.calls.position(tp("t-0"), None)) == 3
     assert face.run(face.calls.partitions_for("t", None)) == 1
     assert face.run(face.calls.beginning_offsets([tp("t-0")], None)) == {tp("t-0"): 0}
@@ -93,7 +93,7 @@ def test_positions_ends_and_times_are_asked_for():
 
 
 def test_who_unsubscribes_tells_its_listener_first_and_raises_its_error_last():
-    face = Face(Stage())
+    face = Face(ConsumerStage())
     face.waits.listener = Listener(ValueError("I had more to do"))
 
     with pytest.raises(ValueError, match="I had more to do"):
@@ -106,7 +106,7 @@ def test_who_unsubscribes_tells_its_listener_first_and_raises_its_error_last():
 
 
 def test_the_end_commits_leaves_and_stops_fetching_although_the_listener_raises():
-    face = Face(Stage(), enable_auto_commit=True)
+    face = Face(ConsumerStage(), enable_auto_commit=True)
     face.waits.listener = Listener(ValueError("no"))
     face.commit_async("before", 1)
     kicks = face.waits.kicks
@@ -120,7 +120,7 @@ def test_the_end_commits_leaves_and_stops_fetching_although_the_listener_raises(
 
 
 def test_the_end_waits_for_nobody_who_cannot_be_reached():
-    face = Face(Stage(), enable_auto_commit=True)
+    face = Face(ConsumerStage(), enable_auto_commit=True)
     face.stage.loop.stop(ONE)
     began_at_ms = face.waits.now_ms()
 
