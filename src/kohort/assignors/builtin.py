@@ -22,7 +22,7 @@ EXTRAS: Final = {a.name: a for a in (COPARTITIONED, RACK_AWARE, REDUNDANT)}
 
 
 def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
-    """The assignors in the order given, by name or as themselves (``kohort.assignor``).
+    """Return the assignors in the order given, by name or as themselves (``kohort.assignor``).
 
     Raises ConfigError for a name that does not exist or stands twice.
     """
@@ -39,7 +39,8 @@ def assignors_named(given: Iterable[str | Assignor]) -> list[Assignor]:
 
 
 def is_cooperative(assignors: Sequence[Assignor]) -> bool:
-    """Whether members keep their partitions while they rejoin: only if every configured assignor can live with that.
+    """Tell whether members keep their partitions while they rejoin: only if every configured assignor can live with
+    that.
 
     So the default list is eager until range is taken out of it, which is how a group is upgraded member by member.
     """

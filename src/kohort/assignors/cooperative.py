@@ -26,7 +26,7 @@ class CooperativeUserData(Message, versions="0"):
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The partitions of each member, without those that somebody has to give up first."""
+    """Return the partitions of each member, without those that somebody has to give up first."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
     if transferring is None:
@@ -39,7 +39,7 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
 def changing_hands(
     members: Iterable[Member], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
-    """The partitions that one member gains while another, which owned them, does not keep them."""
+    """Return the partitions that one member gains while another, which owned them, does not keep them."""
     gained: dict[TopicPartition, str] = {}
     lost: set[TopicPartition] = set()
     for member in members:
@@ -50,7 +50,8 @@ def changing_hands(
 
 
 def read_claim(member: Member) -> MemberData:
-    """What a member owns, and since when: by its Subscription, or by its user data where that is older than v2."""
+    """Return what a member owns, and since when: by its Subscription, or by its user data where that is older than
+    v2."""
     if member.generation is not None:
         return MemberData(member.owned, member.generation)
     if not member.user_data:
@@ -63,7 +64,7 @@ def read_claim(member: Member) -> MemberData:
 
 
 def user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes | None:
-    """What to send along with a JoinGroup."""
+    """Return what to send along with a JoinGroup."""
     return encode_bytes(CooperativeUserData(generation=generation), 0)
 
 

@@ -15,7 +15,7 @@ from kohort.model import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The partitions of each member."""
+    """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     together: dict[tuple[str, ...], list[str]] = {}
     for topic in known_topics(topics, members):
@@ -30,7 +30,7 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
 
 
 def _owners(members: Sequence[Member]) -> dict[TopicPartition, str]:
-    """Who had what, by the newest claims."""
+    """Return who had what, by the newest claims."""
     claims = [(m.member_id, read_claim(m)) for m in members]
     claims.sort(key=lambda c: (-1 if c[1].generation is None else c[1].generation, c[0]))
     return {partition: member_id for member_id, claim in claims for partition in claim.partitions}

@@ -43,7 +43,7 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """The partition to move instead: one of the same topic that came the opposite way, if there is one."""
+        """Return the partition to move instead: one of the same topic that came the opposite way, if there is one."""
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))

@@ -15,7 +15,7 @@ from kohort.model import TopicPartition
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The partitions of each member."""
+    """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
     readers = {t: [m for m in ordered if t in m.topics] for t in known_topics(topics, members)}

@@ -40,7 +40,7 @@ class _TopicState:
         return max(0, self._base + (self._extras > 0) - self._taken[member_id])
 
     def fits(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member can read ``partition`` within its rack; one without a rack reads anywhere."""
+        """Tell whether the member can read ``partition`` within its rack; one without a rack reads anywhere."""
         rack = self._racks[member_id]
         return not rack or rack in self._topics.racks_of(partition)
 
@@ -54,7 +54,7 @@ class _TopicState:
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The partitions of each member."""
+    """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
     states = [

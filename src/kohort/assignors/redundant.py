@@ -13,7 +13,7 @@ from kohort.errors import ConfigError
 
 
 def redundant(copies: int) -> Assignor:
-    """Each partition to ``copies`` members, or to all where there are fewer; named ``redundant-<copies>``."""
+    """Return each partition to ``copies`` members, or to all where there are fewer; named ``redundant-<copies>``."""
     if copies < 1:
         raise ConfigError(f"redundant({copies}): expected at least 1 copy")
     return Assignor(f"redundant-{copies}", lambda topics, members: _assign(topics, members, copies), no_user_data)

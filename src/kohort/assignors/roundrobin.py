@@ -8,7 +8,7 @@ from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_order
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The partitions of each member. A member that does not subscribe to a topic is passed over."""
+    """Return the partitions of each member. A member that does not subscribe to a topic is passed over."""
     assignment: Assignment = {m.member_id: [] for m in members}
     circle = in_order(members)
     at = 0

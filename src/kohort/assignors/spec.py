@@ -63,7 +63,7 @@ def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
 
 
 def java_order(text: str) -> bytes:
-    """A sort key that orders strings as Java's compareTo does: by UTF-16 code units."""
+    """Return a sort key that orders strings as Java's compareTo does: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -76,7 +76,8 @@ def in_order(members: Iterable[Member]) -> list[Member]:
 
 
 def table_size(entries: int) -> int:
-    """How many buckets Java's HashMap has when it holds so many: 16, doubled while it is over three quarters full."""
+    """Return how many buckets Java's HashMap has when it holds so many: 16, doubled while it is over three quarters
+    full."""
     size = 16
     while entries > size * 3 // 4:
         size *= 2
@@ -84,7 +85,7 @@ def table_size(entries: int) -> int:
 
 
 def java_bucket(code: int, size: int) -> int:
-    """The bucket of a hash code in a HashMap of ``size`` buckets; it is iterated in the order of the buckets."""
+    """Return the bucket of a hash code in a HashMap of ``size`` buckets; it is iterated in the order of the buckets."""
     code &= 0xFFFFFFFF
     return (code ^ code >> 16) & (size - 1)
 
@@ -99,13 +100,14 @@ def in_hash_order(members: Sequence[Member]) -> list[Member]:
 
 
 def known_topics(topics: Topics, members: Iterable[Member]) -> list[str]:
-    """The topics that somebody subscribes to and that have partitions, by name."""
+    """Return the topics that somebody subscribes to and that have partitions, by name."""
     wanted = {topic for member in members for topic in member.topics}
     return sorted((t for t in wanted if topics.counts.get(t, 0) > 0), key=java_order)
 
 
 def racks_matter(topics: Topics, partitions: Iterable[TopicPartition], members: Iterable[Member]) -> bool:
-    """Whether placing by rack can help: racks are shared with the members, and not every rack has every partition."""
+    """Tell whether placing by rack can help: racks are shared with the members, and not every rack has every
+    partition."""
     of_members = {member.rack for member in members if member.rack}
     per_partition = [topics.racks_of(p) for p in partitions]
     of_partitions: frozenset[str] = frozenset().union(*per_partition)

@@ -52,12 +52,12 @@ def deal(topics: Topics, members: Sequence[Member], read: ReadMemberData) -> Dea
 
 
 def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
-    """The partitions of each member."""
+    """Return the partitions of each member."""
     return deal(topics, members, read_claim).assignment
 
 
 def read_claim(member: Member) -> MemberData:
-    """What a member had, from its user data; unreadable user data is no claim."""
+    """Return what a member had, from its user data; unreadable user data is no claim."""
     if not member.user_data:
         return MemberData((), None)
     for version in (1, 0):
@@ -71,7 +71,7 @@ def read_claim(member: Member) -> MemberData:
 
 
 def user_data(owned: Iterable[TopicPartition], generation: int) -> bytes | None:
-    """What to send along with a JoinGroup; nothing before the first assignment."""
+    """Return what to send along with a JoinGroup; nothing before the first assignment."""
     if generation < 0:
         return None
     by_topic: dict[str, list[int]] = {}

@@ -33,7 +33,7 @@ class EqualSubscriptions:
         self._assignment: Assignment = {m.member_id: [] for m in members}
 
     def assign(self) -> Assignment:
-        """The partitions of each member."""
+        """Return the partitions of each member."""
         for member_id in self._assignment:
             self._keep(member_id)
         kept = {p for partitions in self._assignment.values() for p in partitions}
@@ -47,7 +47,7 @@ class EqualSubscriptions:
         return self._assignment
 
     def _fits(self, member_id: str, partition: TopicPartition) -> bool:
-        """Whether the member may keep ``partition``: one without a rack may keep anything."""
+        """Tell whether the member may keep ``partition``: one without a rack may keep anything."""
         return not self._by_rack or not self._racks[member_id] or self._in_rack(member_id, partition)
 
     def _in_rack(self, member_id: str, partition: TopicPartition) -> bool:

@@ -40,7 +40,7 @@ class MixedSubscriptions:
         self._moves = PartitionMovements()
 
     def assign(self) -> Assignment:
-        """The partitions of each member."""
+        """Return the partitions of each member."""
         unassigned = [p for p in self._partitions if p not in self._owner]
         self._give_out(unassigned)
         fixed = self._set_fixed_members_aside()
@@ -103,7 +103,7 @@ class MixedSubscriptions:
                 self._add(member_id, partition)
 
     def _least_loaded(self, partition: TopicPartition, *, fitting: bool) -> str | None:
-        """Who has least of those that want it; ``fitting``: of those whose rack has it, or who have no rack."""
+        """Return who has least of those that want it; ``fitting``: of those whose rack has it, or who have no rack."""
         for _, _, member_id in self._loads:
             if partition.topic in self._wants[member_id] and not (fitting and self._misfit(member_id, partition)):
                 return member_id
@@ -112,7 +112,7 @@ class MixedSubscriptions:
     # Balance
 
     def _set_fixed_members_aside(self) -> Assignment:
-        """Members that can neither give nor take take no part in what follows."""
+        """Return members that can neither give nor take take no part in what follows."""
         fixed = {m: p for m, p in self._assignment.items() if not self._can_take_part(m)}
         for member_id in fixed:
             self._loads.remove(self._load(member_id))
@@ -128,7 +128,7 @@ class MixedSubscriptions:
         return sum(self._topics.counts[t] for t in self._wants[member_id])
 
     def _is_balanced(self) -> bool:
-        """Whether nobody with room could take a partition from someone who holds at least two more."""
+        """Tell whether nobody with room could take a partition from someone who holds at least two more."""
         if not self._loads or self._loads[0][0] >= self._loads[-1][0] - 1:
             return True
         most_of_topic: dict[str, int] = {}
@@ -182,7 +182,7 @@ class MixedSubscriptions:
 
 
 def _imbalance(assignment: Assignment) -> int:
-    """The sum over all pairs of members of the difference in their sizes; 0 is perfect."""
+    """Return the sum over all pairs of members of the difference in their sizes; 0 is perfect."""
     sizes = sorted(len(partitions) for partitions in assignment.values())
     # In ascending order the i-th size is added i times and subtracted for every size after it.
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))

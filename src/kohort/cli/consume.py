@@ -104,7 +104,7 @@ def consume(
 
 
 def partitions_of(topics: tuple[str, ...], only: int | None, bootstrap: str) -> list[TopicPartition]:
-    """The partitions to read. Raises KohortError for a topic or a partition that does not exist."""
+    """Return the partitions to read. Raises KohortError for a topic or a partition that does not exist."""
     from kohort import Admin
 
     with Admin(bootstrap_servers=bootstrap) as admin:
@@ -197,7 +197,7 @@ class Reading:
                 raise
 
     def _mine(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is written of the partitions that are still this member's."""
+        """Return what is written of the partitions that are still this member's."""
         mine = self._consumer.assignment()
         return {p: at for p, at in self._written.items() if p in mine}
 
@@ -209,7 +209,7 @@ class Reading:
         return self._ends is not None and self._is_at_end(self._ends)
 
     def _is_at_end(self, ends: dict[TopicPartition, int]) -> bool:
-        """Whether all that this consumer has is read as far as it went when the command began."""
+        """Tell whether all that this consumer has is read as far as it went when the command began."""
         mine = self._consumer.assignment()
         if not mine:
             return not any(ends.values())

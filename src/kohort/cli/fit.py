@@ -32,7 +32,8 @@ class Table:
 
 
 def lines_of(table: Table, width: int | None = None) -> list[str]:
-    """The lines of ``table``, at most ``width`` characters long where that can be had; the first are its headings."""
+    """Return the lines of ``table``, at most ``width`` characters long where that can be had; the first are its
+    headings."""
     heads = [[name] for name in table.columns]
     if width is not None and _width(table, heads) > width:
         heads = [_broken(name, _widest(table.cells(i))) for i, name in enumerate(table.columns)]
@@ -48,7 +49,7 @@ def lines_of(table: Table, width: int | None = None) -> list[str]:
 
 
 def headings(table: Table, lines: Sequence[str]) -> int:
-    """How many of ``lines`` come before the first row."""
+    """Return how many of ``lines`` come before the first row."""
     return len(lines) - len(table.rows)
 
 
@@ -73,7 +74,7 @@ def _width(table: Table, heads: Sequence[Sequence[str]]) -> int:
 
 
 def _broken(name: str, room: int) -> list[str]:
-    """A heading in two lines, broken behind a hyphen, where it is wider than what stands below it."""
+    """Return a heading in two lines, broken behind a hyphen, where it is wider than what stands below it."""
     breaks = [at + 1 for at, character in enumerate(name) if character == "-"]
     if len(name) <= room or not breaks:
         return [name]
@@ -82,7 +83,7 @@ def _broken(name: str, room: int) -> list[str]:
 
 
 def _say_once(table: Table) -> Table:
-    """The table without the columns of names that have one value in all rows."""
+    """Return the table without the columns of names that have one value in all rows."""
     once = [i for i, right in enumerate(table.numeric) if not right and len(set(table.cells(i))) == 1]
     kept = [i for i in range(len(table.columns)) if i not in once]
     if not kept:

@@ -97,7 +97,7 @@ def member_json(member: MemberDescription) -> dict[str, Any]:
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
-    """The group. Raises KohortError, with a guess at what was meant, where there is none."""
+    """Return the group. Raises KohortError, with a guess at what was meant, where there is none."""
     results = admin.describe_groups([group_id], timeout_ms=ADMIN_MS)
     try:
         return results[group_id]
@@ -119,13 +119,13 @@ def check_inactive(group: GroupDescription, verb: str) -> None:
 
 
 def names_of_members(group: GroupDescription) -> str:
-    """The first three in words, and how many more there are."""
+    """Return the first three in words, and how many more there are."""
     names = [cell(f"{m.client_id or m.member_id} at {m.client_host}") for m in group.members]
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def states_of(admin: Admin, descriptions: Iterable[GroupDescription]) -> list[GroupState]:
-    """The groups with their offsets; the ends of all partitions are asked for once."""
+    """Return the groups with their offsets; the ends of all partitions are asked for once."""
     groups = list(descriptions)
     committed = {g.group_id: admin.list_group_offsets(g.group_id, timeout_ms=ADMIN_MS).check() for g in groups}
     owners = {g.group_id: {tp: m for m in g.members for tp in m.assignment} for g in groups}
@@ -159,7 +159,7 @@ def unowned(admin: Admin, group: GroupDescription) -> list[TopicPartition]:
 
 
 def ends_of(admin: Admin, partitions: Iterable[TopicPartition], which: str) -> dict[TopicPartition, int]:
-    """The first or last offsets, of the partitions that exist. Raises what is wrong with any of the others."""
+    """Return the first or last offsets, of the partitions that exist. Raises what is wrong with any of the others."""
     results = admin.list_offsets(dict.fromkeys(partitions, which), timeout_ms=ADMIN_MS)
     for error in results.errors.values():
         if not isinstance(error, ApiError) or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:

@@ -43,7 +43,7 @@ def groups(states: tuple[str, ...], bootstrap: str, output: str) -> None:
 
 
 def summary(group: GroupState) -> dict[str, object]:
-    """A group in a line."""
+    """Return a group in a line."""
     about = group.description
     return {
         "group": about.group_id,

@@ -39,7 +39,8 @@ Skip = Callable[[InputError], None]
 
 
 def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[Line]:
-    """The records in a file. ``on_error`` is told of each line that is none, and raises, or returns to skip it."""
+    """Yield the records in a file. ``on_error`` is told of each line that is none, and raises, or returns to skip
+    it."""
     if form.kind == "csv":
         yield from _csv_lines(file, name, form, on_error)
         return
@@ -52,7 +53,7 @@ def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
 
 
 def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Lines without their ends, numbered from 1. A line without end that is too long is an error that cannot be
+    """Yield lines without their ends, numbered from 1. A line without end that is too long is an error that cannot be
     skipped: there is no telling where the next one begins."""
     number = 0
     while line := file.readline(LONGEST_LINE):
@@ -76,7 +77,7 @@ def _raw_line(line: bytes, form: LineFormat) -> Line:
 
 
 def _json_line(line: bytes, form: LineFormat) -> Line:
-    """The line as it stands, once it is known to be JSON."""
+    """Return the line as it stands, once it is known to be JSON."""
     line_of = _raw_line(line, form) if form.key_separator is not None else Line(None, line)
     try:
         content = json.loads(line_of.value or b"")
@@ -96,7 +97,7 @@ def _json_line(line: bytes, form: LineFormat) -> Line:
 
 
 def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[Line]:
-    """Each row as a JSON object of texts, by the names in the first line."""
+    """Yield each row as a JSON object of texts, by the names in the first line."""
     seen = 0
 
     def decoded() -> Iterator[str]:

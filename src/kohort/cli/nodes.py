@@ -148,7 +148,7 @@ def _topics(admin: Admin) -> list[TopicDescription]:
 
 
 def _stopped(admin: Admin) -> list[int] | None:
-    """The nodes that are stopped; None where the cluster has no such option."""
+    """Return the nodes that are stopped; None where the cluster has no such option."""
     from kohort.client.admin.model import ConfigResource
 
     everyone = ConfigResource("broker", "")

@@ -59,17 +59,17 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of topics for the shell."""
+    """Return names of topics for the shell."""
     return _complete(ctx, incomplete, lambda admin: [t.name for t in admin.list_topics(timeout_ms=COMPLETION_MS)])
 
 
 def complete_groups(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of groups for the shell."""
+    """Return names of groups for the shell."""
     return _complete(ctx, incomplete, lambda admin: [g.group_id for g in admin.list_groups(timeout_ms=COMPLETION_MS)])
 
 
 def _complete(ctx: click.Context, incomplete: str, names: Callable[[Any], list[str]]) -> list[str]:
-    """What begins with ``incomplete``; nothing where the broker does not answer soon."""
+    """Return what begins with ``incomplete``; nothing where the broker does not answer soon."""
     from kohort import Admin
 
     try:

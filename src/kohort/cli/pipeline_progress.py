@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def rows_waiting(pipeline: Pipeline) -> int | None:
-    """How many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError where
-    the brokers do not answer, or do not have a topic."""
+    """Return how many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError
+    where the brokers do not answer, or do not have a topic."""
     from kohort.spark.pipeline.lag import standing
 
     found = {source.name: standing(source) for source in pipeline.sources}
@@ -104,7 +104,7 @@ class Progress:
 
 
 def told_time(seconds: float) -> str:
-    """A time as people say it: 40 s, 12 min, 3 h."""
+    """Return a time as people say it: 40 s, 12 min, 3 h."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"

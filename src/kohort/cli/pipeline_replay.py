@@ -71,7 +71,7 @@ class _Waiting(NamedTuple):
 
 
 def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
-    """The dead letters that the group has not sent back, up to the end that their topic has now."""
+    """Return the dead letters that the group has not sent back, up to the end that their topic has now."""
     from kohort import Admin
 
     with Admin(bootstrap_servers=letters.brokers) as admin:
@@ -116,7 +116,7 @@ def _replayed(name: str, waiting: _Waiting, to: Mapping[str, Producer | None]) -
 
 
 def error_headers(record: Record) -> dict[str, str]:
-    """What a dead letter says of itself: reason, topic, offset, ..."""
+    """Return what a dead letter says of itself: reason, topic, offset, ..."""
     return {
         name.removeprefix(_ERROR): (value or b"").decode(errors="replace")
         for name, value in record.headers

@@ -86,7 +86,7 @@ def test(file: Path, only: str, watch: bool, output: str) -> None:
 
 
 def _checked(file: Path) -> Pipeline:
-    """The pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
+    """Return the pipeline of a file, and its SQL, before Spark is started: what is wrong is told in a second."""
     from kohort.spark.pipeline.document.check_sql import check_sql
     from kohort.spark.pipeline.document.parse import load_pipeline
 
@@ -190,7 +190,7 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
 
 
 def ledger_lines(report: RunReport) -> list[str]:
-    """The ledger for people: one line for each sink, then what was set aside and why."""
+    """Return the ledger for people: one line for each sink, then what was set aside and why."""
     ledger = report.ledger
     again = f", re-delivered {ledger.redelivered:,}" if ledger.redelivered else ""
     did = f"{ledger.batches} batches, {report.seconds:.1f} s"
@@ -208,7 +208,7 @@ def ledger_lines(report: RunReport) -> list[str]:
 
 
 def _sink_line(ledger: Ledger, name: str) -> str:
-    """What came in, and each place where it went."""
+    """Return what came in, and each place where it went."""
     out, stands_for = ledger.sinks[name], ledger.stands_for.get(name)
     came = f"{ledger.rows_in:,} in"
     if ledger.waited.get(name):

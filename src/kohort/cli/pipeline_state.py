@@ -60,7 +60,7 @@ def status(file: Path, output: str) -> None:
 
 
 def _batches(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """The last micro-batches, the newest last: number, when it was done, its rows and dead letters."""
+    """Return the last micro-batches, the newest last: number, when it was done, its rows and dead letters."""
     from kohort.spark.pipeline.ledger import Entry
 
     files = sorted((pipeline.state / "ledger").glob("*.json"))[-_SHOWN:]
@@ -139,7 +139,7 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
 
 
 def _written(pipeline: Pipeline) -> list[ParquetFolder]:
-    """The Parquet sinks that hold rows."""
+    """Return the Parquet sinks that hold rows."""
     from kohort.spark.pipeline.outputs.parquet_folder import folder_of
 
     folders = [folder_of(pipeline, sink) for sink in pipeline.sinks if sink.kind == "parquet"]

@@ -102,7 +102,7 @@ def produce(
 
 
 def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[Line]:
-    """The records of a file, or of stdin for ``-``."""
+    """Yield the records of a file, or of stdin for ``-``."""
     if name == "-":
         yield from read_lines(sys.stdin.buffer, "<stdin>", form, bad_line)
         return
@@ -111,7 +111,7 @@ def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[Line]:
 
 
 def line_format(kind: str, key_separator: str | None, key_field: str | None, null_value: str | None) -> LineFormat:
-    """The format that the options amount to. Raises UsageError where they contradict each other."""
+    """Return the format that the options amount to. Raises UsageError where they contradict each other."""
     if key_field is not None and kind == "raw":
         raise click.UsageError("--key-field needs --format json or csv; for raw lines there is --key-separator")
     if key_separator is not None and kind == "csv":

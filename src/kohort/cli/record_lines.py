@@ -19,7 +19,7 @@ CSV_COLUMNS: Final = ("topic", "partition", "offset", "timestamp_ms", "key", "va
 def writer_of(
     kind: str, *, key_separator: bytes | None = None, null_value: bytes = b"", headers: bool = False
 ) -> Writer:
-    """What makes lines of records, many at a time; ``headers``: in front of raw lines too."""
+    """Return what makes lines of records, many at a time; ``headers``: in front of raw lines too."""
     if kind == "json":
         return lambda records: b"".join(json_line(record) for record in records)
     if kind == "csv":
@@ -32,7 +32,7 @@ def writer_of(
 
 
 def raw_line(record: Record, key_separator: bytes | None, null_value: bytes) -> bytes:
-    """The value as it is, after the key if a separator is given."""
+    """Return the value as it is, after the key if a separator is given."""
     value = null_value if record.value is None else record.value
     if key_separator is None:
         return value + b"\n"
@@ -47,7 +47,7 @@ def headers_text(record: Record) -> bytes:
 
 
 def json_line(record: Record) -> bytes:
-    """All there is to a record as one JSON object. Bytes that are no text become ``{"base64": ...}``."""
+    """Return all there is to a record as one JSON object. Bytes that are no text become ``{"base64": ...}``."""
     about: dict[str, Any] = {
         "topic": record.topic,
         "partition": record.partition,
@@ -70,7 +70,7 @@ def text_of(data: bytes | None) -> str | dict[str, str] | None:
 
 
 def csv_lines(records: Iterable[Record]) -> bytes:
-    """Rows of CSV_COLUMNS; null is an empty field, bytes that are no text are base64."""
+    """Return rows of CSV_COLUMNS; null is an empty field, bytes that are no text are base64."""
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     for record in records:

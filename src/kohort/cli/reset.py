@@ -97,7 +97,7 @@ def reset(
 
 
 def what_it_takes(group: GroupDescription) -> str:
-    """What is to be done so that the plan is carried out."""
+    """Return what is to be done so that the plan is carried out."""
     if not group.members:
         return "add --execute"
     return (
@@ -118,7 +118,8 @@ def parse_time(text: str) -> int:
 
 
 def chosen(admin: Admin, topics: tuple[str, ...], committed: Offsets, group_id: str) -> dict[TopicPartition, int]:
-    """The partitions to move, and where they stand: the committed ones, or those named, whether committed or not."""
+    """Return the partitions to move, and where they stand: the committed ones, or those named, whether committed or
+    not."""
     if not topics:
         if not committed:
             raise KohortError(f"group {group_id!r} has committed nothing: name a --topic")
@@ -145,13 +146,13 @@ def parse_numbers(text: str, numbers: str) -> list[int]:
 
 
 def within(admin: Admin, targets: Offsets) -> dict[TopicPartition, int]:
-    """The targets, moved to the nearest offset that exists."""
+    """Return the targets, moved to the nearest offset that exists."""
     starts, ends = ends_of(admin, targets, "earliest"), ends_of(admin, targets, "latest")
     return {tp: min(max(at, starts[tp]), ends[tp]) for tp, at in targets.items() if tp in ends}
 
 
 def first_after(admin: Admin, partitions: Offsets, at_ms: int) -> dict[TopicPartition, int]:
-    """The first record of that time or later; behind the last record where there is none."""
+    """Return the first record of that time or later; behind the last record where there is none."""
     found = admin.list_offsets(dict.fromkeys(partitions, at_ms), timeout_ms=ADMIN_MS).check()
     ends = ends_of(admin, partitions, "latest")
     return {tp: found[tp].offset if found[tp].offset >= 0 else ends[tp] for tp in partitions}

@@ -84,7 +84,7 @@ def serve(
 def configure(
     data_dir: Path | None, listen: str | None, settings: tuple[str, ...], config_file: Path | None, *, memory: bool
 ) -> tuple[BrokerConfig, Path | None]:
-    """The broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
+    """Return the broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
     from kohort.config.listeners import parse_listener
     from kohort.config.options import parse_config

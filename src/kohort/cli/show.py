@@ -60,12 +60,12 @@ def print_prose(text: str, *, indent: str = "", first: str | None = None, err: b
 
 
 def terminal_width() -> int:
-    """How many characters a line of the terminal has."""
+    """Return how many characters a line of the terminal has."""
     return shutil.get_terminal_size().columns
 
 
 def is_numeric(column: Sequence[Any]) -> bool:
-    """Whether there is nothing but numbers, and at least one."""
+    """Tell whether there is nothing but numbers, and at least one."""
     present = [value for value in column if value is not None]
     return bool(present) and all(isinstance(value, NUMBERS) for value in present)
 
@@ -76,7 +76,7 @@ def harmless(text: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value in a table. What came from clients is shown without what would move the cursor."""
+    """Return a value in a table. What came from clients is shown without what would move the cursor."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, (list, tuple)):
@@ -85,5 +85,5 @@ def cell(value: Any) -> str:
 
 
 def time_text(at_ms: int) -> str:
-    """A time in UTC, to the millisecond."""
+    """Return a time in UTC, to the millisecond."""
     return dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"

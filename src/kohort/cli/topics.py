@@ -151,7 +151,7 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
 
 
 def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
-    """A topic for JSON and for the table."""
+    """Return a topic for JSON and for the table."""
     from kohort.client.admin.model import ConfigResource
 
     partitions = [TopicPartition(topic.name, p.partition) for p in topic.partitions]

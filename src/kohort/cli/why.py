@@ -74,7 +74,7 @@ def why(group_id: str, last: int, bootstrap: str, output: str) -> None:
 
 
 def read_journal(bootstrap: str, group_id: str) -> list[JournalEntry]:
-    """The entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
+    """Return the entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
     from kohort import Admin, Consumer
     from kohort.coordinator.journal import TOPIC
 
@@ -160,21 +160,21 @@ def print_fact(what: str, text: str) -> None:
 
 
 def names_of(this: Rebalance) -> dict[str, str]:
-    """What to call each member."""
+    """Return what to call each member."""
     from kohort.insight.names import name_of
 
     return {who.member_id: name_of(who) for who in (*this.members_before, *this.members_after)}
 
 
 def owner(names: dict[str, str], member_id: str | None) -> str | None:
-    """Who owns a partition; nobody is None."""
+    """Return who owns a partition; nobody is None."""
     from kohort.insight.names import short_id
 
     return None if member_id is None else names.get(member_id) or short_id(member_id)
 
 
 def ago(at_ms: int) -> str:
-    """How long since, in the largest unit that fits."""
+    """Return how long since, in the largest unit that fits."""
     passed = max(0, int(time.time()) - at_ms // 1000)
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if passed >= size:
@@ -183,7 +183,7 @@ def ago(at_ms: int) -> str:
 
 
 def rebalance_json(this: Rebalance, told: Explanation) -> dict[str, Any]:
-    """A rebalance for programs."""
+    """Return a rebalance for programs."""
     return {
         "from_generation": this.from_generation,
         "generation": this.generation,
@@ -205,7 +205,7 @@ def rebalance_json(this: Rebalance, told: Explanation) -> dict[str, Any]:
 
 
 def takeover_json(this: Takeover) -> dict[str, Any]:
-    """A static member that was replaced, for programs."""
+    """Return a static member that was replaced, for programs."""
     return {
         "at_ms": this.at_ms,
         "instance_id": this.who.instance_id,

@@ -39,7 +39,7 @@ class OffsetRange(NamedTuple):
     end_offset: int | None = None
 
     def corrupt(self, problem: str, offset: int) -> CorruptRecord:
-        """The error that names this place."""
+        """Return the error that names this place."""
         return CorruptRecord(problem, topic=self.topic, partition=self.partition, offset=offset)
 
 
@@ -82,9 +82,9 @@ def sections(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USUAL) -> 
 
 
 def headers_of(buf: Buffer, wanted: OffsetRange) -> Iterator[tuple[int, BatchHeader]]:
-    """The headers of the whole batches in ``buf``, in the order of their offsets. A malformed one, or one whose offsets
-    go back (no checksum covers them), is an error that names the place, unless it lies after the wanted offsets; its
-    own offset field is not believed, the batch before it says where it is."""
+    """Yield the headers of the whole batches in ``buf``, in the order of their offsets. A malformed one, or one whose
+    offsets go back (no checksum covers them), is an error that names the place, unless it lies after the wanted
+    offsets; its own offset field is not believed, the batch before it says where it is."""
     expected, after = wanted.start_offset, 0
     try:
         for at, header in split_batches(buf):
@@ -117,7 +117,7 @@ def check_counts(header: BatchHeader, wanted: OffsetRange) -> None:
 
 
 def section_of(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange, max_batch_bytes: int) -> RecordSection:
-    """The stretch of one batch, decompressed if need be."""
+    """Return the stretch of one batch, decompressed if need be."""
     start, end = at + HEADER_BYTES, at + header.size
     try:
         if header.codec is Codec.NONE:
@@ -129,7 +129,8 @@ def section_of(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange, m
 
 
 def next_offset(buf: Buffer, start_offset: int, end_offset: int | None = None) -> int:
-    """Where reading goes on after ``buf``: past control batches and compacted gaps, which hold no record to count."""
+    """Return where reading goes on after ``buf``: past control batches and compacted gaps, which hold no record to
+    count."""
     after = start_offset
     for _, header in split_batches(buf):
         after = max(after, header.next_offset)
@@ -145,7 +146,7 @@ class AbortedFilter:
         self._open: set[int] = set()
 
     def skips(self, header: BatchHeader, buf: Buffer, at: int) -> bool:
-        """Whether the batch belongs to an aborted transaction. Batches must come in order."""
+        """Tell whether the batch belongs to an aborted transaction. Batches must come in order."""
         while self._starts and self._starts[-1][0] <= header.last_offset:
             self._open.add(self._starts.pop()[1])
         if header.producer_id not in self._open:
@@ -156,7 +157,7 @@ class AbortedFilter:
 
 
 def marker_type(buf: Buffer, at: int, header: BatchHeader) -> int:
-    """The type in a control record's key; control batches hold one short uncompressed record, whose lengths are
+    """Return the type in a control record's key; control batches hold one short uncompressed record, whose lengths are
     single bytes (protocol/records.md#control-records)."""
     key = at + HEADER_BYTES + 5
     return int.from_bytes(bytes(buf[key + 2 : key + 4]), "big") if key + 4 <= at + header.size else 0

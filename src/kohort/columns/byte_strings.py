@@ -65,7 +65,7 @@ _unpack: Final = msgspec.msgpack.Decoder(list[bytes | None]).decode
 
 
 def byte_strings_at(places: Any, lengths: Any) -> list[bytes | None]:
-    """The byte strings at these addresses, of these lengths (arrays of int64, at least one entry; -1: null)."""
+    """Return the byte strings at these addresses, of these lengths (arrays of int64, at least one entry; -1: null)."""
     rows, longest = len(places), max(int(lengths.max()), 0)
     least = ARRAY_HEAD + BLOB_HEAD + longest
     scratch = np.empty(max(min(ROOM, ARRAY_HEAD + rows * (BLOB_HEAD + longest)), least), np.uint8)

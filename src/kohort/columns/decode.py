@@ -83,7 +83,7 @@ def decode_chunks(
 
 
 def wanted_schema(schema: pa.Schema | None, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema that the caller's words amount to, checked."""
+    """Return the schema that the caller's words amount to, checked."""
     if schema is None:
         return record_schema() if columns is None else record_schema(columns)
     if columns is not None:
@@ -145,7 +145,8 @@ class Columns:
         return pa.Array.from_buffers(field.type, self.rows, [None, self.noted[kernels.OFFSETS]], 0)
 
     def timestamp(self, field: Column) -> pa.Array:
-        """Timestamps in the unit asked for; a record without one gets NULL, or -1 ms where NULL is not allowed."""
+        """Return timestamps in the unit asked for; a record without one gets NULL, or -1 ms where NULL is not
+        allowed."""
         data = self.noted[kernels.TIMES]
         kind = in_milliseconds(field)
         times = pa.Array.from_buffers(kind, self.rows, [None, data], 0)
@@ -168,7 +169,8 @@ class Columns:
         return self.checked_text(blobs(field, places, lengths, self.rows, size, nulls), field)
 
     def checked_text(self, array: pa.Array, field: Column, starts: pa.Buffer | None = None) -> pa.Array:
-        """The array, its bytes being UTF-8 where its type says text. ``starts``: its entries are items of lists."""
+        """Return the array, its bytes being UTF-8 where its type says text. ``starts``: its entries are items of
+        lists."""
         if field.is_text and (bad := first_not_text(array)) is not None:
             row = bad if starts is None else int(np.searchsorted(np.frombuffer(starts, np.int32), bad, "right")) - 1
             what = field.name if starts is None else "name of a header"
@@ -176,7 +178,8 @@ class Columns:
         return array
 
     def headers(self, field: Column) -> pa.Array:
-        """The headers of each record: a list, empty where there are none, never NULL (Spark is slow with those)."""
+        """Return the headers of each record: a list, empty where there are none, never NULL (Spark is slow with
+        those)."""
         room = self.found[kernels.HEADERS]
         check_room(room, field)
         starts, items = pa.allocate_buffer(4 * (self.rows + 1)), np.empty((4, room), np.int64)
@@ -206,13 +209,13 @@ class Columns:
 
 @lru_cache(maxsize=CONSTANTS)
 def in_milliseconds(field: Column) -> pa.DataType:
-    """The type that timestamps have before they are cast to what ``field`` asks for."""
+    """Return the type that timestamps have before they are cast to what ``field`` asks for."""
     return pa.timestamp("ms", field.type.tz) if is_type.is_timestamp(field.type) else pa.int64()
 
 
 def constant(value: int | str, field: Column, rows: int) -> pa.Array:
-    """A column of one value. Most are slices of one array that is made once: the next batch of the same partition has
-    the same columns."""
+    """Return a column of one value. Most are slices of one array that is made once: the next batch of the same
+    partition has the same columns."""
     if rows > CONSTANT_MOST:
         return repeated(value, field, rows)
     return remembered(value, field, max(CONSTANT_LEAST, 1 << (rows - 1).bit_length())).slice(0, rows)
@@ -228,7 +231,7 @@ remembered: Final = lru_cache(maxsize=CONSTANTS)(repeated)
 
 
 def blobs(field: Column, places: int, lengths: int, rows: int, size: int, nulls: int) -> pa.Array:
-    """A column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
+    """Return a column of byte strings: ``size`` bytes in all, ``nulls`` of them null."""
     if nulls and not field.nullable:
         raise UsageError(f"column {field.name!r} may not be null, but {nulls} of the {rows} records here have none")
     if nulls == rows:
@@ -243,13 +246,13 @@ def blobs(field: Column, places: int, lengths: int, rows: int, size: int, nulls:
 
 
 def header_column(field: Column, places: Any, lengths: Any) -> pa.Array:
-    """The names, or the values, of all headers."""
+    """Return the names, or the values, of all headers."""
     size, nulls = int(lengths.clip(0).sum()), int((lengths < 0).sum())
     return blobs(field, places.ctypes.data, lengths.ctypes.data, len(lengths), size, nulls)
 
 
 def first_not_text(array: pa.Array) -> int | None:
-    """The first entry whose bytes are not UTF-8."""
+    """Return the first entry whose bytes are not UTF-8."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
@@ -271,7 +274,7 @@ def check_room(size: int, field: Column) -> None:
 
 
 def bitmap(rows: int) -> pa.Buffer:
-    """A validity bitmap with every row null."""
+    """Return a validity bitmap with every row null."""
     bits = pa.allocate_buffer((rows + 7) // 8)
     np.frombuffer(bits, np.uint8)[:] = 0
     return bits

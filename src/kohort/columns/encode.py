@@ -91,7 +91,7 @@ def encode_partitions(
 
 
 def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """The batch under an idempotent producer's name and number: both lie under the CRC, so that is made anew."""
+    """Return the batch under an idempotent producer's name and number: both lie under the CRC, so that is made anew."""
     stamped = bytearray(batch)
     _producer.pack_into(stamped, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _crc.pack_into(stamped, CRC_AT, crc32c.crc32c(memoryview(stamped)[CRC_STARTS_AT:]))
@@ -99,7 +99,7 @@ def with_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequ
 
 
 def assembled(body: bytes, count: int, base_time: int, max_time: int, codec: Codec, base_offset: int) -> bytes:
-    """A batch around its records (protocol/records.md#batches)."""
+    """Return a batch around its records (protocol/records.md#batches)."""
     payload = body if codec is Codec.NONE else compress(codec, body)
     summed = _summed.pack(int(codec), max(count - 1, 0), base_time, max_time, -1, -1, -1, count)
     crc = crc32c.crc32c(payload, crc32c.crc32c(summed))
@@ -171,7 +171,7 @@ class Rows:
         self.blobs(self.columns["contents"], pack.CONTENT_AT)
 
     def partitions(self, partitions: int, explicit: Column, first_unkeyed: int, batch_bytes: int) -> Any:
-        """Where each row goes."""
+        """Return where each row goes."""
         chosen = np.full(self.count, -1, np.int64)
         if self.key_places is not None:
             places, lengths = self.key_places.ctypes.data, self.key_lengths.ctypes.data
@@ -190,7 +190,8 @@ class Rows:
         self.add(pack.ORDER, order)
 
     def bodies(self, first: int, end: int, limit: int) -> Iterator[tuple[bytes, int, int, int]]:
-        """The records ``first`` to ``end``, in order, cut into bodies of batches: bytes, count, base and max time."""
+        """Yield the records ``first`` to ``end``, in order, cut into bodies of batches: bytes, count, base and max
+        time."""
         at = self.plan.ctypes.data
         while first < end:
             count = pack.fit(at, first, end, min(limit, LARGEST_BODY))
@@ -205,7 +206,7 @@ class Rows:
 
 
 def arrow_blobs(column: Column, name: str) -> pa.Array | None:
-    """A column of byte strings in one piece."""
+    """Return a column of byte strings in one piece."""
     array = in_one_piece(column, pa.binary(), name)
     if array is None or is_blob(array.type):
         return array
@@ -221,7 +222,7 @@ def arrow_blobs(column: Column, name: str) -> pa.Array | None:
 
 
 def arrow_times(column: Column) -> pa.Array | None:
-    """A column of times as milliseconds since the epoch."""
+    """Return a column of times as milliseconds since the epoch."""
     array = in_one_piece(column, None, "timestamp")
     if array is None or array.type == pa.int64():
         return array
@@ -233,7 +234,7 @@ def arrow_times(column: Column) -> pa.Array | None:
 
 
 def arrow_headers(column: Column) -> pa.Array | None:
-    """A column of lists of (name, value)."""
+    """Return a column of lists of (name, value)."""
     if isinstance(column, Sequence):
         column = [None if row is None else [{"key": name, "value": value} for name, value in row] for row in column]
     array = in_one_piece(column, HEADERS_TYPE, "headers")
@@ -248,7 +249,7 @@ def arrow_headers(column: Column) -> pa.Array | None:
 
 
 def in_one_piece(column: Column, kind: pa.DataType | None, name: str) -> pa.Array | None:
-    """An Arrow array of a list, of chunks, or of an array."""
+    """Return an Arrow array of a list, of chunks, or of an array."""
     if column is None or isinstance(column, pa.Array):
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -261,7 +262,7 @@ def in_one_piece(column: Column, kind: pa.DataType | None, name: str) -> pa.Arra
 
 
 def blob_places(array: pa.Array) -> tuple[Any, Any]:
-    """Where the bytes of each entry lie, and how many they are: -1 for null."""
+    """Return where the bytes of each entry lie, and how many they are: -1 for null."""
     _, starts_buffer, data = array.buffers()
     count = len(array)
     if count == 0:
@@ -275,7 +276,7 @@ def blob_places(array: pa.Array) -> tuple[Any, Any]:
 
 
 def explicit_partitions(column: Column, chosen: Any, partitions: int) -> Any:
-    """The partitions that the rows name, and those chosen for rows that name none."""
+    """Return the partitions that the rows name, and those chosen for rows that name none."""
     array = in_one_piece(column, pa.int64(), "partition")
     if array is None or len(array) != len(chosen):
         raise UsageError(f"column 'partition' has not the {len(chosen)} rows of the others")
@@ -290,7 +291,7 @@ def explicit_partitions(column: Column, chosen: Any, partitions: int) -> Any:
 
 
 def null_in_use(names: pa.Array, starts: Any, ends: Any) -> bool:
-    """Whether a null name lies inside a list; Arrow allows anything outside."""
+    """Tell whether a null name lies inside a list; Arrow allows anything outside."""
     nulls = np.concatenate(([0], np.cumsum(names.is_null().to_numpy(zero_copy_only=False))))
     return bool((nulls[ends] > nulls[starts]).any())
 

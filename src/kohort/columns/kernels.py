@@ -45,7 +45,7 @@ INT64_MIN = -INT64_MAX - 1
 
 @part
 def varint(at: int, end: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 64 bits, and where it ends. Most have one byte or two."""
+    """Return a zig-zag varint of at most 64 bits, and where it ends. Most have one byte or two."""
     if end - at > 1:
         first, second = load8(at), load8(at + 1)
         if first < 0x80:
@@ -76,8 +76,8 @@ def long_varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def blob(at: int, end: int) -> tuple[int, int]:
-    """A nullable byte string: its length (-1: null), and where its bytes begin, all of them before ``end``. The place
-    may be a Problem already, which is passed on."""
+    """Return a nullable byte string: its length (-1: null), and where its bytes begin, all of them before ``end``. The
+    place may be a Problem already, which is passed on."""
     if at < 0:
         return 0, at
     length, at = varint(at, end)

@@ -46,7 +46,7 @@ class Layout:
             self.decoded = self._with(("offset", "value"))
 
     def finish(self, batch: pa.RecordBatch, topic: str, partition: int) -> pa.RecordBatch:
-        """What the user sees of a decoded batch. Raises UndecodableValue, with its offset."""
+        """Return what the user sees of a decoded batch. Raises UndecodableValue, with its offset."""
         if self._json is None:
             return batch
         by_column = {column_of(name): batch.column(i) for i, name in enumerate(batch.schema.names)}

@@ -28,21 +28,21 @@ MURMUR_M = 0x5BD1E995
 
 @part
 def entry(array: int, i: int) -> int:
-    """One entry of one array of the plan, 0 where the array is not there."""
+    """Return one entry of one array of the plan, 0 where the array is not there."""
     address = load64(array)
     return load64(address + 8 * i) if address != 0 else 0
 
 
 @part
 def length_in(array: int, i: int) -> int:
-    """One length of one array of the plan, -1 (null) where the array is not there."""
+    """Return one length of one array of the plan, -1 (null) where the array is not there."""
     address = load64(array)
     return load64(address + 8 * i) if address != 0 else -1
 
 
 @part
 def varint_size(value: int) -> int:
-    """Bytes of a zig-zag varint."""
+    """Return bytes of a zig-zag varint."""
     value = (value << 1) ^ (value >> 63)
     size = 1
     while value < 0 or value > 0x7F:
@@ -75,7 +75,7 @@ def put_blob(at: int, place: int, length: int) -> int:
 
 @part
 def record_size(plan: int, row: int, time_delta: int, offset_delta: int) -> int:
-    """Bytes of a record, without the length before it."""
+    """Return bytes of a record, without the length before it."""
     key, value = length_in(plan + 8 * KEY_LENGTH, row), length_in(plan + 8 * VALUE_LENGTH, row)
     first, end = entry(plan + 8 * FIRST_HEADER, row), entry(plan + 8 * END_HEADER, row)
     size = 1 + varint_size(time_delta) + varint_size(offset_delta) + varint_size(end - first)
@@ -88,8 +88,8 @@ def record_size(plan: int, row: int, time_delta: int, offset_delta: int) -> int:
 
 @kernel
 def fit(plan: int, first: int, last: int, limit: int) -> int:
-    """How many records, from number ``first`` in order, make a batch of at most ``limit`` bytes before compression (one
-    at least); notes its size and times in the plan."""
+    """Return how many records, from number ``first`` in order, make a batch of at most ``limit`` bytes before
+    compression (one at least); notes its size and times in the plan."""
     max_time = NO_TIMESTAMP
     base_time = entry(plan + 8 * TIMES, entry(plan + 8 * ORDER, first))
     if base_time == NO_TIMESTAMP:

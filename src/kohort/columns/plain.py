@@ -45,7 +45,7 @@ def read_section(section: RecordSection, wanted: OffsetRange, out: list[Record])
 def read_record(
     data: bytes, at: int, limit: int, header: BatchHeader, wanted: OffsetRange
 ) -> tuple[Record | None, int]:
-    """The record at ``at``, which must end by ``limit``, and where it ends; None for one that is not wanted, but
+    """Return the record at ``at``, which must end by ``limit``, and where it ends; None for one that is not wanted, but
     checked all the same."""
     length, at = varint(data, at, limit)
     end = at + length
@@ -83,7 +83,7 @@ def timestamp_of(base: int, delta: int) -> int:
 
 
 def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes | None, int]:
-    """A nullable byte string: its length (-1: null), then its bytes."""
+    """Return a nullable byte string: its length (-1: null), then its bytes."""
     if at < end and data[at] == NULL:
         return None, at + 1
     length, at = varint(data, at, end)
@@ -97,7 +97,7 @@ def read_bytes(data: bytes, at: int, end: int, problem: Problem) -> tuple[bytes 
 
 
 def read_headers(data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, bytes | None]], int]:
-    """The headers of one record; a count is checked against the bytes left (two each) before it is used."""
+    """Return the headers of one record; a count is checked against the bytes left (two each) before it is used."""
     if at < end and data[at] == 0:
         return [], at + 1
     count, at = varint(data, at, end)
@@ -122,12 +122,12 @@ def named(headers: list[tuple[bytes, bytes | None]]) -> tuple[Header, ...]:
 
 
 def parse_headers(data: bytes) -> tuple[Header, ...]:
-    """The headers that ``data`` is, of a record whose lengths a kernel has already checked."""
+    """Return the headers that ``data`` is, of a record whose lengths a kernel has already checked."""
     return named(read_headers(data, 0, len(data))[0])
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A zig-zag varint of at most 64 bits, all of it before ``end``, and where it ends."""
+    """Return a zig-zag varint of at most 64 bits, all of it before ``end``, and where it ends."""
     if at < end and (byte := data[at]) < 0x80:
         return (byte >> 1) ^ -(byte & 1), at + 1
     if at + 1 < end and (high := data[at + 1]) < 0x80:

@@ -48,5 +48,5 @@ PROBLEMS: Final = {
 
 
 def corrupt(problem: Problem, index: int, base_offset: int, wanted: OffsetRange) -> CorruptRecord:
-    """The error for record number ``index`` of a batch. It names the batch's offset: what can be skipped."""
+    """Return the error for record number ``index`` of a batch. It names the batch's offset: what can be skipped."""
     return wanted.corrupt(f"record {index} of the batch: {PROBLEMS[problem]}", base_offset)

@@ -35,7 +35,7 @@ def located_records(buf: Buffer, wanted: OffsetRange, options: ReadOptions = USU
 
 
 def table_records(table: SectionTable) -> list[Record]:
-    """The wanted records of a table."""
+    """Return the wanted records of a table."""
     noted = np.empty((kernels.ROOM, table.room), np.int64)
     first = noted.ctypes.data
     rows = table.walked({array: first + 8 * table.room * array for array in range(kernels.ROOM)})[kernels.ROOM]
@@ -59,7 +59,7 @@ def table_records(table: SectionTable) -> list[Record]:
 
 
 def of_batches(table: SectionTable, field: int) -> Iterable[int]:
-    """What each record has from its batch."""
+    """Return what each record has from its batch."""
     values = table.rows[:, field]
     first = int(values[0])
     if (values == first).all():
@@ -69,7 +69,7 @@ def of_batches(table: SectionTable, field: int) -> Iterable[int]:
 
 
 def row_headers(table: SectionTable, noted: Any) -> Iterable[tuple[Header, ...]]:
-    """The headers of each record, decoded only where there are any."""
+    """Return the headers of each record, decoded only where there are any."""
     places, ends = noted[kernels.HEADERS_AT], noted[kernels.HEADERS_END]
     rows = np.flatnonzero(places)
     if not len(rows):

@@ -56,7 +56,7 @@ def column_for(field: Any, column: str = "") -> Column:
 
 
 def requested_columns(schema: pa.Schema) -> RequestedColumns:
-    """Raises UsageError for a column that records do not have, or one of a type that it cannot take."""
+    """Raise UsageError for a column that records do not have, or one of a type that it cannot take."""
     known = _remembered.get(id(schema))
     if known is not None:
         return known

@@ -29,7 +29,7 @@ ALIASES: Final = {"timestampType": "timestamp_type"}
 
 
 def record_schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
-    """The schema of these columns in their usual types. Raises UsageError for a name that is no column."""
+    """Return the schema of these columns in their usual types. Raises UsageError for a name that is no column."""
     return _record_schema(tuple(columns))
 
 
@@ -39,7 +39,7 @@ def _record_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 
 def column_of(name: str) -> str:
-    """The column that a field of a schema asks for."""
+    """Return the column that a field of a schema asks for."""
     column = ALIASES.get(name, name)
     if column not in TYPES:
         raise UsageError(f"records have no column {name!r}; there are {', '.join(TYPES)}")
@@ -56,7 +56,7 @@ def check_schema(schema: pa.Schema) -> None:
 
 
 def is_blob(kind: Any) -> bool:
-    """Whether keys and values can be given as ``kind``."""
+    """Tell whether keys and values can be given as ``kind``."""
     return bool(is_text(kind) or is_type.is_binary(kind) or is_type.is_large_binary(kind))
 
 
@@ -65,7 +65,7 @@ def is_text(kind: Any) -> bool:
 
 
 def is_wide(kind: Any) -> bool:
-    """Whether a byte-string type counts its bytes in 64 bits."""
+    """Tell whether a byte-string type counts its bytes in 64 bits."""
     return bool(is_type.is_large_string(kind) or is_type.is_large_binary(kind))
 
 

@@ -19,7 +19,7 @@ INT64_MAX = 0x7FFF_FFFF_FFFF_FFFF
 
 @part
 def is_sound(batch: int, size: int) -> bool:
-    """Whether a batch header is one that the fast way may take: format 2, sane offsets and count."""
+    """Tell whether a batch header is one that the fast way may take: format 2, sane offsets and count."""
     base_offset, last_delta = big64(batch), big32(batch + 23)
     return (
         size >= 61

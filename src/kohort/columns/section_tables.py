@@ -61,7 +61,7 @@ class SectionTable:
         return found
 
     def corrupt_row(self, problem: str, row: int) -> CorruptRecord:
-        """The error for content of wanted record number ``row``, at the offset of its batch."""
+        """Return the error for content of wanted record number ``row``, at the offset of its batch."""
         section = int(np.searchsorted(np.cumsum(self.rows[:, section_rows.ROWS]), row, "right"))
         return self.wanted.corrupt(problem, int(self.rows[section, section_rows.BASE_OFFSET]))
 
@@ -87,7 +87,7 @@ def section_tables(
 
 
 def scanned(buf: Buffer, wanted: OffsetRange) -> Any:
-    """All rows for ``buf``, or None where something in it is for the plain walk to judge."""
+    """Return all rows for ``buf``, or None where something in it is for the plain walk to judge."""
     stop = NO_LIMIT if wanted.end_offset is None else wanted.end_offset
     if len(buf) == 0:
         return np.zeros((0, section_rows.SECTION_FIELDS), np.int64)
@@ -110,7 +110,7 @@ def check_all(buf: Buffer, rows: Any, wanted: OffsetRange) -> None:
 
 
 def decompressed(buf: Buffer, row: Any, wanted: OffsetRange, max_batch_bytes: int) -> tuple[Any, Buffer]:
-    """A row as the kernels need it, and the buffer that it points into."""
+    """Return a row as the kernels need it, and the buffer that it points into."""
     if not row[section_rows.CODEC] or not row[section_rows.COUNT]:
         return row, buf
     at = int(row[section_rows.BATCH_AT])
@@ -120,7 +120,7 @@ def decompressed(buf: Buffer, row: Any, wanted: OffsetRange, max_batch_bytes: in
 
 
 def row_of(section: RecordSection) -> tuple[Any, Buffer]:
-    """A row of the table from a section of the plain walk."""
+    """Return a row of the table from a section of the plain walk."""
     header = section.header
     row = np.zeros(section_rows.SECTION_FIELDS, np.int64)
     row[section_rows.ADDRESS] = address_of(section.data) + section.start
@@ -133,7 +133,7 @@ def row_of(section: RecordSection) -> tuple[Any, Buffer]:
 
 
 def gathered(found: Iterable[tuple[Any, Buffer]], wanted: OffsetRange, chunk_bytes: int) -> Iterator[SectionTable]:
-    """Rows in tables of at least ``chunk_bytes`` each, but for the last."""
+    """Yield rows in tables of at least ``chunk_bytes`` each, but for the last."""
     rows: list[Any] = []
     buffers: list[Buffer] = []
     size = 0
@@ -149,7 +149,7 @@ def gathered(found: Iterable[tuple[Any, Buffer]], wanted: OffsetRange, chunk_byt
 
 
 def address_of(buf: Buffer) -> int:
-    """Where the bytes lie; the caller keeps ``buf`` alive and unchanged."""
+    """Return where the bytes lie; the caller keeps ``buf`` alive and unchanged."""
     if len(buf) == 0:
         return 0
     address: int = np.frombuffer(buf, np.uint8).__array_interface__["data"][0]

@@ -243,7 +243,7 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
 
 
 def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
-    """Raises ConfigError for an option that another kind of client has: no typing error, but a misunderstanding."""
+    """Raise ConfigError for an option that another kind of client has: no typing error, but a misunderstanding."""
     own = {o.name for o in options_of(cls)}
     for kind, other in (("consumer", ConsumerConfig), ("producer", ProducerConfig)):
         for option_ in options_of(other):
@@ -252,7 +252,7 @@ def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
 
 
 def check_servers(servers: list[str]) -> None:
-    """Raises ConfigError unless there is at least one HOST:PORT, none of them twice."""
+    """Raise ConfigError unless there is at least one HOST:PORT, none of them twice."""
     if not servers:
         raise ConfigError("bootstrap.servers is missing: expected HOST:PORT, or several with commas between")
     addresses = [parse_address(text) for text in servers]
@@ -274,7 +274,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def check_offset_reset(text: str) -> None:
-    """Raises ConfigError unless ``text`` is a policy of ``auto.offset.reset``."""
+    """Raise ConfigError unless ``text`` is a policy of ``auto.offset.reset``."""
     if text in ("earliest", "latest", "none") or reset_duration_ms(text) is not None:
         return
     raise ConfigError(
@@ -284,7 +284,7 @@ def check_offset_reset(text: str) -> None:
 
 
 def reset_duration_ms(policy: str) -> int | None:
-    """The milliseconds of ``by_duration:PnDTnHnMnS`` (KIP-1106), or None if ``policy`` is not of that kind."""
+    """Return the milliseconds of ``by_duration:PnDTnHnMnS`` (KIP-1106), or None if ``policy`` is not of that kind."""
     prefix, _, text = policy.partition(":")
     match = _DURATION.fullmatch(text.upper()) if prefix == "by_duration" else None
     if match is None:

@@ -60,7 +60,7 @@ class Option:
     falls_back_to: str | None = None
 
     def parse(self, text: Any) -> Any:
-        """The value of ``text``; raises ConfigError naming the option, the value and what is allowed."""
+        """Return the value of ``text``; raises ConfigError naming the option, the value and what is allowed."""
         try:
             value = self._convert(text)
         except (TypeError, ValueError):
@@ -85,7 +85,7 @@ class Option:
         return None if text is None else _sendable(text)
 
     def check(self, value: Any) -> None:
-        """Raises ConfigError if ``value`` is out of bounds."""
+        """Raise ConfigError if ``value`` is out of bounds."""
         low_bad = self.low is not None and value is not None and value < self.low
         high_bad = self.high is not None and value is not None and value > self.high
         values = value if isinstance(value, list) else [value]
@@ -101,7 +101,7 @@ class Option:
         return f"{self.doc} No effect here: {self.no_effect}." if self.no_effect else self.doc
 
     def allowed(self) -> str:
-        """What may be given, in words."""
+        """Return what may be given, in words."""
         if self.rule is not None:
             return self.rule.words
         if self.choices:
@@ -196,5 +196,5 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
 
 
 def unknown_option(name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a name that no table has, with the nearest that one has."""
+    """Return the error for a name that no table has, with the nearest that one has."""
     return ConfigError(f"unknown option {name!r}{did_you_mean(name, known)}")

@@ -49,7 +49,7 @@ INSTEAD: Final[Mapping[str, str]] = {
 
 
 def instead_of(name: str) -> str:
-    """The end of the error that refuses ``name``; empty where nobody else has such an option."""
+    """Return the end of the error that refuses ``name``; empty where nobody else has such an option."""
     found = INSTEAD.get(name)
     if found is None:
         return ""

@@ -105,7 +105,7 @@ def understand(given: Mapping[str, str]) -> ServerProperties:
 
 
 def _one_listener(value: str) -> tuple[str, int]:
-    """The listener to serve; a controller's beside it, as in a combined Kafka node, is passed over."""
+    """Return the listener to serve; a controller's beside it, as in a combined Kafka node, is passed over."""
     listeners = [one.strip() for one in value.split(",") if not one.strip().upper().startswith("CONTROLLER://")]
     if len(listeners) != 1:
         raise ConfigError(f"listeners={value!r}: expected one PLAINTEXT://HOST:PORT")

@@ -13,7 +13,7 @@ from kohort.errors import ConfigError
 
 
 def _are_replicas(given: Any) -> bool:
-    """Whether the list is what Kafka takes for throttled replicas: ``*``, or ``PARTITION:NODE`` each."""
+    """Tell whether the list is what Kafka takes for throttled replicas: ``*``, or ``PARTITION:NODE`` each."""
     return given == ["*"] or all(re.fullmatch("[0-9]+:[0-9]+", one) for one in given)
 
 
@@ -98,14 +98,14 @@ class TopicConfig:
 
 
 def topic_defaults(broker: BrokerConfig) -> TopicConfig:
-    """The configuration of a topic for which nothing is set."""
+    """Return the configuration of a topic for which nothing is set."""
     return TopicConfig(
         **{o.attribute: getattr(broker, o.falls_back_to) for o in options_of(TopicConfig) if o.falls_back_to}
     )
 
 
 def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> TopicConfig:
-    """The broker's defaults overlaid with ``given``. Raises ConfigError as Kafka refuses INVALID_CONFIG."""
+    """Return the broker's defaults overlaid with ``given``. Raises ConfigError as Kafka refuses INVALID_CONFIG."""
     table = {o.name: o for o in options_of(TopicConfig)}
     values = {}
     for name, text in given.items():
@@ -117,8 +117,8 @@ def topic_config(broker: BrokerConfig, given: Mapping[str, str | None]) -> Topic
 
 
 def usable_overrides(broker: BrokerConfig, stored: Mapping[str, str]) -> tuple[dict[str, str], list[ConfigError]]:
-    """What of ``stored``, which may come from another version or a damaged file, is an option; and what is wrong with
-    the rest."""
+    """Return what of ``stored``, which may come from another version or a damaged file, is an option; and what is wrong
+    with the rest."""
     usable: dict[str, str] = {}
     problems = []
     for name, text in stored.items():
@@ -132,7 +132,7 @@ def usable_overrides(broker: BrokerConfig, stored: Mapping[str, str]) -> tuple[d
 
 
 def check_lags(config: TopicConfig) -> None:
-    """Raises ConfigError where nothing could be compacted in time: of what is given, as Kafka, not of what is kept."""
+    """Raise ConfigError where nothing could be compacted in time: of what is given, as Kafka, not of what is kept."""
     if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
         least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
         raise ConfigError(f"min.compaction.lag.ms={least}: expected at most max.compaction.lag.ms, which is {most}")

@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def flight_delays_file() -> Path:
-    """The pipeline of the main job, as a file that ``kohort pipeline run`` takes too."""
+    """Return the pipeline of the main job, as a file that ``kohort pipeline run`` takes too."""
     return Path(__file__).parent / "flight_delays.yaml"

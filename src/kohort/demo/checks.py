@@ -50,7 +50,7 @@ def check_lag(group: str, lag: Mapping[str, int]) -> Check:
 
 
 def check_ledger(report: RunReport, expected: Expected) -> list[Check]:
-    """Rows in = rows out + dead letters for every sink, as the pipeline counted and as the files say."""
+    """Return rows in = rows out + dead letters for every sink, as the pipeline counted and as the files say."""
     ledger = report.ledger
     aside = sum(ledger.quarantined.values()) + ledger.undecoded
     checks = []
@@ -81,7 +81,7 @@ def check_dead_letters(bootstrap: str, topic: str, expected: Expected) -> Check:
 
 
 def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tuple[str, ...]]]:
-    """How many dead letters have each reason, and where they came from."""
+    """Return how many dead letters have each reason, and where they came from."""
     reasons: Counter[str] = Counter()
     origins = set()
     with Consumer(bootstrap_servers=bootstrap, client_id="demo-check", max_poll_records=5000) as consumer:
@@ -98,7 +98,7 @@ def read_dead_letters(bootstrap: str, topic: str) -> tuple[Counter[str], set[tup
 
 
 def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, dict[str, float]]]:
-    """The table of results in Parquet against the same table computed from the files alone."""
+    """Return the table of results in Parquet against the same table computed from the files alone."""
     found = read_results(path)
     problems = compare_delays(expected.delays, found)
     flights = sum(int(row["flights"]) for row in found.values())
@@ -108,7 +108,7 @@ def check_results(path: Path, expected: Expected) -> tuple[Check, dict[Group, di
 
 
 def read_results(path: Path) -> dict[Group, dict[str, float]]:
-    """The delays as the pipeline wrote them."""
+    """Return the delays as the pipeline wrote them."""
     import pyarrow.parquet as pq
 
     rows = pq.read_table(path).to_pylist()

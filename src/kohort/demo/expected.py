@@ -92,7 +92,7 @@ def delays_of(kept: pa.Table) -> dict[Group, dict[str, float]]:
 
 
 def compare_delays(expected: dict[Group, dict[str, float]], found: dict[Group, dict[str, float]]) -> list[str]:
-    """Where two tables of results differ, in sentences; none if they agree to one part in a thousand million."""
+    """Return where two tables of results differ, in sentences; none if they agree to one part in a thousand million."""
     problems = [f"{group} is missing" for group in sorted(set(expected) - set(found))]
     problems += [f"{group} should not be there" for group in sorted(set(found) - set(expected))]
     for group in sorted(set(expected) & set(found)):

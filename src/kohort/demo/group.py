@@ -88,7 +88,7 @@ class GroupPart:
         return self.killed
 
     def notice(self) -> bool:
-        """Whether the coordinator has noticed the kill, and the others have taken over."""
+        """Tell whether the coordinator has noticed the kill, and the others have taken over."""
         if self.killed is None:
             return False
         self.journal.read_more()
@@ -128,18 +128,18 @@ class GroupPart:
             self.processes.end(child)
 
     def seen(self) -> Seen:
-        """What the members noted, against the log."""
+        """Return what the members noted, against the log."""
         return count_seen(read_notes(self.notes.glob("*.jsonl")), end_offsets(self.bootstrap, self.topic))
 
 
 def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """Where each partition of a topic ends."""
+    """Return where each partition of a topic ends."""
     with Admin(bootstrap_servers=bootstrap, client_id="demo-check") as admin:
         return {tp.partition: end for tp, end in _ends(admin, topic).items()}
 
 
 def lag_of(bootstrap: str, group: str, topics: list[str]) -> dict[str, int]:
-    """How many records of each topic a group has yet to commit."""
+    """Return how many records of each topic a group has yet to commit."""
     lag = {}
     with Admin(bootstrap_servers=bootstrap, client_id="demo-check") as admin:
         for topic in topics:

@@ -73,6 +73,6 @@ def settled_with(members: int) -> Holds:
 
 
 def removal_of(entries: list[JournalEntry], client_id: str) -> MemberRemoved | None:
-    """The entry that says that a member is gone; the last one, if it was gone before and came back."""
+    """Return the entry that says that a member is gone; the last one, if it was gone before and came back."""
     gone = [e for e in entries if isinstance(e, MemberRemoved) and e.who.client_id == client_id]
     return gone[-1] if gone else None

@@ -64,7 +64,7 @@ class Member:
 
 
 def notes_of(table: pa.Table) -> bytes:
-    """A line of JSON for each run of offsets in a poll."""
+    """Return a line of JSON for each run of offsets in a poll."""
     lines = []
     for batch in table.to_batches():
         if not batch.num_rows:

@@ -105,7 +105,7 @@ class Processes:
 
 
 def read_line(child: Child, timeout_s: float) -> bytes:
-    """The first line of a child's stdout. Raises ProcessFailed if it ends or stays silent."""
+    """Return the first line of a child's stdout. Raises ProcessFailed if it ends or stays silent."""
     stdout = child.process.stdout
     if stdout is None:
         raise ProcessFailed(f"{child.name}: its output is not read")

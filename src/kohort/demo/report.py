@@ -91,7 +91,7 @@ class Say:
 
 
 def _mean(rows: Sequence[Mapping[str, float]], name: str) -> float:
-    """The mean over groups, weighted by their flights; a group without arrivals has no mean and no weight."""
+    """Return the mean over groups, weighted by their flights; a group without arrivals has no mean and no weight."""
     known = [r for r in rows if r[name] is not None]
     weight = sum(r["flights"] for r in known)
     return sum(r[name] * r["flights"] for r in known) / weight if weight else 0.0

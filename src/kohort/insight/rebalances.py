@@ -144,12 +144,14 @@ class _History:
 
 
 def stopped_polling(reason: str | None) -> bool:
-    """Whether a member that left says that its user did not poll: the words of Java's client (KIP-800) and ours."""
+    """Tell whether a member that left says that its user did not poll: the words of Java's client (KIP-800) and
+    ours."""
     return "poll timeout has expired" in (reason or "")
 
 
 def rebalances(entries: Iterable[JournalEntry]) -> list[Rebalance]:
-    """Every rebalance that ``entries``, in the order of the journal, tell of; of all their groups, by opening time.
+    """Return every rebalance that ``entries``, in the order of the journal, tell of; of all their groups, by opening
+    time.
 
     A journal that begins in the middle of a round, since older entries have expired, begins with the next one.
     """
@@ -218,7 +220,8 @@ def _go_on(this: Rebalance, entry: JournalEntry) -> None:
 
 
 def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
-    """Members that give up partitions join again so that others can have them: the second half of one rebalance."""
+    """Return members that give up partitions join again so that others can have them: the second half of one
+    rebalance."""
     change = entry.trigger.change
     if change is None or not change.owned_changed or change.topics_added or change.topics_removed:
         return None
@@ -231,7 +234,7 @@ def _parent(earlier: list[Rebalance], entry: RoundOpened) -> int | None:
 
 
 def _returned(history: _History, entry: RoundOpened) -> MemberRemoved | RequestFenced | None:
-    """The latest removal or refusal of the client that now joins as a new member."""
+    """Return the latest removal or refusal of the client that now joins as a new member."""
     who = entry.trigger.who
     if entry.trigger.event != "member_joined" or who is None or not who.client_id:
         return None

@@ -61,7 +61,7 @@ class Takeover:
 
 
 def takeovers(entries: Iterable[JournalEntry]) -> list[Takeover]:
-    """The takeovers of one group's journal, oldest first."""
+    """Return the takeovers of one group's journal, oldest first."""
     found: list[Takeover] = []
     by_old_id: dict[str, Takeover] = {}
     for entry in entries:

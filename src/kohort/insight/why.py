@@ -22,7 +22,7 @@ class Explanation:
 
 
 def explain(rebalance: Rebalance) -> Explanation:
-    """The cause of ``rebalance``, the time it took and whom it waited for."""
+    """Return the cause of ``rebalance``, the time it took and whom it waited for."""
     finding = find_cause(rebalance)
     evidence = [*finding.evidence, *_facts_of_the_round(rebalance)]
     clauses = [finding.clause, *(_meanwhile(rebalance, r, r.vitals) for r in rebalance.also_expired if r.vitals)]
@@ -42,7 +42,7 @@ def _head(this: Rebalance) -> str:
 
 
 def _meanwhile(this: Rebalance, removed: MemberRemoved, vitals: Vitals) -> str:
-    """Another member that was lost while the round was open."""
+    """Return another member that was lost while the round was open."""
     return f"meanwhile {find_silence(removed.who, vitals, removed.at_ms, this.fenced).clause}"
 
 

@@ -38,7 +38,7 @@ def build_entry(aborted: AbortedTransaction) -> bytes:
 
 
 def parse_entries(data: bytes) -> list[AbortedTransaction]:
-    """The entries of a file. Raises ValueError for anything else."""
+    """Return the entries of a file. Raises ValueError for anything else."""
     if len(data) % _entry.size:
         raise ValueError(f"{len(data)} bytes are not a whole number of entries")
     found = []
@@ -96,12 +96,12 @@ class AbortedTransactions:
         self._entries.append(aborted)
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Those that have something in the offsets ``start`` to ``end`` (which is not one of them)."""
+        """Return those that have something in the offsets ``start`` to ``end`` (which is not one of them)."""
         first = bisect_left(self._entries, start, key=lambda entry: entry.last_offset)
         return [entry for entry in self._entries[first:] if entry.first_offset < end]
 
     def holds(self, producer_id: int, offset: int) -> bool:
-        """Whether what the producer wrote at ``offset`` was taken back."""
+        """Tell whether what the producer wrote at ``offset`` was taken back."""
         return any(a.producer_id == producer_id and a.first_offset <= offset for a in self.between(offset, offset + 1))
 
     def forget(self, start: int, end: int) -> None:

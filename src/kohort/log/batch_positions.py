@@ -27,12 +27,12 @@ UNSIGNED: Final = (1 << 64) - 1
 
 
 def misplaced(base_offset: int, last_offset: int, expected: int) -> CorruptRecord:
-    """What is wrong with a batch whose neighbours say otherwise."""
+    """Return what is wrong with a batch whose neighbours say otherwise."""
     return CorruptRecord(f"batch of offsets {base_offset} to {last_offset} where {expected} is next")
 
 
 def check_place(header: BatchHeader, expected: int, segment_base: int, before: int | None = None) -> None:
-    """Raises CorruptRecord for a batch that cannot follow one that ends before ``expected``.
+    """Raise CorruptRecord for a batch that cannot follow one that ends before ``expected``.
 
     ``before`` is where the next segment begins, if that is known.
     """
@@ -45,7 +45,7 @@ def check_place(header: BatchHeader, expected: int, segment_base: int, before: i
 
 
 def true_base(header: BatchHeader, expected: int, after: int | None, segment_base: int, *, contiguous: bool) -> int:
-    """The base offset that a batch with a good CRC was written with; CorruptRecord where nobody can tell.
+    """Return the base offset that a batch with a good CRC was written with; CorruptRecord where nobody can tell.
 
     It follows a batch that ends before ``expected``; what follows it begins at ``after``, or nobody knows (None). A
     log that is not ``contiguous`` may have gaps. One flipped bit is told from a batch that does not belong here.
@@ -87,7 +87,7 @@ class Search:
         return self._window
 
     def find(self, offset: int, at: int, expected: int) -> int:
-        """Where the batch that holds ``offset`` begins, or the next one if none does; the size if there is none.
+        """Return where the batch that holds ``offset`` begins, or the next one if none does; the size if there is none.
 
         The search begins at ``at``, with a batch that begins at ``expected`` or later. Raises CorruptRecord where
         that batch, by its neighbours, says a wrong place.
@@ -107,7 +107,7 @@ class Search:
         return at
 
     def readable(self, start: int, limit: int, expected: int, end: int) -> tuple[int, int]:
-        """How many of ``limit`` bytes from ``start`` on are whole batches that begin before ``end`` and do not
+        """Return how many of ``limit`` bytes from ``start`` on are whole batches that begin before ``end`` and do not
         contradict their neighbours; and the offset after the last of them.
 
         The first is to begin at ``expected``. Raises CorruptRecord where it is bad; what is bad further on ends what
@@ -136,11 +136,11 @@ class Search:
         return at, expected
 
     def _shows(self, at: int) -> bool:
-        """Whether the header at ``at`` is at hand."""
+        """Tell whether the header at ``at`` is at hand."""
         return self._window_at <= at <= self._window_at + len(self._window) - HEADER_BYTES
 
     def _problem(self, at: int, expected: int) -> CorruptRecord | None:
-        """What is wrong with the batch at ``at``, if it is not just one behind a gap."""
+        """Return what is wrong with the batch at ``at``, if it is not just one behind a gap."""
         try:
             base, last, size = self.place(at)
             if expected <= base <= last < (self._reach if base == expected else self._base_of(at + size)):
@@ -150,11 +150,12 @@ class Search:
         return _at(at, misplaced(base, last, expected))
 
     def _base_of(self, at: int) -> int:
-        """Where the batch at ``at`` begins by its own account; ``reach`` behind the last."""
+        """Return where the batch at ``at`` begins by its own account; ``reach`` behind the last."""
         return min(self.place(at)[0], self._reach) if at < self._size else self._reach
 
     def place(self, at: int) -> tuple[int, int, int]:
-        """The first and the last offset and the size of the batch at ``at``; CorruptRecord for what cannot be one."""
+        """Return the first and the last offset and the size of the batch at ``at``; CorruptRecord for what cannot be
+        one."""
         if not self._shows(at):
             self.look(at, SEARCH_BYTES)
         here, left = at - self._window_at, self._size - at

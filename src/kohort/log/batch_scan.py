@@ -60,7 +60,7 @@ def checked_headers(file: StorageFile, end: int) -> Iterator[tuple[int, BatchHea
 
 
 def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[bytes, list[tuple[int, BatchHeader]]]:
-    """The batches from ``at`` that lie whole within ``size`` bytes, or the first alone if it is larger.
+    """Return the batches from ``at`` that lie whole within ``size`` bytes, or the first alone if it is larger.
 
     Returns the bytes, and where in them each batch begins with its header; the CRCs are checked. Raises CorruptRecord.
     """
@@ -77,7 +77,7 @@ def whole_batches(file: StorageFile, at: int, end: int, size: int) -> tuple[byte
 
 
 def incomplete(header: BatchHeader, present: int) -> str:
-    """What is wrong with a batch that ends before its length."""
+    """Return what is wrong with a batch that ends before its length."""
     return f"batch incomplete: {present} of {header.size} bytes"
 
 

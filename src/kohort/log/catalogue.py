@@ -79,7 +79,8 @@ class Catalogue:
 
 
 def load_catalogue(storage: Storage, notes: list[Note]) -> Catalogue:
-    """The catalogue as written, or made from the folders where there is none. Raises StorageError if it is damaged."""
+    """Return the catalogue as written, or made from the folders where there is none. Raises StorageError if it is
+    damaged."""
     advice = "Mend it, or remove it to have the topics found by their folders; their options are lost then"
     found = read_json(storage, CATALOGUE_FILE, _parse, advice)
     return _from_folders(storage, notes) if found is None else found
@@ -137,7 +138,7 @@ def _from_folders(storage: Storage, notes: list[Note]) -> Catalogue:
 
 
 def folder_topic_id(storage: Storage, folder: str) -> bytes | None:
-    """The topic id that a folder carries, or None if it carries none that can be read."""
+    """Return the topic id that a folder carries, or None if it carries none that can be read."""
     data = storage.read(f"{folder}/{PARTITION_METADATA_FILE}")
     if data is None:
         return None

@@ -25,13 +25,13 @@ CLEAN_SHUTDOWN: Final = b'{"version":0,"brokerEpoch":-1}'
 
 
 def build_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """A checkpoint of offsets: a version (0), a count, then ``topic partition offset`` by line."""
+    """Return a checkpoint of offsets: a version (0), a count, then ``topic partition offset`` by line."""
     lines = [f"{tp.topic} {tp.partition} {offset}" for tp, offset in sorted(offsets.items())]
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines)).encode()
 
 
 def parse_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """The offsets of such a file; raises ValueError for anything else."""
+    """Return the offsets of such a file; raises ValueError for anything else."""
     lines = data.decode("ascii").split("\n")
     if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
         raise ValueError("its lines are not a version, a count, and as many entries")
@@ -49,7 +49,7 @@ def build_partition_metadata(topic_id: bytes) -> bytes:
 
 
 def parse_partition_metadata(data: bytes) -> bytes:
-    """The topic id of a partition's folder; raises ValueError for anything else."""
+    """Return the topic id of a partition's folder; raises ValueError for anything else."""
     fields = dict(line.split(": ", 1) for line in data.decode("ascii").splitlines() if line)
     if fields.get("version") != "0" or "topic_id" not in fields:
         raise ValueError("it has no version 0 and topic_id")

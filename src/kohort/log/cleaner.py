@@ -74,7 +74,7 @@ class Cleaner:
         return self._step(self._now, now_ms)
 
     def _next(self, now_ms: int) -> Compaction | None:
-        """The log that needs it most, if one needs it."""
+        """Return the log that needs it most, if one needs it."""
         best: tuple[float, PartitionLog, Dirty] | None = None
         for log in self._logs():
             if "compact" in log.config.cleanup_policy and self._may_try(log.tp, now_ms):

@@ -81,7 +81,7 @@ class Compaction:
             self._making = None
 
     def __str__(self) -> str:
-        """What was done, in words."""
+        """Return what was done, in words."""
         return (
             f"compacted up to offset {self.clean_until}: {self._bytes[0]} bytes became {self._bytes[1]},"
             f" {self._records[0]} records {self._records[1]}, in {self.steps} steps"
@@ -117,7 +117,7 @@ class Compaction:
         self.clean_until = self._dirty.end
 
     def _segments(self, from_offset: int) -> list[Segment]:
-        """The segments that hold offsets from ``from_offset`` up to the dirty part's end."""
+        """Return the segments that hold offsets from ``from_offset`` up to the dirty part's end."""
         segments = self.log.segments
         return [
             segment
@@ -126,7 +126,8 @@ class Compaction:
         ]
 
     def _chunks(self, segment: Segment, from_offset: int) -> Iterator[Chunk]:
-        """The batches of a segment from the one that holds ``from_offset``. Raises StorageError once it is deleted."""
+        """Yield the batches of a segment from the one that holds ``from_offset``. Raises StorageError once it is
+        deleted."""
         before = self._end_of(segment)
         at = 0
         if from_offset > segment.base_offset:
@@ -148,12 +149,12 @@ class Compaction:
             raise StorageError(f"{segment.log_name} was deleted meanwhile")
 
     def _end_of(self, segment: Segment) -> int:
-        """Where the segment after it begins: the active one is never compacted."""
+        """Return where the segment after it begins: the active one is never compacted."""
         self._check_present(segment)
         return min(other.base_offset for other in self.log.segments if other.base_offset > segment.base_offset)
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """All segments before ``clean_until``, those together that fit one segment."""
+        """Yield all segments before ``clean_until``, those together that fit one segment."""
         group: list[Segment] = []
         size = 0
         segments = self.log.segments
@@ -198,7 +199,7 @@ class Compaction:
     def _left_of(
         self, batch: memoryview, header: BatchHeader, record_filter: RecordFilter, *, is_end: bool
     ) -> FilteredBatch:
-        """What is written in the place of a batch."""
+        """Return what is written in the place of a batch."""
         left = filter_batch(batch, header, record_filter)
         if left.batch is None and (is_end or self._ends_a_producer(header)):
             left = left._replace(batch=empty_batch(header) if header.record_count else batch)
@@ -223,7 +224,8 @@ class Compaction:
             yield
 
     def _ends_a_producer(self, header: BatchHeader) -> bool:
-        """Whether this is the last batch of a producer that is remembered: its sequence is read from it at a start."""
+        """Tell whether this is the last batch of a producer that is remembered: its sequence is read from it at a
+        start."""
         producer = self.log.producers.get(header.producer_id) if header.producer_id >= 0 else None
         return (
             producer is not None and bool(producer.batches) and producer.batches[-1].last_offset == header.last_offset

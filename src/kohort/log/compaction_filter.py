@@ -65,12 +65,12 @@ class FilteredBatch(NamedTuple):
 
 
 def is_taken_back(header: BatchHeader, aborted: AbortedTransactions) -> bool:
-    """Whether a batch belongs to a transaction that was aborted."""
+    """Tell whether a batch belongs to a transaction that was aborted."""
     return header.is_transactional and not header.is_control and aborted.holds(header.producer_id, header.base_offset)
 
 
 def filter_batch(batch: bytes | memoryview, header: BatchHeader, record_filter: RecordFilter) -> FilteredBatch:
-    """What ``record_filter`` leaves of one whole batch. Raises CorruptRecord."""
+    """Return what ``record_filter`` leaves of one whole batch. Raises CorruptRecord."""
     if is_taken_back(header, record_filter.aborted):
         return FilteredBatch(None, NO_TIMESTAMP, 0, 0)
     if header.is_control or header.base_offset > record_filter.latest_offset:
@@ -99,7 +99,7 @@ def _stays(record: KeyedRecord, header: BatchHeader, record_filter: RecordFilter
 def _rebuilt(
     body: bytes, header: BatchHeader, kept: list[KeyedRecord], record_filter: RecordFilter, *, sets_horizon: bool
 ) -> tuple[bytes, int]:
-    """The batch of the records that stay, and its latest timestamp."""
+    """Return the batch of the records that stay, and its latest timestamp."""
     base_timestamp, attributes = header.base_timestamp, header.attributes
     if sets_horizon:
         base_timestamp = record_filter.now_ms + record_filter.delete_retention_ms
@@ -126,13 +126,13 @@ def _time_of(record: KeyedRecord, header: BatchHeader) -> int:
 
 
 def _moved(body: bytes, record: KeyedRecord, timestamp_delta: int) -> bytes:
-    """The record with another timestamp delta, as its batch's base timestamp becomes the delete horizon."""
+    """Return the record with another timestamp delta, as its batch's base timestamp becomes the delete horizon."""
     delta, rest = varint_bytes(timestamp_delta), body[record.rest : record.end]
     return b"".join((varint_bytes(1 + len(delta) + len(rest)), b"\x00", delta, rest))
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """A batch without records in the place of one that lost all of them.
+    """Return a batch without records in the place of one that lost all of them.
 
     It has no timestamp, where Kafka leaves the old one: nothing that bears the time is there to be found.
     """

@@ -27,7 +27,7 @@ class DataFolderIdentity(NamedTuple):
 def ensure_identity(
     storage: Storage, config: BrokerConfig, rng: Rng, remembered: str, notes: list[Note]
 ) -> DataFolderIdentity:
-    """The folder's identity, made now if it has none. Raises ConfigError where the options contradict it.
+    """Return the folder's identity, made now if it has none. Raises ConfigError where the options contradict it.
 
     ``remembered`` is the cluster id that the catalogue of topics bears, "" if it bears none. A file that is missing
     or damaged is made anew from it, and ``notes`` say so; Kafka refuses to start then.
@@ -60,7 +60,7 @@ def ensure_identity(
 
 
 def _is_said(name: str, value: str) -> bool:
-    """Whether it is a line that somebody wrote: what is no text, or says nothing, is damage."""
+    """Tell whether it is a line that somebody wrote: what is no text, or says nothing, is damage."""
     return bool(value) and name.isascii() and name.isprintable() and value.isascii() and value.isprintable()
 
 
@@ -77,12 +77,12 @@ def _what_was_lost(
 
 
 def new_topic_id(rng: Rng) -> bytes:
-    """An id for a topic."""
+    """Return an id for a topic."""
     return _uuid(rng)
 
 
 def _uuid(rng: Rng) -> bytes:
-    """A version 4 UUID; like Kafka's, never one whose text begins with a dash, as an option would."""
+    """Return a version 4 UUID; like Kafka's, never one whose text begins with a dash, as an option would."""
     while True:
         bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
         value = bits.to_bytes(16, "big")

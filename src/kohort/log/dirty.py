@@ -29,7 +29,7 @@ class Dirty(NamedTuple):
 
 
 def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
-    """The dirty part of ``log``, which was compacted up to ``clean_until``."""
+    """Return the dirty part of ``log``, which was compacted up to ``clean_until``."""
     start = log.log_start_offset
     if start < clean_until <= log.log_end_offset:  # beyond the end: the tail was lost, and nothing is sure
         start = clean_until
@@ -43,7 +43,7 @@ def dirty_part(log: PartitionLog, clean_until: int, now_ms: int) -> Dirty:
 
 
 def _with_ends(segments: tuple[Segment, ...], end: int) -> list[tuple[Segment, int]]:
-    """The segments that begin before ``end``, each with the offset where the next begins."""
+    """Return the segments that begin before ``end``, each with the offset where the next begins."""
     held = [segment for segment in segments if segment.base_offset < end]
     ends = [segment.base_offset for segment in held[1:]] + [end] * bool(held)
     return list(zip(held, ends, strict=True))
@@ -61,7 +61,7 @@ def _first_untouchable(log: PartitionLog, segments: tuple[Segment, ...], start: 
 
 
 def _is_overdue(dirty: list[Segment], lag_ms: int, now_ms: int) -> bool:
-    """Whether the oldest dirty segment has waited too long, by the time of its first batch."""
+    """Tell whether the oldest dirty segment has waited too long, by the time of its first batch."""
     if lag_ms >= LONG_MAX:
         return False
     first = min((t for segment in dirty if (t := segment.first_timestamp()) > 0), default=now_ms)

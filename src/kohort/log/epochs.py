@@ -60,7 +60,7 @@ class LeaderEpochs:
         return changed
 
     def end_of(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not yet reached.
+        """Return the greatest epoch up to ``epoch`` and where it ended; (-1, -1) for one not yet reached.
 
         The rules: protocol/fetching.md#end-of-an-epoch.
         """
@@ -74,13 +74,13 @@ class LeaderEpochs:
         return found, self._entries[after][1]
 
     def build(self) -> bytes:
-        """The bytes of the checkpoint file."""
+        """Return the bytes of the checkpoint file."""
         lines = ["0", str(len(self._entries)), *(f"{epoch} {start}" for epoch, start in self._entries)]
         return ("\n".join(lines) + "\n").encode()
 
     @classmethod
     def parse(cls, data: bytes) -> LeaderEpochs:
-        """The epochs of a checkpoint file; raises ValueError for anything else."""
+        """Return the epochs of a checkpoint file; raises ValueError for anything else."""
         lines = data.decode("ascii").split("\n")
         if lines[0] != "0" or lines[-1] or len(lines) != int(lines[1]) + 3:
             raise ValueError("its lines are not a version, a count, and as many entries")

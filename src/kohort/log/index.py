@@ -60,24 +60,26 @@ class OffsetIndex:
             self._positions.append(position)
 
     def floors(self, relative_offset: int) -> Iterator[tuple[int, int]]:
-        """The entries up to ``relative_offset``, the last first."""
+        """Yield the entries up to ``relative_offset``, the last first."""
         for i in range(bisect_right(self._offsets, relative_offset) - 1, -1, -1):
             yield self._offsets[i], self._positions[i]
 
     def lookup(self, relative_offset: int) -> int:
-        """The greatest indexed position from which a scan forwards meets ``relative_offset``; 0 if none is indexed."""
+        """Return the greatest indexed position from which a scan forwards meets ``relative_offset``; 0 if none is
+        indexed."""
         i = bisect_right(self._offsets, relative_offset) - 1
         return self._positions[i] if i >= 0 else 0
 
     def unsaved(self) -> bytes:
-        """The bytes of the entries that the file lacks."""
+        """Return the bytes of the entries that the file lacks."""
         pairs = zip(self._offsets[self.saved :], self._positions[self.saved :], strict=True)
         flat = list(chain.from_iterable(pairs))
         return struct.pack(f">{len(flat)}i", *flat)
 
     @classmethod
     def parse(cls, data: Buffer, log_size: int) -> OffsetIndex:
-        """The index of a file; raises ValueError, saying why, if it cannot be one of a log of ``log_size`` bytes."""
+        """Return the index of a file; raises ValueError, saying why, if it cannot be one of a log of ``log_size``
+        bytes."""
         if len(data) % OFFSET_ENTRY_SIZE:
             raise ValueError(f"its {len(data)} bytes are no multiple of {OFFSET_ENTRY_SIZE}")
         flat = struct.unpack(f">{len(data) // 4}i", data)
@@ -129,13 +131,13 @@ class TimeIndex:
         return self._offsets[i] if i >= 0 else None
 
     def unsaved(self) -> bytes:
-        """The bytes of the entries that the file lacks."""
+        """Return the bytes of the entries that the file lacks."""
         pairs = zip(self._timestamps[self.saved :], self._offsets[self.saved :], strict=True)
         return b"".join(_TIME_ENTRY.pack(timestamp, offset) for timestamp, offset in pairs)
 
     @classmethod
     def parse(cls, data: Buffer) -> TimeIndex:
-        """The index of a file; raises ValueError, saying why, if it cannot be one."""
+        """Return the index of a file; raises ValueError, saying why, if it cannot be one."""
         if len(data) % TIME_ENTRY_SIZE:
             raise ValueError(f"its {len(data)} bytes are no multiple of {TIME_ENTRY_SIZE}")
         index = cls()

@@ -8,7 +8,7 @@ from kohort.wire.record_batch import check_crc
 
 
 def check_invariants(log: PartitionLog) -> None:
-    """Raises AssertionError that names what does not hold. Reads the whole log."""
+    """Raise AssertionError that names what does not hold. Reads the whole log."""
     segments = log.segments
     assert segments, f"{log}: no segment to append to"
     bases = [segment.base_offset for segment in segments]

@@ -15,7 +15,8 @@ MISFITS: Final = (ValueError, TypeError, AttributeError, LookupError, OverflowEr
 
 
 def read_json(storage: Storage, name: str, parse: Callable[[Any], T], advice: str) -> T | None:
-    """What ``parse`` makes of a file; None where there is none. Raises StorageError, with ``advice``, if it fails."""
+    """Return what ``parse`` makes of a file; None where there is none. Raises StorageError, with ``advice``, if it
+    fails."""
     data = storage.read(name)
     if data is None:
         return None

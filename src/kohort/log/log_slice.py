@@ -47,6 +47,6 @@ class LogSlice:
         return data
 
     def load(self) -> Buffer:
-        """All of it. Raises StorageError."""
+        """Return all of it. Raises StorageError."""
         at_hand = self.at_hand
         return self.read(0, self.size) if at_hand is None else at_hand

@@ -23,7 +23,7 @@ class FoundOffset(NamedTuple):
 
 
 def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: int) -> FoundOffset | None:
-    """The first record from ``start_offset`` on that is not earlier than ``timestamp_ms``."""
+    """Return the first record from ``start_offset`` on that is not earlier than ``timestamp_ms``."""
     for segment in segments:
         if segment.size and segment.max_timestamp >= timestamp_ms:
             for position, header in segment.first_reaching(timestamp_ms, start_offset):
@@ -36,13 +36,14 @@ def find_by_time(segments: Sequence[Segment], timestamp_ms: int, start_offset: i
 
 
 def find_max_timestamp(segments: Sequence[Segment], start_offset: int) -> FoundOffset | None:
-    """The first record that bears the latest timestamp of the log."""
+    """Return the first record that bears the latest timestamp of the log."""
     latest = max((_latest(segment, start_offset) for segment in segments), default=-1)
     return None if latest < 0 else find_by_time(segments, latest, start_offset)
 
 
 def _latest(segment: Segment, start_offset: int) -> int:
-    """The latest timestamp in a segment; where the log starts inside it, the index knows of records that are gone."""
+    """Return the latest timestamp in a segment; where the log starts inside it, the index knows of records that are
+    gone."""
     if segment.base_offset >= start_offset or not segment.size:
         return segment.max_timestamp
     latest = -1

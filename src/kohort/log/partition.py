@@ -249,7 +249,7 @@ class PartitionLog:
     # ---------------------------------------------------------------- read
 
     def read(self, offset: int, max_bytes: int, *, end: int | None = None, at_least_one: bool = True) -> list[Buffer]:
-        """The bytes of ``slices``, and the errors."""
+        """Return the bytes of ``slices``, and the errors."""
         found = self.slices(offset, max_bytes, end=end, at_least_one=at_least_one, at_hand=max_bytes)
         return self._guarded(lambda: [one.load() for one in found])
 
@@ -290,7 +290,7 @@ class PartitionLog:
         return found
 
     def _index_of(self, offset: int) -> int:
-        """Which segment holds ``offset``."""
+        """Return which segment holds ``offset``."""
         segments = self._segments
         low, high = 0, len(segments) - 1
         if offset >= segments[high].base_offset:
@@ -312,11 +312,11 @@ class PartitionLog:
         return first + sum(segment.size for segment in self._segments[i + 1 :])
 
     def find_by_time(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record that is not earlier than ``timestamp_ms``."""
+        """Return the first record that is not earlier than ``timestamp_ms``."""
         return self._guarded(lambda: find_by_time(self._segments, timestamp_ms, self._start_offset))
 
     def max_timestamp(self) -> FoundOffset | None:
-        """The first record that bears the latest timestamp."""
+        """Return the first record that bears the latest timestamp."""
         return self._guarded(lambda: find_max_timestamp(self._segments, self._start_offset))
 
     def _guarded(self, action: Callable[[], R]) -> R:
@@ -326,13 +326,14 @@ class PartitionLog:
             raise self._refused("other", "a request is refused", error) from error
 
     def _refused(self, duty: str, what: str, error: StorageError) -> ApiError:
-        """The answer to who asks for what the disk refuses. The broker's log is told of it, too."""
+        """Return the answer to who asks for what the disk refuses. The broker's log is told of it, too."""
         if self._tell is not None:
             self._tell(warning(f"{what}: {error}", ("disk", duty)).about(self.tp))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.tp}: {error}")
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The greatest epoch up to ``epoch`` and the offset at which it ended; (-1, -1) for one not reached (5.12)."""
+        """Return the greatest epoch up to ``epoch`` and the offset at which it ended; (-1, -1) for one not reached
+        (5.12)."""
         if self.epochs.latest is None:
             return (0, self._next_offset) if epoch == 0 else (-1, -1)
         return self.epochs.end_of(epoch, self._next_offset)
@@ -423,7 +424,8 @@ class PartitionLog:
             self._flush_due_ms = None
 
     def has_reached_disk(self, offset: int) -> bool:
-        """Whether the record at ``offset`` is on the disk; if not, a flush that takes it there is begun or under way.
+        """Tell whether the record at ``offset`` is on the disk; if not, a flush that takes it there is begun or under
+        way.
 
         Raises ApiError if that flush failed; the next append begins another.
         """
@@ -459,7 +461,7 @@ class PartitionLog:
             segment.release()
 
     def take_notes(self) -> list[Note]:
-        """What was mended since the last call."""
+        """Return what was mended since the last call."""
         notes, self.notes = self.notes, []
         for segment in self._segments:
             notes += [note.about(self.tp) for note in segment.notes]

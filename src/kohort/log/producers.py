@@ -90,7 +90,7 @@ class Producers:
         return next(iter(self._open.values()), None)
 
     def check(self, header: BatchHeader, *, in_sequence: bool = True) -> ProducedBatch | None:
-        """The earlier batch that this one repeats, or None if it may be appended; raises ApiError if it may not.
+        """Return the earlier batch that this one repeats, or None if it may be appended; raises ApiError if it may not.
 
         Batches of the broker's own, the offsets of a transaction, have no sequence: then only the epoch counts.
         """
@@ -107,11 +107,11 @@ class Producers:
         return repeated
 
     def is_open(self, producer_id: int) -> bool:
-        """Whether the producer has a transaction open here."""
+        """Tell whether the producer has a transaction open here."""
         return producer_id in self._open
 
     def check_marker(self, marker: Marker) -> None:
-        """Raises ApiError for a marker of a producer that was fenced, or of a coordinator that was replaced."""
+        """Raise ApiError for a marker of a producer that was fenced, or of a coordinator that was replaced."""
         producer = self._by_id.get(marker.producer_id)
         if producer is None:
             return
@@ -146,7 +146,7 @@ class Producers:
             self._by_id[producer_id].batches.extendleft(reversed(batches))
 
     def taken_back(self, marker: Marker, offset: int) -> AbortedTransaction | None:
-        """What a marker that lies at ``offset`` takes back, if it does."""
+        """Return what a marker that lies at ``offset`` takes back, if it does."""
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.committed:
             return None
@@ -162,7 +162,8 @@ class Producers:
         self._open.pop(marker.producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """The producer in its epoch; what it wrote in an earlier one is forgotten, but for its open transaction."""
+        """Return the producer in its epoch; what it wrote in an earlier one is forgotten, but for its open
+        transaction."""
         before = self._by_id.get(producer_id)
         if before is not None and before.epoch == epoch:
             return before
@@ -183,7 +184,7 @@ class Producers:
         return len(gone)
 
     def build_snapshot(self) -> bytes:
-        """The bytes of a snapshot file."""
+        """Return the bytes of a snapshot file."""
         entries = bytearray(struct.pack(">i", len(self._by_id)))
         for producer_id, producer in self._by_id.items():
             last = producer.batches[-1] if producer.batches else ProducedBatch(-1, -1, -1, -1, -1)
@@ -203,7 +204,7 @@ class Producers:
 
     @classmethod
     def parse_snapshot(cls, data: bytes) -> Producers:
-        """The producers of a snapshot file; raises ValueError for anything else."""
+        """Return the producers of a snapshot file; raises ValueError for anything else."""
         if len(data) < _snapshot_head.size:
             raise ValueError(f"{len(data)} bytes are too few")
         version, crc, count = _snapshot_head.unpack_from(data)

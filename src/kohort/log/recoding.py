@@ -73,7 +73,7 @@ def opened(
 
 
 def _check_keys(body: Buffer, header: BatchHeader) -> Steps[None]:
-    """Raises RecordsRefused if records have no key, as every record of a compacted topic must."""
+    """Raise RecordsRefused if records have no key, as every record of a compacted topic must."""
     pace = Pace()
     refused: list[tuple[int, str]] = []
     count = 0

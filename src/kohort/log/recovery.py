@@ -145,7 +145,8 @@ def _recover(source: LogToRecover, now_ms: int) -> Recovered:
 
 
 def _marker_of(segment: Segment, position: int, header: BatchHeader, notes: list[Note]) -> Marker | None:
-    """The marker in a control batch. One that is whole and says nothing ends nothing; what follows it is good."""
+    """Return the marker in a control batch. One that is whole and says nothing ends nothing; what follows it is
+    good."""
     try:
         return parse_marker(segment.batch(position, header), header)
     except CorruptRecord as error:
@@ -195,7 +196,7 @@ def _sort_files(source: LogToRecover, notes: list[Note]) -> _Files:
 
 
 def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[Note]) -> list[Segment]:
-    """The segments, oldest first. An empty one counts only as the last, where the log goes on."""
+    """Return the segments, oldest first. An empty one counts only as the last, where the log goes on."""
     segments = [
         Segment(source.storage, source.folder, base, source.limits, now_ms, size)
         for base, size in files.segments.items()
@@ -247,7 +248,7 @@ def _read_epochs(source: LogToRecover, segments: list[Segment], files: _Files, n
 def _read_snapshot(
     source: LogToRecover, snapshots: list[int], limit: int | None, notes: list[Note]
 ) -> tuple[Producers, int]:
-    """The latest good snapshot up to ``limit``, and the offset from which batches must be read again.
+    """Return the latest good snapshot up to ``limit``, and the offset from which batches must be read again.
 
     Later ones go: they may speak of what is cut.
     """
@@ -280,7 +281,7 @@ def _recall(segments: list[Segment], producers: Producers, offset: int) -> None:
 def _read_aborted(
     source: LogToRecover, segments: list[Segment], files: _Files, believed: int, notes: list[Note]
 ) -> AbortedTransactions | None:
-    """The entries of the first ``believed`` segments; those of the others are about to be made anew.
+    """Return the entries of the first ``believed`` segments; those of the others are about to be made anew.
 
     None where a file cannot be read: then all of them are.
     """
@@ -411,7 +412,7 @@ class _Check:
             self.problem = error.problem
 
     def _with_next(self) -> Iterator[tuple[int, BatchHeader, int | None]]:
-        """Each batch with the base offset of the one behind it: None where that is torn, or the log ends."""
+        """Yield each batch with the base offset of the one behind it: None where that is torn, or the log ends."""
         held = None
         try:
             for found in checked_headers(self._segment.file(), self._segment.size):
@@ -426,7 +427,7 @@ class _Check:
             yield *held, self._place.ended_at if self._limit is None else self._limit
 
     def _in_place(self, position: int, header: BatchHeader, after: int | None) -> BatchHeader:
-        """The header, its base offset mended where its neighbours prove another. Raises CorruptRecord."""
+        """Return the header, its base offset mended where its neighbours prove another. Raises CorruptRecord."""
         base_offset = true_base(
             header, self.next_offset, after, self._segment.base_offset, contiguous=self._place.contiguous
         )

@@ -12,7 +12,7 @@ from kohort.log.segment import Segment
 
 
 def below_start(segments: Sequence[Segment], start_offset: int) -> int:
-    """Segments of which no record may be read any more (DeleteRecords)."""
+    """Return segments of which no record may be read any more (DeleteRecords)."""
     gone = 0
     while gone + 1 < len(segments) and segments[gone + 1].base_offset <= start_offset:
         gone += 1
@@ -20,14 +20,14 @@ def below_start(segments: Sequence[Segment], start_offset: int) -> int:
 
 
 def too_old(segments: Sequence[Segment], now_ms: int, retention_ms: int) -> int:
-    """Segments whose latest record is older than ``retention_ms``; a negative one keeps all."""
+    """Return segments whose latest record is older than ``retention_ms``; a negative one keeps all."""
     if retention_ms < 0:
         return 0
     return _leading(segments, lambda segment: now_ms - segment.aged_from_ms() > retention_ms)
 
 
 def too_many(segments: Sequence[Segment], retention_bytes: int) -> int:
-    """Segments without which the log still has ``retention_bytes``; a negative number keeps all."""
+    """Return segments without which the log still has ``retention_bytes``; a negative number keeps all."""
     if retention_bytes < 0:
         return 0
     excess = sum(segment.size for segment in segments) - retention_bytes

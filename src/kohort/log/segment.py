@@ -44,7 +44,7 @@ class SegmentLimits:
 
 
 def segment_name(base_offset: int) -> str:
-    """The name of a segment's files without their ending: twenty digits."""
+    """Return the name of a segment's files without their ending: twenty digits."""
     return f"{base_offset:020d}"
 
 
@@ -119,7 +119,7 @@ class Segment:
         return self._flushed >= self.size
 
     def is_flushed_to(self, size: int) -> bool:
-        """Whether its first ``size`` bytes are known to be on the disk."""
+        """Tell whether its first ``size`` bytes are known to be on the disk."""
         return self.is_flushed or self._flushed >= size
 
     @property
@@ -157,7 +157,8 @@ class Segment:
         self._times.maybe_append(self._max_timestamp, self._max_timestamp_end - self.base_offset)
 
     def must_roll(self, batch_size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Whether a batch belongs into a new segment: bytes, time between batches, full indexes, or far offsets."""
+        """Tell whether a batch belongs into a new segment: bytes, time between batches, full indexes, or far
+        offsets."""
         if not self.size:
             return False
         limits = self.limits
@@ -179,7 +180,8 @@ class Segment:
         return now_ms - self._created_ms
 
     def first_timestamp(self) -> int:
-        """The latest timestamp of the first batch; -1 if it has none or cannot be read, or if there is no batch."""
+        """Return the latest timestamp of the first batch; -1 if it has none or cannot be read, or if there is no
+        batch."""
         if self._first_timestamp is None:
             if not self.size:
                 return -1
@@ -254,7 +256,8 @@ class Segment:
         return LogSlice(self.lend, start, size, next_offset, begun), start + size == self.size
 
     def lend(self, position: int, size: int) -> Buffer:
-        """Some of its bytes, for a reader who found them. Raises StorageError, also where the segment is gone."""
+        """Return some of its bytes, for a reader who found them. Raises StorageError, also where the segment is
+        gone."""
         if self._gone:
             raise StorageError(f"{self._path('log')} was removed while it was read")
         return self._open().lend(position, size)
@@ -310,7 +313,7 @@ class Segment:
         return [(self.base_offset + relative, position) for relative, position in self._indexes()[0]]
 
     def batch(self, position: int, header: BatchHeader) -> bytes:
-        """The bytes of one batch."""
+        """Return the bytes of one batch."""
         return self._open().read(position, header.size)
 
     # ---------------------------------------------------------------- time
@@ -334,7 +337,7 @@ class Segment:
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
 
     def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches from ``from_offset`` on whose latest timestamp is ``timestamp_ms`` or more, in order."""
+        """Yield the batches from ``from_offset`` on whose latest timestamp is ``timestamp_ms`` or more, in order."""
         end = self._indexes()[1].lookup(timestamp_ms)
         start = from_offset if end is None else max(from_offset, self.base_offset + end)
         for position, header in self.headers(start):
@@ -342,7 +345,7 @@ class Segment:
                 yield position, header
 
     def end_offset(self) -> int:
-        """The offset after the last batch, found from the last index entry on; raises CorruptLog."""
+        """Return the offset after the last batch, found from the last index entry on; raises CorruptLog."""
         end = self.base_offset
         if self.size:
             indexed, start = next(self._indexes()[0].floors(RELATIVE_OFFSET_MAX), (0, 0))
@@ -357,7 +360,7 @@ class Segment:
     # ---------------------------------------------------------------- files
 
     def file(self) -> StorageFile:
-        """The log file, for recovery."""
+        """Return the log file, for recovery."""
         return self._open()
 
     def _path(self, ending: str) -> str:
@@ -370,7 +373,7 @@ class Segment:
         return self._file
 
     def _indexes(self) -> tuple[OffsetIndex, TimeIndex]:
-        """Both indexes, read at first use; made anew if a file is missing or cannot be one."""
+        """Return both indexes, read at first use; made anew if a file is missing or cannot be one."""
         self._used = True
         if self._offsets is None or self._times is None:
             try:

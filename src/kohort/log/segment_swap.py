@@ -78,7 +78,7 @@ def _finish(storage: Storage, folder: str, base_offset: int) -> str:
 
 
 def _end_of(storage: Storage, name: str, base_offset: int) -> int:
-    """Where the segment in ``name`` ends; its own name is replaced whatever it holds."""
+    """Return where the segment in ``name`` ends; its own name is replaced whatever it holds."""
     end = base_offset + 1
     file = storage.open(name)
     try:

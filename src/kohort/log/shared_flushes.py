@@ -33,12 +33,13 @@ class GroupCommit:
         self._end_offset = end_offset
 
     def check(self, offset: int) -> None:
-        """Raises StorageError if ``offset`` was to be taken to the disk by a flush that failed, the last one begun."""
+        """Raise StorageError if ``offset`` was to be taken to the disk by a flush that failed, the last one begun."""
         if offset < self._failed_to:
             raise StorageError("the disk refused a flush")
 
     def through(self) -> int | None:
-        """The offset up to which the flush has brought the log to the disk, once; None while it goes on, or failed."""
+        """Return the offset up to which the flush has brought the log to the disk, once; None while it goes on, or
+        failed."""
         waiting = [(segment, size) for segment, size in self._under_way if not segment.is_flushed_to(size)]
         if not self._under_way or any(segment.is_flushing for segment, _ in waiting):
             return None

@@ -89,15 +89,16 @@ class Storage(Protocol):
         ...
 
     def room(self) -> Room:
-        """The room on the folder's disk. Raises StorageError where the disk says nothing."""
+        """Return the room on the folder's disk. Raises StorageError where the disk says nothing."""
         ...
 
     def folders(self) -> list[str]:
-        """The folders, sorted."""
+        """Return the folders, sorted."""
         ...
 
     def files(self, folder: str = "") -> dict[str, int]:
-        """Names (without the folder) and sizes of the files in ``folder``, or at the root; none if it is missing."""
+        """Return names (without the folder) and sizes of the files in ``folder``, or at the root; none if it is
+        missing."""
         ...
 
     def make_folder(self, folder: str) -> None:
@@ -119,7 +120,7 @@ class Storage(Protocol):
         ...
 
     def read(self, name: str) -> bytes | None:
-        """All of a small file, or None if it is missing."""
+        """Return all of a small file, or None if it is missing."""
         ...
 
     def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:

@@ -32,7 +32,7 @@ class TakenNames:
             self._by_flat.pop(_flat(name), None)
 
     def check_new(self, name: str) -> None:
-        """Raises ApiError for a name that Kafka refuses: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""
+        """Raise ApiError for a name that Kafka refuses: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS."""
         check_topic_name(name)
         taken = self._by_flat.get(_flat(name), ())
         if name in taken:
@@ -46,7 +46,7 @@ def _flat(name: str) -> str:
 
 
 def check_topic_name(name: str) -> None:
-    """Raises ApiError INVALID_TOPIC_EXCEPTION for what can be no topic's name."""
+    """Raise ApiError INVALID_TOPIC_EXCEPTION for what can be no topic's name."""
     if not name:
         raise _invalid("a topic's name is empty")
     if name in (".", ".."):
@@ -58,18 +58,18 @@ def check_topic_name(name: str) -> None:
 
 
 def parse_folder(folder: str) -> TopicPartition | None:
-    """The partition that a folder belongs to by its name, or None."""
+    """Return the partition that a folder belongs to by its name, or None."""
     match = _partition_folder.fullmatch(folder)
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
 def doomed_folder(folder: str, unique: int) -> str:
-    """What a folder is called between its topic's deletion and its own: ``orders-0.<32 hex digits>-delete``."""
+    """Return what a folder is called between its topic's deletion and its own: ``orders-0.<32 hex digits>-delete``."""
     return _renamed(folder, unique, "delete")
 
 
 def stray_folder(folder: str, unique: int) -> str:
-    """What a folder is called that stands in the place of a partition but belongs to another topic id."""
+    """Return what a folder is called that stands in the place of a partition but belongs to another topic id."""
     return _renamed(folder, unique, "stray")
 
 

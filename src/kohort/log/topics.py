@@ -102,7 +102,7 @@ class Topics:
         return self._storage.place
 
     def room(self) -> Room:
-        """The room on its disk. Raises StorageError where the disk says nothing."""
+        """Return the room on its disk. Raises StorageError where the disk says nothing."""
         return self._storage.room()
 
     # ---------------------------------------------------------------- start
@@ -175,7 +175,7 @@ class Topics:
         return self._by_id.get(topic_id)
 
     def log(self, topic: str, partition: int) -> PartitionLog | None:
-        """The log of a partition, or None if there is no such."""
+        """Return the log of a partition, or None if there is no such."""
         found = self._topics.get(topic)
         if found is None or not 0 <= partition < len(found.partitions):
             return None
@@ -184,13 +184,14 @@ class Topics:
     # ---------------------------------------------------------------- changes
 
     def check_new(self, new: NewTopic) -> TopicConfig:
-        """The options that a topic would be made with; raises what ``create`` would raise (``validate_only``)."""
+        """Return the options that a topic would be made with; raises what ``create`` would raise
+        (``validate_only``)."""
         self._names.check_new(new.name)
         _check_partitions(new.partitions)
         return self.check_config(new.overrides)
 
     def check_config(self, overrides: Mapping[str, str | None]) -> TopicConfig:
-        """The options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
+        """Return the options that a topic of these overrides has. Raises ApiError INVALID_CONFIG."""
         given = tuple(sorted(overrides.items()))
         known = self._configs.get(given)
         if known is None:
@@ -275,7 +276,7 @@ class Topics:
             log.drop()
 
     def _give_back(self, topic: Topic, error: StorageError) -> ApiError:
-        """The disk refused a topic that is written down: whatever is written next no longer has it."""
+        """Return the disk refused a topic that is written down: whatever is written next no longer has it."""
         self._unmake(topic)
         del self._catalogue.topics[topic.name]
         self._catalogue.deleted.append(topic.topic_id)
@@ -339,7 +340,7 @@ class Topics:
         return at_once(self.add_partitions_in_steps(name, total, now_ms))
 
     def add_partitions_in_steps(self, name: str, total: int, now_ms: int) -> Steps[Topic]:
-        """The same, in steps; all new partitions can be seen at the end, or none."""
+        """Let a topic have ``total`` partitions, in steps; all new ones can be seen at the end, or none."""
         topic = self._known(name)
         present = len(topic.partitions)
         if total <= present:
@@ -385,7 +386,7 @@ class Topics:
         return topic
 
     def next_producer_id(self) -> int:
-        """An id that no producer had before, nor has after a crash: ids are reserved by the thousand."""
+        """Return an id that no producer had before, nor has after a crash: ids are reserved by the thousand."""
         if self._next_producer_id >= self._block_end:
             block_end = self._block_end + PRODUCER_ID_BLOCK
             self._save(self._catalogue.topics, self._catalogue.deleted, block_end)
@@ -440,7 +441,8 @@ class Topics:
         self._refusals.append(refused)
 
     def take_refusals(self) -> list[Note]:
-        """What the disk refused to those who asked since the last call: their answers had KAFKA_STORAGE_ERROR."""
+        """Return what the disk refused to those who asked since the last call: their answers had
+        KAFKA_STORAGE_ERROR."""
         refusals, self._refusals = self._refusals, []
         return refusals
 

@@ -59,7 +59,8 @@ class BatchRules:
 
 
 def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client: bool) -> BatchHeader:
-    """The header of the one batch that ``batch`` must be; ApiError with Kafka's code where it may not be appended.
+    """Return the header of the one batch that ``batch`` must be; ApiError with Kafka's code where it may not be
+    appended.
 
     A batch of the broker's own (``from_client`` false) is spared what only a stranger can get wrong.
     """
@@ -84,7 +85,7 @@ def checked_header(batch: Buffer, rules: BatchRules, now_ms: int, *, from_client
 
 
 def intact_header(batch: Buffer) -> BatchHeader:
-    """The header of the one batch that ``batch`` must be, for who acts on it before it is appended.
+    """Return the header of the one batch that ``batch`` must be, for who acts on it before it is appended.
 
     Raises ApiError: CORRUPT_MESSAGE, which has the producer send it again, where it was damaged on its way.
     """
@@ -94,7 +95,7 @@ def intact_header(batch: Buffer) -> BatchHeader:
 
 
 def _one_batch(batch: Buffer) -> BatchHeader:
-    """The header, where the batch is as long as it says."""
+    """Return the header, where the batch is as long as it says."""
     try:
         header = parse_batch_header(batch)
     except CorruptRecord as error:
@@ -109,7 +110,7 @@ def _one_batch(batch: Buffer) -> BatchHeader:
 
 
 def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
-    """What to say of bytes that do not begin with a batch's header."""
+    """Return what to say of bytes that do not begin with a batch's header."""
     if len(batch) > MAGIC_AT and batch[MAGIC_AT] != MAGIC:
         return _invalid(f"a batch of format {batch[MAGIC_AT]}; only format {MAGIC} is accepted")
     if not len(batch):

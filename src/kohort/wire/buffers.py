@@ -40,7 +40,7 @@ class Buffers:
 
 
 def is_free(buffer: bytearray) -> bool:
-    """Whether no view looks into ``buffer``: only then may its size change, and it is changed back at once."""
+    """Tell whether no view looks into ``buffer``: only then may its size change, and it is changed back at once."""
     try:
         last = buffer.pop()
     except BufferError:

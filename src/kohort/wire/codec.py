@@ -88,7 +88,8 @@ def _unreadable(message: type[Message], error: Exception) -> ProtocolError:
 
 
 def encode(message: Message, version: int) -> list[Buffer]:
-    """The bytes of ``message`` at ``version``, as buffers in order; record batches are passed through as they are.
+    """Return the bytes of ``message`` at ``version``, as buffers in order; record batches are passed through as they
+    are.
 
     Raises ProtocolError where a field that this version lacks is set and may not be dropped, or does not fit.
     """
@@ -96,7 +97,7 @@ def encode(message: Message, version: int) -> list[Buffer]:
 
 
 def encode_framed(head: bytes, message: Message, version: int) -> list[Buffer]:
-    """A frame of ``head`` and ``message``: their length, and what ``encode`` gives and raises."""
+    """Return a frame of ``head`` and ``message``: their length, and what ``encode`` gives and raises."""
     return _write(message, version, [b"", head])
 
 
@@ -213,7 +214,7 @@ def coalesce(parts: Sequence[Buffer]) -> list[Buffer]:
 
 
 def check_version(message: type[Message], version: int) -> None:
-    """Raises UnsupportedVersion for a version that the message does not have."""
+    """Raise UnsupportedVersion for a version that the message does not have."""
     if version not in message.VERSIONS:
         low, high = message.VERSIONS
         raise UnsupportedVersion(f"{message.__name__} has versions {low} to {high}, not {version}")

@@ -45,12 +45,12 @@ class Source:
         self.lines.extend(Line("    " * (depth + 1) + line, path) for line in lines)
 
     def new(self, letter: str) -> str:
-        """A local name that nothing else has."""
+        """Return a local name that nothing else has."""
         self.names += 1
         return f"{letter}{self.names}"
 
     def bind(self, letter: str, value: Any) -> str:
-        """A name by which the function sees ``value``."""
+        """Return a name by which the function sees ``value``."""
         name = self.new(letter)
         self.scope[name] = value
         return name
@@ -66,7 +66,7 @@ class Source:
 
 
 def field_error(message: type[Message], error: BaseException, problem: str) -> ProtocolError:
-    """The ProtocolError for a failure inside generated code, with the path of the field at which it failed."""
+    """Return the ProtocolError for a failure inside generated code, with the path of the field at which it failed."""
     path = message.__name__
     trace = error.__traceback__
     while trace is not None:
@@ -90,7 +90,7 @@ def _culprit(line: Line, names: dict[str, Any]) -> str:
 
 
 def join(path: str, name: str) -> str:
-    """The path of a field inside the struct at ``path``."""
+    """Return the path of a field inside the struct at ``path``."""
     return f"{path}.{name}" if path else name
 
 
@@ -98,7 +98,7 @@ def join(path: str, name: str) -> str:
 
 
 def uvarint(body: bytes | bytearray, at: int) -> tuple[int, int]:
-    """The unsigned varint at ``at``, of at most 32 bits, and where it ends."""
+    """Return the unsigned varint at ``at``, of at most 32 bits, and where it ends."""
     value = 0
     for shift in (0, 7, 14, 21, 28):
         byte = body[at]
@@ -158,23 +158,23 @@ ARRAY_LAYOUTS: Final = {code: ArrayLayouts(code) for code in "bhHiq?"}
 
 
 def plain_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
-    """The fields that this version writes in place, in order."""
+    """Return the fields that this version writes in place, in order."""
     return [f for f in message.FIELDS if version in f.versions and (f.tag is None or not flexible)]
 
 
 def tagged_fields(message: type[Message], version: int, flexible: bool) -> list[FieldSpec]:
-    """The fields that this version writes as tags, in the order of their tags."""
+    """Return the fields that this version writes as tags, in the order of their tags."""
     tagged = [f for f in message.FIELDS if version in f.versions and f.tag is not None and flexible]
     return sorted(tagged, key=lambda f: f.tag or 0)
 
 
 def holds_records(message: type[Message]) -> bool:
-    """Whether record batches travel in this message."""
+    """Tell whether record batches travel in this message."""
     return any(f.kind == "records" or (isinstance(f.of, type) and holds_records(f.of)) for f in message.FIELDS)
 
 
 def smallest(spec: FieldSpec, version: int, flexible: bool) -> int:
-    """The fewest bytes that a value of ``spec`` can take."""
+    """Return the fewest bytes that a value of ``spec`` can take."""
     if spec.kind == "fixed":
         return struct.calcsize(f">{spec.code}")
     if spec.kind == "struct":
@@ -186,12 +186,12 @@ def smallest(spec: FieldSpec, version: int, flexible: bool) -> int:
 
 
 def smallest_struct(message: type[Message], version: int, flexible: bool) -> int:
-    """The fewest bytes that a struct can take, its section of tags included."""
+    """Return the fewest bytes that a struct can take, its section of tags included."""
     return sum(smallest(f, version, flexible) for f in plain_fields(message, version, flexible)) + flexible
 
 
 def smallest_element(spec: FieldSpec, version: int, flexible: bool) -> int:
-    """The fewest bytes that an element of the array ``spec`` can take."""
+    """Return the fewest bytes that an element of the array ``spec`` can take."""
     if isinstance(spec.of, type):
         return smallest_struct(spec.of, version, flexible)
     assert spec.of is not None
@@ -199,7 +199,7 @@ def smallest_element(spec: FieldSpec, version: int, flexible: bool) -> int:
 
 
 def default_of(spec: FieldSpec) -> Any:
-    """A field's default as a value to compare with; where it is mutable, a fresh one."""
+    """Return a field's default as a value to compare with; where it is mutable, a fresh one."""
     if spec.default is not NEW_LIST:
         return spec.default
     if spec.kind == "struct":

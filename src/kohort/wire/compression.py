@@ -62,7 +62,7 @@ US_PER_KIB: Final = {Codec.GZIP: 30.0, Codec.SNAPPY: 2.0, Codec.LZ4: 2.0, Codec.
 
 
 def codec_of(value: int) -> Codec:
-    """The codec of a number off the wire. Raises CorruptRecord for one that does not exist."""
+    """Return the codec of a number off the wire. Raises CorruptRecord for one that does not exist."""
     codec = _codecs.get(value)
     if codec is None:
         raise CorruptRecord(f"compression codec {value} does not exist")
@@ -100,7 +100,7 @@ def compress_in_steps(codec: Codec, data: Buffer) -> Steps[bytes]:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """What ``data`` holds. Raises TooLarge past ``max_bytes``, CorruptRecord for what is not such a blob."""
+    """Return what ``data`` holds. Raises TooLarge past ``max_bytes``, CorruptRecord for what is not such a blob."""
     if codec is Codec.NONE and len(data) > max_bytes:
         raise TooLarge(f"{len(data)} bytes of records, more than the {max_bytes} accepted")
     held = decompressed(codec, data, max_bytes)
@@ -108,7 +108,7 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -
 
 
 def decompressed(codec: Codec, data: Buffer, max_bytes: int) -> Buffer:
-    """The same, not copied once more: ``data`` itself, of any size, where it is not compressed."""
+    """Return the same, not copied once more: ``data`` itself, of any size, where it is not compressed."""
     if codec is Codec.NONE:
         return data
     try:
@@ -143,7 +143,7 @@ def _decompress_growing(into: Callable[[Any, Any], int], data: Buffer, max_bytes
 
 
 def _xerial_block(data: memoryview) -> tuple[bytes, bytes]:
-    """A block in the framing of the Java snappy library, after its compressed length."""
+    """Return a block in the framing of the Java snappy library, after its compressed length."""
     block = bytes(cramjam.snappy.compress_raw(data))
     return len(block).to_bytes(4, "big"), block
 
@@ -181,7 +181,7 @@ def _decompress_block(block: memoryview, max_bytes: int) -> bytes:
 
 
 def _lz4_block(data: memoryview) -> tuple[bytes, bytes]:
-    """A block of an LZ4 frame, after its size; stored as it is where that is smaller."""
+    """Return a block of an LZ4 frame, after its size; stored as it is where that is smaller."""
     block = bytes(cramjam.lz4.compress_block(data, store_size=False))
     if len(block) >= len(data):
         return (len(data) | LZ4_STORED).to_bytes(4, "little"), bytes(data)

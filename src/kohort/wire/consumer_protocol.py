@@ -46,7 +46,7 @@ class Assignment:
 
 
 def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """The blob of a subscription: topics sorted, owned partitions by topic, as Java writes them."""
+    """Return the blob of a subscription: topics sorted, owned partitions by topic, as Java writes them."""
     message = declared.ConsumerProtocolSubscription(
         topics=sorted(subscription.topics),
         user_data=subscription.user_data,
@@ -58,7 +58,7 @@ def build_subscription(subscription: Subscription, version: int = HIGHEST_VERSIO
 
 
 def parse_subscription(blob: bytes) -> Subscription:
-    """The subscription in a member's metadata. Raises ProtocolError for bytes that are none."""
+    """Return the subscription in a member's metadata. Raises ProtocolError for bytes that are none."""
     message = _parse(declared.ConsumerProtocolSubscription, blob)
     return Subscription(
         topics=message.topics,
@@ -76,7 +76,7 @@ def parse_subscribed_topics(blob: bytes) -> list[str]:
 
 
 def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """The blob of an assignment, grouped by topic."""
+    """Return the blob of an assignment, grouped by topic."""
     message = declared.ConsumerProtocolAssignment(
         assigned_partitions=_grouped(assignment.partitions), user_data=assignment.user_data
     )
@@ -84,7 +84,8 @@ def build_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> 
 
 
 def parse_assignment(blob: bytes) -> Assignment:
-    """The assignment in a blob. No bytes at all are an empty assignment; anything else malformed is a ProtocolError."""
+    """Return the assignment in a blob. No bytes at all are an empty assignment; anything else malformed is a
+    ProtocolError."""
     if not blob:
         return Assignment()
     message = _parse(declared.ConsumerProtocolAssignment, blob)

@@ -28,7 +28,7 @@ class Marker(NamedTuple):
 
 
 def build_marker(marker: Marker, now_ms: int) -> bytes:
-    """The control batch of ``marker``."""
+    """Return the control batch of ``marker``."""
     key = encode_bytes(ControlRecordKey(version=0, type=COMMIT if marker.committed else ABORT), 0)
     value = encode_bytes(EndTxnMarker(version=0, coordinator_epoch=marker.coordinator_epoch), 0)
     return build_batch(
@@ -41,7 +41,8 @@ def build_marker(marker: Marker, now_ms: int) -> bytes:
 
 
 def parse_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """The marker in a control batch; None for a control batch of another kind, or one that compaction has emptied.
+    """Return the marker in a control batch; None for a control batch of another kind, or one that compaction has
+    emptied.
 
     Raises CorruptRecord for what is neither.
     """

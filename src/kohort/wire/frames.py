@@ -32,7 +32,8 @@ class FrameReader:
         self._begun = bytearray()
 
     def feed(self, data: bytes) -> list[bytes | bytearray]:
-        """The frames that ``data`` completes. Raises ProtocolError for a length below zero or above the limit."""
+        """Return the frames that ``data`` completes. Raises ProtocolError for a length below zero or above the
+        limit."""
         at, end = 0, len(data)
         if not self._left and not self._head and end >= LENGTH_BYTES:
             size = self._check(_length.unpack_from(data)[0])
@@ -77,7 +78,7 @@ class FrameReader:
         return self._left + self.pending_bytes if self._left else 0
 
     def take_begun(self) -> bytes:
-        """What has come of the frame under way. The reader forgets it: the caller reads the rest."""
+        """Return what has come of the frame under way. The reader forgets it: the caller reads the rest."""
         begun = bytes(self._begun)
         self._begun = bytearray()
         self._left = self.pending_bytes = 0

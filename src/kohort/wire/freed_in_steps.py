@@ -41,7 +41,7 @@ _arrays: dict[type[Message], list[tuple[str, bool]]] = {}
 
 
 def _struct_arrays(kind: type[Message]) -> list[tuple[str, bool]]:
-    """The fields that are arrays of structs, and whether those have such fields themselves."""
+    """Return the fields that are arrays of structs, and whether those have such fields themselves."""
     known = _arrays.get(kind)
     if known is None:
         arrays = [(f.name, f.of) for f in kind.FIELDS if f.kind == "array" and isinstance(f.of, type)]

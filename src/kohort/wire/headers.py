@@ -39,7 +39,7 @@ class RequestHeader:
 
 
 def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
-    """The header of a request and where its body starts.
+    """Return the header of a request and where its body starts.
 
     The version is not judged here: whether it is served is the broker's to say, and ApiVersions must be answered at any
     version. Raises UnsupportedVersion for an API that this side does not know at all, ProtocolError for a bad header.
@@ -60,7 +60,7 @@ def parse_request_header(request: bytes) -> tuple[RequestHeader, int]:
 
 
 def client_id_of(request: bytes | bytearray) -> tuple[str | None, int]:
-    """Who asks, and where that ends: tagged fields follow where the version is flexible, or else the body."""
+    """Return who asks, and where that ends: tagged fields follow where the version is flexible, or else the body."""
     try:
         (size,) = _size.unpack_from(request, _start.size)
     except struct.error:
@@ -84,7 +84,7 @@ def _too_short(request: bytes | bytearray) -> ProtocolError:
 
 
 def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
-    """A framed request, ready to send."""
+    """Return a framed request, ready to send."""
     client_id = b"" if header.client_id is None else header.client_id.encode()
     size = -1 if header.client_id is None else len(client_id)
     try:
@@ -97,7 +97,7 @@ def build_request(header: RequestHeader, message: Message) -> list[Buffer]:
 
 
 def build_response(correlation_id: int, message: Message, version: int) -> list[Buffer]:
-    """A framed response, ready to send; record batches in it are passed through, not copied."""
+    """Return a framed response, ready to send; record batches in it are passed through, not copied."""
     return encode_framed(_response_head(correlation_id, message, version), message, version)
 
 
@@ -112,7 +112,8 @@ def _response_head(correlation_id: int, message: Message, version: int) -> bytes
 
 
 def parse_response(response: Buffer, message: type[M], version: int) -> tuple[int, M]:
-    """The correlation id and the body of a response. Bytes beyond the message are an error: the two sides disagree.
+    """Return the correlation id and the body of a response. Bytes beyond the message are an error: the two sides
+    disagree.
 
     A view must begin where its buffer does. Of a view or a bytearray, the message's fields of kind bytes are
     bytearrays: give ``bytes`` where they are kept.
@@ -131,7 +132,7 @@ def parse_response(response: Buffer, message: type[M], version: int) -> tuple[in
 
 
 def correlation_of(response: Buffer) -> int:
-    """Which request a response answers."""
+    """Return which request a response answers."""
     try:
         return int(_correlation.unpack_from(response)[0])
     except struct.error:
@@ -141,7 +142,7 @@ def correlation_of(response: Buffer) -> int:
 
 
 def skip_tags(body: bytes | bytearray, at: int, what: str) -> int:
-    """Where a section of tagged fields ends; none are known in headers, and unknown ones are to be ignored."""
+    """Return where a section of tagged fields ends; none are known in headers, and unknown ones are to be ignored."""
     try:
         if not body[at]:
             return at + 1

@@ -45,12 +45,12 @@ _int32 = struct.Struct(">i").unpack_from
 
 
 def compile_reader(message: type[Message], version: int) -> Reader:
-    """The reader of ``message`` at ``version``."""
+    """Return the reader of ``message`` at ``version``."""
     return _ReaderSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
 
 
 def compile_step_reader(message: type[Message], version: int) -> StepReader:
-    """The reader in steps of ``message`` at ``version``."""
+    """Return the reader in steps of ``message`` at ``version``."""
     return _ReaderSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
 
 

@@ -139,7 +139,7 @@ class BatchHeader(NamedTuple):
 
 
 def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
-    """The header of the batch at ``at``; the records need not be there.
+    """Return the header of the batch at ``at``; the records need not be there.
 
     Raises CorruptRecord where there are fewer than 61 bytes, or where the length or the magic cannot be a batch's.
     What the other fields may say depends on who sent them, and is judged by who reads them.
@@ -155,7 +155,7 @@ def parse_batch_header(buf: Buffer, at: int = 0) -> BatchHeader:
 
 
 def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Each whole batch in ``buf``: where it starts, and its header. A partial last batch ends the walk."""
+    """Yield each whole batch in ``buf``: where it starts, and its header. A partial last batch ends the walk."""
     at, end = 0, len(buf)
     while end - at >= HEADER_BYTES:
         header = parse_batch_header(buf, at)
@@ -167,7 +167,7 @@ def split_batches(buf: Buffer) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def check_crc(buf: Buffer, at: int, header: BatchHeader) -> None:
-    """Raises CorruptRecord where the bytes are not those that were summed, or are not all there."""
+    """Raise CorruptRecord where the bytes are not those that were summed, or are not all there."""
     size = header.size
     if size > len(buf) - at:
         raise CorruptRecord(f"a batch of {size} bytes with {len(buf) - at} present", offset=header.base_offset)
@@ -229,7 +229,8 @@ def build_batch(
 
 
 def pack_batch(header: BatchHeader, payload: Buffer) -> bytes:
-    """A batch of these fields around ``payload``, the records as they are stored; its length and CRC are made anew."""
+    """Return a batch of these fields around ``payload``, the records as they are stored; its length and CRC are made
+    anew."""
     summed = _after_crc.pack(
         header.attributes,
         header.last_offset_delta,
@@ -272,7 +273,7 @@ def _append_bytes(inner: bytearray, value: bytes | None) -> None:
 
 
 def read_batch(buf: Buffer, at: int = 0, *, max_bytes: int = DEFAULT_MAX_BYTES) -> list[ReadRecord]:
-    """The records of the batch at ``at``; the CRC is the caller's to check.
+    """Return the records of the batch at ``at``; the CRC is the caller's to check.
 
     Raises CorruptRecord for anything malformed, TooLarge for more than ``max_bytes`` once decompressed.
     """
@@ -289,7 +290,8 @@ def read_pairs(buf: Buffer, at: int, header: BatchHeader, *, max_bytes: int = DE
 
 
 def _lone_pair(buf: bytes, at: int, header: BatchHeader) -> KeyValue | None:
-    """The record of a batch that holds one usual small one (``_read_pair``), read where it is; None for any other."""
+    """Return the record of a batch that holds one usual small one (``_read_pair``), read where it is; None for any
+    other."""
     end = at + LENGTH_ENDS_AT + header.batch_length
     at += HEADER_BYTES
     if end > len(buf) or end - at < SMALLEST_RECORD or header.attributes & CODEC_BITS or header.last_offset_delta < 0:
@@ -345,7 +347,8 @@ def _read_records(
 
 
 def _read_pair(body: bytes, at: int, header: BatchHeader) -> tuple[KeyValue, int]:
-    """The usual small record in one stride: a key and a value of up to 63 bytes and no headers. Others as always."""
+    """Return the usual small record in one stride: a key and a value of up to 63 bytes and no headers. Others as
+    always."""
     size, key_at = read_varint(body, at)
     end = key_at + size
     _, key_at = read_varint(body, key_at + 1)

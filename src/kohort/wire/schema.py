@@ -66,7 +66,7 @@ class FieldSpec:
 
 
 def _make_init(name: str, fields: tuple[FieldSpec, ...]) -> Any:
-    """A keyword-only ``__init__`` with every default in place, written out once per class."""
+    """Return a keyword-only ``__init__`` with every default in place, written out once per class."""
     scope: dict[str, Any] = {"NEW": NEW_LIST}
     params, lines = [], []
     for i, spec in enumerate(fields):
@@ -219,7 +219,7 @@ def array(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """A list of structs, or of what a field specification such as ``int32()`` describes."""
+    """Return a list of structs, or of what a field specification such as ``int32()`` describes."""
     return _spec("array", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)
 
 
@@ -232,7 +232,8 @@ def struct(
     ignorable: bool = False,
     tag: int | None = None,
 ) -> Any:
-    """One struct; with its own defaults unless ``default=None``. They are one for all, unless there are lists in it."""
+    """Return one struct; with its own defaults unless ``default=None``. They are one for all, unless there are lists in
+    it."""
     if default is NEW_LIST and not any(spec.default is NEW_LIST for spec in of.FIELDS):
         default = of()
     return _spec("struct", versions, default, nullable=nullable, ignorable=ignorable, tag=tag, of=of)

@@ -38,12 +38,12 @@ _int32 = struct.Struct(">i").pack
 
 
 def compile_writer(message: type[Message], version: int) -> Writer:
-    """The writer of ``message`` at ``version``."""
+    """Return the writer of ``message`` at ``version``."""
     return _WriterSource(message, version).compile()  # type: ignore[no-any-return]  # what exec made
 
 
 def compile_step_writer(message: type[Message], version: int) -> StepWriter:
-    """The writer in steps of ``message`` at ``version``."""
+    """Return the writer in steps of ``message`` at ``version``."""
     return _WriterSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
 
 
@@ -123,7 +123,7 @@ class _WriterSource(Source):
             self.sized(depth, spec, source, path)
 
     def length(self, spec: FieldSpec, length: str) -> str:
-        """The bytes of a length or a count, as an expression; -1 stands for null."""
+        """Return the bytes of a length or a count, as an expression; -1 stands for null."""
         if self.flexible:
             return f"V[{length} + 1]"
         return f"int16({length})" if spec.kind == "string" else f"int32({length})"

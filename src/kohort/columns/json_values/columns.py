@@ -19,7 +19,7 @@ INT32_MAX: Final = (1 << 31) - 1
 
 
 def check_json_schema(schema: pa.Schema) -> None:
-    """Raises UsageError for columns that cannot be told apart, and for types that JSON has no way to say."""
+    """Raise UsageError for columns that cannot be told apart, and for types that JSON has no way to say."""
     names = [name for name in schema.names if schema.names.count(name) > 1]
     if names:
         raise UsageError(f"the schema of the JSON values names {names[0]!r} twice")
@@ -35,7 +35,7 @@ def check_json_schema(schema: pa.Schema) -> None:
 def json_columns(
     values: pa.Array, offsets: pa.Array, schema: pa.Schema, *, topic: str, partition: int
 ) -> list[pa.Array]:
-    """The columns of ``schema``, one row for each value.
+    """Return the columns of ``schema``, one row for each value.
 
     Raises UndecodableValue for the first value that does not fit, with its offset.
     """
@@ -49,7 +49,7 @@ def json_columns(
 
 
 def _flat_columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array] | None:
-    """What the kernel is sure of, and Arrow's judgement of the rest; None where the kernel is of no use."""
+    """Return what the kernel is sure of, and Arrow's judgement of the rest; None where the kernel is of no use."""
     from kohort.columns.json_values.flat_objects import flat_columns
 
     flat = flat_columns(values, schema)
@@ -62,14 +62,14 @@ def _flat_columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array] | None:
 
 
 def _check_nulls(schema: pa.Schema, columns: list[pa.Array]) -> None:
-    """Raises ValueError for a NULL where the schema allows none."""
+    """Raise ValueError for a NULL where the schema allows none."""
     for field, column in zip(schema, columns, strict=True):
         if not field.nullable and column.null_count:
             raise ValueError(f"no {field.name}")
 
 
 def _columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array]:
-    """Raises pa.ArrowInvalid or ValueError if any value does not fit."""
+    """Raise pa.ArrowInvalid or ValueError if any value does not fit."""
     lines = pc.fill_null(values, pa.scalar(NOTHING, values.type)).cast(pa.large_string())
     trimmed = pc.utf8_trim_whitespace(lines)
     # Rows are told apart by this: between an object that ended and one that begins nothing can be left over.
@@ -94,7 +94,7 @@ def _columns(values: pa.Array, schema: pa.Schema) -> list[pa.Array]:
 
 
 def _first_bad(values: pa.Array, schema: pa.Schema) -> tuple[int, str]:
-    """Which value is the first that does not fit, and what is wrong with it. There is one."""
+    """Return which value is the first that does not fit, and what is wrong with it. There is one."""
     good, bad = 0, len(values)  # a prefix of `good` values fits, one of `bad` does not
     problem = ""
     while bad - good > 1:

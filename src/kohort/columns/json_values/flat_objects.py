@@ -27,7 +27,7 @@ class FlatColumns(NamedTuple):
     left: Any
 
     def with_judged(self, judged: list[pa.Array]) -> list[pa.Array]:
-        """The columns, with what the judge says of the rows that were left, in their order."""
+        """Return the columns, with what the judge says of the rows that were left, in their order."""
         if not len(self.left):
             return self.columns
         rows = len(self.columns[0])
@@ -38,13 +38,13 @@ class FlatColumns(NamedTuple):
 
 
 def is_flat(schema: pa.Schema) -> bool:
-    """Whether all columns are of types that the kernel knows."""
+    """Tell whether all columns are of types that the kernel knows."""
     return all(_kind(field.type) for field in schema)
 
 
 def flat_columns(values: pa.Array, schema: pa.Schema) -> FlatColumns | None:
-    """The columns of JSON objects, given as binary; None where a column is none for the kernel, where this is no gain,
-    or where Arrow refuses a value."""
+    """Return the columns of JSON objects, given as binary; None where a column is none for the kernel, where this is no
+    gain, or where Arrow refuses a value."""
     rows = len(values)
     if not rows or values.type != pa.binary() or not is_flat(schema):
         return None
@@ -64,7 +64,7 @@ def flat_columns(values: pa.Array, schema: pa.Schema) -> FlatColumns | None:
 
 
 def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
-    """Which rows are sure; where each column's content lies (or what it is), and how long it is."""
+    """Return which rows are sure; where each column's content lies (or what it is), and how long it is."""
     rows, names = len(values), [name.encode() for name in schema.names]
     text = np.frombuffer(b"".join(names) or b"\0", np.uint8)
     columns = np.zeros((1 + len(names), COLUMN_FIELDS), np.int64)
@@ -90,7 +90,7 @@ def _walked(values: pa.Array, schema: pa.Schema) -> tuple[Any, Any, Any]:
 
 
 def _kind(kind: pa.DataType) -> int:
-    """What the kernel calls a type; 0 for one that it does not know."""
+    """Return what the kernel calls a type; 0 for one that it does not know."""
     import pyarrow.types as is_type
 
     if is_type.is_signed_integer(kind):
@@ -103,7 +103,7 @@ def _kind(kind: pa.DataType) -> int:
 
 
 def _column(field: pa.Field, places: Any, lengths: Any) -> pa.Array:
-    """Raises pa.ArrowInvalid for a number that does not fit, and for text that is not UTF-8."""
+    """Raise pa.ArrowInvalid for a number that does not fit, and for text that is not UTF-8."""
     kind = _kind(field.type)
     if kind in (INTEGER, BOOLEAN):
         missing = lengths < 0

@@ -40,7 +40,7 @@ def skip_space(at: int, end: int) -> int:
 
 @part
 def text_end(at: int, end: int) -> int:
-    """Where the closing quote is; 0 where there is none, or an escape or a control character before it."""
+    """Return where the closing quote is; 0 where there is none, or an escape or a control character before it."""
     while end - at >= 8:
         word = load64(at)
         quotes, slashes = word ^ QUOTES, word ^ BACKSLASHES
@@ -70,7 +70,7 @@ def digits_end(at: int, end: int) -> int:
 
 @part
 def whole_end(at: int, end: int) -> int:
-    """Where the whole part of a number ends; 0 where there is none, or one that begins with a needless zero."""
+    """Return where the whole part of a number ends; 0 where there is none, or one that begins with a needless zero."""
     first = at + 1 if at < end and load8(at) == MINUS else at
     after = digits_end(first, end)
     if after == first or (after - first > 1 and load8(first) == ZERO):
@@ -80,7 +80,7 @@ def whole_end(at: int, end: int) -> int:
 
 @part
 def number_end(start: int, end: int) -> int:
-    """Where a number ends; 0 for what is not the number of JSON's grammar, or may be too large for a double."""
+    """Return where a number ends; 0 for what is not the number of JSON's grammar, or may be too large for a double."""
     at = whole_end(start, end)
     if at != 0 and at < end and load8(at) == POINT:
         after = digits_end(at + 1, end)
@@ -96,7 +96,7 @@ def number_end(start: int, end: int) -> int:
 
 @part
 def whole_number(at: int, after: int) -> int:
-    """The value of the digits of a whole number of at most 18 digits."""
+    """Return the value of the digits of a whole number of at most 18 digits."""
     negative = load8(at) == MINUS
     value = 0
     for place in range(at + 1 if negative else at, after):
@@ -106,7 +106,7 @@ def whole_number(at: int, after: int) -> int:
 
 @part
 def is_word(at: int, end: int, word: int) -> bool:
-    """Whether the four bytes here are those of ``word``."""
+    """Tell whether the four bytes here are those of ``word``."""
     if end - at < 4:
         return False
     found: bool = load8(at) | load8(at + 1) << 8 | load8(at + 2) << 16 | load8(at + 3) << 24 == word

@@ -26,7 +26,7 @@ INT: Final = ir.IntType(64)
 
 
 def compile_kernel(function: FunctionType, symbol: str, machine: llvm.TargetMachine) -> bytes:
-    """An object file with the C function ``symbol``, which takes and returns what ``function`` does: int64."""
+    """Return an object file with the C function ``symbol``, which takes and returns what ``function`` does: int64."""
     dispatcher = _native(function, dict(INTRINSICS))
     signature = (types.int64,) * function.__code__.co_argcount
     dispatcher.compile(signature)
@@ -40,7 +40,7 @@ def compile_kernel(function: FunctionType, symbol: str, machine: llvm.TargetMach
 
 
 def _native(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
-    """What numba makes of ``function``: it sees its own counterparts of all that is called."""
+    """Return what numba makes of ``function``: it sees its own counterparts of all that is called."""
     if function not in done:
         counterparts = {called.__name__: _native(called, done) for called in primitives.called_by(function)}
         names = {**function.__globals__, **counterparts}
@@ -49,7 +49,8 @@ def _native(function: FunctionType, done: dict[FunctionType, Any]) -> Any:
 
 
 def _entry(symbol: str, inside: str, arguments: int) -> ir.Module:
-    """A function of C's calling convention around one of numba's, which returns through a pointer and cannot fail."""
+    """Return a function of C's calling convention around one of numba's, which returns through a pointer and cannot
+    fail."""
     module = ir.Module(symbol)
     somewhere = ir.IntType(8).as_pointer().as_pointer()
     called = ir.Function(

@@ -16,13 +16,13 @@ _primitives: Final[set[Any]] = set()
 
 
 def part(function: F) -> F:
-    """A function that only kernels call. Give it no bare constants: it is compiled anew for each."""
+    """Return a function that only kernels call. Give it no bare constants: it is compiled anew for each."""
     _parts.add(function)
     return function
 
 
 def called_by(function: FunctionType) -> Iterator[FunctionType]:
-    """The parts and primitives that ``function`` names."""
+    """Yield the parts and primitives that ``function`` names."""
     for name in function.__code__.co_names:
         found = function.__globals__.get(name)
         if isinstance(found, FunctionType) and (found in _parts or found in _primitives):
@@ -36,31 +36,31 @@ def _primitive(function: F) -> F:
 
 @_primitive
 def load8(address: int) -> int:
-    """The unsigned byte at an address."""
+    """Return the unsigned byte at an address."""
     return ctypes.c_uint8.from_address(address).value
 
 
 @_primitive
 def load64(address: int) -> int:
-    """The 64 bits at an address, in the machine's order."""
+    """Return the 64 bits at an address, in the machine's order."""
     return ctypes.c_int64.from_address(address).value
 
 
 @_primitive
 def big16(address: int) -> int:
-    """The signed big-endian number of 16 bits at an address."""
+    """Return the signed big-endian number of 16 bits at an address."""
     return int.from_bytes(ctypes.string_at(address, 2), "big", signed=True)
 
 
 @_primitive
 def big32(address: int) -> int:
-    """The signed big-endian number of 32 bits at an address."""
+    """Return the signed big-endian number of 32 bits at an address."""
     return int.from_bytes(ctypes.string_at(address, 4), "big", signed=True)
 
 
 @_primitive
 def big64(address: int) -> int:
-    """The signed big-endian number of 64 bits at an address."""
+    """Return the signed big-endian number of 64 bits at an address."""
     return int.from_bytes(ctypes.string_at(address, 8), "big", signed=True)
 
 
