@@ -220,7 +220,7 @@ RETRIABLE: Final = frozenset(
 
 
 def error_code(value: int) -> ErrorCode:
-    """The code of a number off the wire; one that this table lacks is UNKNOWN_SERVER_ERROR."""
+    """Return the code of a number off the wire; for one that this table lacks, UNKNOWN_SERVER_ERROR."""
     return _CODES.get(value, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -234,7 +234,10 @@ class KohortError(Exception):
 
 
 class ApiError(KohortError):
-    """A broker's answer. Machines raise it; dispatch turns it into the error field of a response."""
+    """A broker's answer: ``code`` is Kafka's, ``message`` what the broker adds, ``retriable`` whether a retry can help.
+
+    The machines of the broker raise it too; there it becomes the error field of a response.
+    """
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(f"{code.name}: {message}" if message else code.name)

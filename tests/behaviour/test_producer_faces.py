@@ -107,12 +107,12 @@ def test_many_threads_may_share_a_producer(admin, producer, name):
     assert sum(end_of(admin, name, n) for n in range(4)) == 2000
 
 
-def test_records_are_taken_although_an_interrupted_thread_left_the_gate_shut(admin, producer, name):
+def test_records_are_taken_although_an_interrupted_thread_left_the_outer_lock_taken(admin, producer, name):
     admin.create_topics({name: 1})
-    assert producer._gate.acquire(blocking=False)
+    assert producer._outer_lock.acquire(blocking=False)
 
     assert producer.send(name, b"value", partition=0).result(WAIT_MS).offset == 0
-    assert producer._gate.locked()
+    assert producer._outer_lock.locked()
 
 
 def test_records_for_one_partition_can_be_handed_over_together(admin, producer, name):

@@ -138,3 +138,24 @@ def test_the_drawn_tree_of_errors_is_the_tree_of_their_classes():
     assert drawn_tree(kohort.errors.__doc__) == {
         error.__name__: None if error is kohort.KohortError else error.__bases__[0].__name__ for error in errors
     }
+
+
+@pytest.mark.parametrize("name", PUBLIC_CALLABLES)
+def test_times_are_milliseconds_and_named_so(name):
+    thing = PUBLIC_CALLABLES[name]
+    functions = [thing, *(f for _, f in public_functions(thing))] if inspect.isclass(thing) else [thing]
+    parameters = {p for f in functions if inspect.isfunction(f) for p in inspect.signature(f).parameters}
+    parameters |= set(getattr(thing, "__annotations__", ()))
+    assert {p for p in parameters if p.endswith(("_s", "seconds", "timeout", "interval"))} == set()
+
+
+SAID_ELSEWHERE = {"AsyncClaim", "AsyncHandler", "AsyncRebalanceListener", "Claim", "Handler", "RebalanceListener"}
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC_CALLABLES.keys() - SAID_ELSEWHERE))
+def test_every_public_name_says_what_it_is_and_each_of_its_calls_what_it_does(name):
+    thing = PUBLIC_CALLABLES[name]
+    calls = public_functions(thing) if inspect.isclass(thing) else ()
+    silent = [call for call, f in calls if not call.startswith("__") and not inspect.getdoc(f)]
+    assert (thing.__doc__ or "").strip()
+    assert silent == []

@@ -23,10 +23,15 @@ from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.model import Header
+from kohort.wire.record_batch import NewRecord
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written. ``offset`` is -1 with ``acks=0``, or for a repetition that the broker had seen."""
+    """Where a record was written. ``offset`` is -1 with ``acks=0``, or for a repetition that the broker had seen.
+
+    ``timestamp_ms`` is the record's time since 1970: the one it was sent with, or that of the append, as the topic's
+    ``message.timestamp.type`` wants it.
+    """
 
     topic: str
     partition: int
@@ -63,19 +68,19 @@ class ProducerMachine:
         self.sender.not_numbered(error)
 
     def transactional(self) -> Transactions:
-        """What sees to this producer's transactions. Raises UsageError if it has none."""
+        """Return the machine of this producer's transactions. Raises UsageError without a ``transactional.id``."""
         if self.transactions is None:
             raise UsageError("transactions need the option transactional.id")
         return self.transactions
 
     def commit_transaction(self) -> Promise[None]:
-        """Let nothing wait any longer, and commit what was sent."""
+        """Commit what was sent, for which nothing lingers any more. Raises UsageError outside of a transaction."""
         promise = self.transactional().commit()
         self.accumulator.flush()
         return promise
 
     def end_open(self) -> None:
-        """The producer ends: an open transaction is aborted."""
+        """Abort an open transaction, for the producer ends."""
         if self.transactions is not None:
             self.transactions.end_open()
 
@@ -85,7 +90,7 @@ class ProducerMachine:
         return self.sender.idle and (self.transactions is None or not self.transactions.is_ending)
 
     def not_done(self, waited_ms: int | None) -> ApiTimeout:
-        """What still kept this producer from being idle."""
+        """Return the error that says what still keeps this producer from being idle."""
         if self.sender.idle:
             return ApiTimeout(f"the coordinator has not confirmed the end of the transaction after {waited_ms} ms")
         late = next((b for b in self.accumulator.batches() if b.last_error is not None), None)
@@ -93,12 +98,20 @@ class ProducerMachine:
         return ApiTimeout(f"{self.accumulator.buffered_bytes} bytes are not delivered after {waited_ms} ms{why}")
 
     def check_may_send(self) -> None:
-        """Raises UsageError for a transactional producer without an open transaction; or why that can take no more."""
+        """Check that records can be taken.
+
+        Raises UsageError for a transactional producer without an open transaction, TransactionFailed or ProducerFenced
+        for one that can send no more.
+        """
         if self.transactions is not None:
             self.transactions.check_may_send()
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
+        """Return how many partitions ``topic`` has; None until metadata tells.
+
+        Raises ApiError for a topic that cannot be had, UsageError for what is no name, and NotKafka or
+        UnsupportedVersion where no address speaks the protocol.
+        """
         count = self.metadata.partition_count(checked_topic(topic))
         if count is None:
             self.metadata.want_also(topic)
@@ -110,7 +123,7 @@ class ProducerMachine:
         return count
 
     def choose(self, topic: str, key: bytes | None, size: int, partitions: int) -> int:
-        """The partition for a record of ``size`` bytes."""
+        """Return the partition for a record of ``size`` bytes: by its key, or else the sticky one (KIP-794)."""
         if key is not None:
             return partition_of_key(key, partitions)
         sticky = self._sticky.get(topic)
@@ -118,35 +131,40 @@ class ProducerMachine:
             sticky = self._sticky[topic] = StickyPartitioner(max(self.config.batch_size, 1), self._rng)
         return sticky.pick(size, partitions)
 
-    def add(
-        self,
-        topic: str,
-        partition: int,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Sequence[Header],
-        timestamp_ms: int,
-        now_ms: int,
-    ) -> tuple[ProduceBatch, int, bool]:
-        """Take one record; returns its batch, its place there, and whether the engine should have a look."""
+    def add(self, topic: str, partition: int, record: NewRecord, now_ms: int) -> tuple[ProduceBatch, int, bool]:
+        """Take one record; return its batch, its place there, and whether the engine is to be woken.
+
+        Raises as ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
+        """
         self.check_may_send()
-        return self.accumulator.append(topic, partition, key, value, headers, timestamp_ms, now_ms)
+        batch, index, is_ready = self.accumulator.append(topic, partition, *record, now_ms)
+        return batch, index, is_ready and self.needs_wake(batch, now_ms)
+
+    def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
+        """Tell whether the engine is to be woken for a batch that was begun or filled: not if it wakes in time itself.
+
+        Its time to wake may be over: it is late where the machine has slept.
+        """
+        wake_at_ms = self.engine.wake_at_ms
+        return batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
 
     def add_lot(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
-        """Take many records for one partition; returns each batch that they fell into, and the place of the last one
-        there."""
+        """Take many records for one partition; return each batch that they fell into, and the last one's place there.
+
+        Raises as ``add``.
+        """
         self.check_may_send()
         return self.accumulator.extend(topic, partition, lot, now_ms)
 
     def add_prebuilt(self, topic: str, partition: int, batch: bytes, now_ms: int) -> ProduceBatch:
-        """Take a whole record batch as bytes."""
+        """Take a whole record batch as bytes, and return it. Raises as ``add``, and CorruptRecord."""
         self.check_may_send()
         made = prebuilt(topic, partition, batch, deadline_ms=now_ms + self.config.delivery_timeout_ms)
         self.accumulator.add_batch(made)
         return made
 
     def no_topic(self, topic: str, waited_ms: int) -> ApiTimeout:
-        """Why the partitions of ``topic`` are still not known."""
+        """Return the error that says why the partitions of ``topic`` are still not known."""
         code = self.metadata.error(topic)
         no_answer = self.engine.told_of_addresses(waited_ms) or "no answer yet"
         why = self.metadata.last_failure or (no_answer if code is None else code.name)
@@ -156,7 +174,7 @@ class ProducerMachine:
         )
 
     def no_room(self, waited_ms: int) -> ApiTimeout:
-        """Why a record could not be taken."""
+        """Return the error that says why a record could not be taken."""
         return ApiTimeout(
             f"{self.accumulator.buffered_bytes} bytes wait to be delivered, buffer.memory={self.config.buffer_memory} "
             f"holds no more, and none became free in max.block.ms={waited_ms}"
@@ -164,13 +182,13 @@ class ProducerMachine:
 
 
 def check_partition(topic: str, partition: int, partitions: int) -> None:
-    """Raises UsageError for a partition that the topic does not have."""
+    """Check a partition's number. Raises UsageError for one that the topic does not have."""
     if not 0 <= whole_number("a partition", partition) < partitions:
         raise UsageError(f"topic {topic!r} has partitions 0 to {partitions - 1}, not {partition}")
 
 
 def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
-    """A key or a value as it is sent: text as UTF-8. Raises UsageError for anything but bytes, text and None."""
+    """Return a key or a value as it is sent: text as UTF-8. Raises UsageError for all but bytes, text and None."""
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, str):
@@ -184,7 +202,7 @@ def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
 
 
 def to_headers(headers: object) -> Sequence[Header]:
-    """Headers as (name, value) pairs, from such pairs or from a mapping. Raises UsageError for anything else."""
+    """Return headers as (name, value) pairs, from such pairs or from a mapping. Raises UsageError for all else."""
     pairs = list(headers.items()) if isinstance(headers, dict) else headers
     if not isinstance(pairs, list | tuple):
         raise UsageError(f"headers are pairs of name and value, not {type(headers).__name__}")
@@ -197,7 +215,7 @@ def to_headers(headers: object) -> Sequence[Header]:
 
 
 def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
-    """Where record ``index`` of ``batch`` went, after the batch was split or not."""
+    """Return the batch and the place of record ``index`` of ``batch``, after that was split or not."""
     while batch.halves is not None:
         left, right = batch.halves
         batch, index = (left, index) if index < left.count else (right, index - left.count)
@@ -205,7 +223,7 @@ def resolve(batch: ProduceBatch, index: int) -> tuple[ProduceBatch, int]:
 
 
 def record_metadata(batch: ProduceBatch, index: int) -> RecordMetadata:
-    """Where record ``index`` of a delivered batch is. Raises the error of one that failed."""
+    """Return where record ``index`` of a batch that is done was written. Raises the error of one that failed."""
     batch, index = resolve(batch, index)
     error = batch.error_of(index)
     if error is not None:

@@ -16,12 +16,14 @@ class MovableClock:
 
     @property
     def is_frozen(self) -> bool:
+        """Whether it moves only when told."""
         return self._frozen_at_ms is not None
 
     def now_ms(self) -> int:
+        """Return the time, in milliseconds since 1970."""
         since = self._system.now_ms() if self._frozen_at_ms is None else self._frozen_at_ms
         return since + self._ahead_ms
 
     def advance(self, ms: int) -> None:
-        """Set it ahead. Raises UsageError for less than nothing."""
+        """Set it ahead by ``ms``. Raises UsageError for a negative number."""
         self._ahead_ms += checked_ms("advance: ms", ms)

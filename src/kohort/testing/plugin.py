@@ -35,7 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kafka_broker(request: pytest.FixtureRequest) -> Iterator[StagedBroker]:
-    """A broker of the test's own, whose time can be moved and whose answers can be made to fail."""
+    """Give the test a broker of its own, whose time can be moved and whose answers can be made to fail."""
     from kohort.testing.staged import StagedBroker
 
     options: dict[str, Any] = {}
@@ -48,19 +48,22 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[StagedBroker]:
 
 @pytest.fixture
 def kafka_bootstrap(kafka_broker: StagedBroker) -> str:
-    """``HOST:PORT`` of the test's broker."""
+    """Give the address of the test's broker: ``HOST:PORT``."""
     return kafka_broker.bootstrap
 
 
 @pytest.fixture(scope="session")
 def kafka_session_options() -> dict[str, Any]:
-    """What ``kafka_session_broker`` is made with; override it."""
+    """Give the options that ``kafka_session_broker`` is made with; to be overridden."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[StagedBroker]:
-    """A broker for all tests. What one scripts or sets ahead all others see: such a test takes ``kafka_broker``."""
+    """Give a broker for all tests.
+
+    What one test scripts or sets ahead all others see: such a test takes ``kafka_broker``.
+    """
     from kohort.testing.staged import StagedBroker
 
     broker = StagedBroker(**kafka_session_options)
@@ -70,7 +73,7 @@ def kafka_session_broker(kafka_session_options: dict[str, Any]) -> Iterator[Stag
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_session_broker: StagedBroker) -> str:
-    """The name of a new topic on ``kafka_session_broker``, made from the test's own."""
+    """Create a topic on ``kafka_session_broker`` and give its name, which is made from the test's."""
     from kohort import Admin, NewTopic
 
     options: dict[str, Any] = {"partitions": 1, "configs": None}

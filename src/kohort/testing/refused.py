@@ -22,14 +22,14 @@ NUMBERS: Final = ("partition_index", "partition", "index", "partition_id")
 
 
 def refused(api: Api, request: Message, version: int, code: ErrorCode) -> Message | None:
-    """The response; None where this version of the API has no place for an error."""
+    """Return the response; None where this version of the API has no place for an error."""
     top = not (api.key == METADATA or (api.key == FETCH and code not in OF_SESSIONS))
     given = _filled(api.response, request, version, code, top=top)
     return api.response(**given) if given else None
 
 
 def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, *, top: bool) -> dict[str, Any]:
-    """The fields of a response or of an element of one; none if there is no place for the error."""
+    """Return the fields of a response or of an element of one; none if there is no place for the error."""
     specs = {f.name: f for f in kind.FIELDS if version in f.versions}
     if CODE in specs and top:
         return {CODE: int(code)}
@@ -45,7 +45,7 @@ def _filled(kind: type[Message], asked: Message, version: int, code: ErrorCode, 
 
 
 def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) -> dict[str, Any]:
-    """An element of a response for an element of the request; none if there is no place for the error in it."""
+    """Return an element of a response for an element of the request; none if it has no place for the error."""
     names = [f.name for f in kind.FIELDS if version in f.versions]
     found: dict[str, Any] = {name: int(code) for name in CODES if name in names}
     if isinstance(thing, Message):
@@ -67,7 +67,7 @@ def _repeated(kind: type[Message], thing: Any, version: int, code: ErrorCode) ->
 
 
 def _things(asked: Message, version: int) -> Iterable[Any]:
-    """What a request, or an element of one, asks about: its first array of this version that holds something."""
+    """Return what a request, or an element of one, asks about: its first array of this version with something in."""
     for spec in asked.FIELDS:
         value = getattr(asked, spec.name)
         if spec.kind == "array" and value and version in spec.versions:
@@ -76,6 +76,6 @@ def _things(asked: Message, version: int) -> Iterable[Any]:
 
 
 def _element(spec: FieldSpec) -> type[Message] | None:
-    """The class of the elements of an array of structs."""
+    """Return the class of the elements of an array of structs; None for another field."""
     of = spec.of
     return of if spec.kind == "array" and isinstance(of, type) and issubclass(of, Message) else None

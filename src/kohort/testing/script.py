@@ -24,7 +24,10 @@ API_NAMES: Final = frozenset(api.name for api in APIS.values())
 
 @dataclass(frozen=True, slots=True)
 class SeenRequest:
-    """A request as it arrived: the API's name, its version, who asked, and the decoded message."""
+    """A request as it arrived: the API's name (``"Fetch"``), its version, who asked, and the decoded message.
+
+    ``message`` has the protocol's fields by their names with underscores. ``node_id`` is the node that was asked.
+    """
 
     api: str
     version: int
@@ -34,6 +37,7 @@ class SeenRequest:
     connection: ConnectionId
 
     def matches(self, api: str | None, client_id: str | None) -> bool:
+        """Tell whether it is of this API and of this client; None means any."""
         return api in (None, self.api) and client_id in (None, self.client_id)
 
 
@@ -90,7 +94,7 @@ class Script:
         self._lose_answer = lose_answer
 
     def intercept(self, node_id: int, api: Api, request: Request) -> Answer | None:
-        """As ``broker.request.Intercept``."""
+        """Return what a rule answers instead of the broker, None for the broker to serve it; see ``Intercept``."""
         to = request.reply_to
         seen = SeenRequest(api.name, request.version, request.client_id, request.message, node_id, to.connection)
         self.seen.append(seen)
@@ -152,7 +156,7 @@ class Script:
         return [seen for seen in self.seen if seen.matches(api, client_id)]
 
     def await_requests(self, api: str, count: int, client_id: str | None) -> Future[list[SeenRequest]]:
-        """Done as soon as so many have arrived since the broker started, or since ``forget``."""
+        """Return a future that is done once ``count`` have arrived since the start, or since they were forgotten."""
         awaited = Awaited(known(api), client_id, count, Future())
         self._awaited.append(awaited)
         self._tell()
@@ -168,14 +172,14 @@ class Script:
 
 
 def known(api: str) -> str:
-    """The name of an API. Raises UsageError for what is none, with the nearest that is one."""
+    """Return the name of an API. Raises UsageError for what is none, with the nearest that is one."""
     if api not in API_NAMES:
         raise UsageError(f"there is no API {api!r}{did_you_mean(api, API_NAMES)}")
     return api
 
 
 def code_of(error: ErrorCode | str | int) -> ErrorCode:
-    """An error code by its number or its name in the protocol. Raises UsageError for what is none."""
+    """Return an error code by its number or its name in the protocol. Raises UsageError for what is none."""
     try:
         return ErrorCode[error] if isinstance(error, str) else ErrorCode(error)
     except (KeyError, ValueError):

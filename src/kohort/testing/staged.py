@@ -42,11 +42,11 @@ class HeldRequests:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of requests that wait."""
         return len(self._hold.kept)
 
     def release(self) -> int:
-        """Serve those that wait, in the order of their arrival, and keep no more; how many there were."""
+        """Serve those that wait, in the order of their arrival, and keep no more. Returns how many there were."""
         return self._broker._release(self._hold)  # the two are one
 
     def __enter__(self) -> HeldRequests:
@@ -59,8 +59,16 @@ class HeldRequests:
 
 
 class StagedBroker(Broker):
-    """An embedded broker on a stage. Everything that ``kohort.Broker`` takes, and ``frozen``: its time stands still but
-    for ``advance``, so that no session ends and nothing expires unless a test wants it."""
+    """A ``kohort.Broker`` for tests, whose time can be moved and whose answers can be scripted.
+
+    It takes everything that ``kohort.Broker`` does, and ``frozen``: then its time stands still but for ``advance``, so
+    that no session ends and nothing expires unless a test wants it.
+
+    ``fail``, ``hang_up``, ``lose_answer`` and ``hold`` take the name of an API (``"OffsetCommit"``), ``times``, which
+    is how many requests it happens to (None: all of them, until ``heal``), and ``client_id``, which spares those of
+    other clients. The first that takes a request decides. They return a ``Rule``, which counts (``hold``: what it
+    holds), and raise UsageError for an API that does not exist.
+    """
 
     def __init__(self, options: Mapping[str, Any] | None = None, *, frozen: bool = False, **given: Any) -> None:
         super().__init__(options, **given)
@@ -93,17 +101,18 @@ class StagedBroker(Broker):
     # ------------------------------------------------------------ time
 
     def advance(self, ms: int) -> None:
-        """Set the broker's clock ahead by so many milliseconds: what is due then (sessions, rebalances, retention,
-        expiry) happens at once.
+        """Set the broker's clock ahead by ``ms``: what is due then (sessions, rebalances, retention, expiry) happens at
+        once.
 
-        The clients' clocks stay: to the broker they all were silent for so long.
+        The clients' clocks stay: to the broker they all were silent for so long. Raises UsageError for a negative
+        number or a fraction.
         """
         self._clock.advance(ms)
         for server in self._servers.values():
             self._on_loop(server.clock_moved)
 
     def now_ms(self) -> int:
-        """The broker's time, in milliseconds since the epoch."""
+        """Return the broker's time, in milliseconds since 1970."""
         return self._clock.now_ms()
 
     # ------------------------------------------------------------ faults
@@ -113,23 +122,27 @@ class StagedBroker(Broker):
     ) -> Rule:
         """Answer the next requests with an error code, and do nothing else about them.
 
-        ``times=None`` means all of them, until ``heal``; ``client_id`` spares those of other clients. Metadata of all
-        topics has no place for an error before version 13: its connection is closed. Raises UsageError for an API or a
-        code that does not exist.
+        ``error`` is a code, its name or its number. Metadata of all topics has no place for an error before version 13:
+        its connection is closed. Raises UsageError for an API or a code that does not exist.
         """
         return self._on_loop(self._script.fail, api, code_of(error), times, client_id)
 
     def hang_up(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
-        """Close the connection instead of serving the next requests."""
+        """Close the connection instead of serving the next requests. Raises UsageError, as all of these."""
         return self._on_loop(self._script.hang_up, api, times, client_id)
 
     def lose_answer(self, api: str, *, times: int | None = 1, client_id: str | None = None) -> Rule:
-        """Serve the next requests, and close the connection before their answers are sent: what every retry must
-        reckon with."""
+        """Serve the next requests, and close the connection before their answers are sent.
+
+        Every client that retries must reckon with that. Raises UsageError for an API that does not exist.
+        """
         return self._on_loop(self._script.lose, api, times, client_id)
 
     def hold(self, api: str, *, times: int | None = None, client_id: str | None = None) -> HeldRequests:
-        """Keep the next requests waiting until ``release``."""
+        """Keep the next requests waiting until ``release`` of what is returned.
+
+        Raises UsageError for an API that does not exist.
+        """
         return HeldRequests(self, self._on_loop(self._script.hold, api, times, client_id))
 
     def heal(self) -> None:
@@ -137,21 +150,25 @@ class StagedBroker(Broker):
         self._on_loop(self._script.drop)
 
     def disconnect(self, client_id: str | None = None) -> int:
-        """Cut the connections of a client, or of all that have asked something; how many there were."""
+        """Cut the connections of a client, or of all that have asked something. Returns how many there were."""
         return self._on_loop(self._cut, client_id)
 
     # ------------------------------------------------------------ what was seen
 
     def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[SeenRequest]:
-        """The requests that arrived, in order: the last ten thousand at most."""
+        """Return the requests that arrived, in order: the last ten thousand at most, of one API or of all.
+
+        Raises UsageError for an API that does not exist.
+        """
         return self._on_loop(self._script.requests, api, client_id)
 
     def wait_for(
         self, api: str, *, count: int = 1, client_id: str | None = None, timeout_ms: int = WAIT_MS
     ) -> list[SeenRequest]:
-        """Wait until so many requests have arrived since the broker started, or since ``forget_requests``.
+        """Wait until ``count`` requests have arrived since the broker started, or since ``forget_requests``.
 
-        Raises ApiTimeout after ``timeout_ms``. On the caller's own loop use ``arrived``.
+        Returns them. Raises ApiTimeout after ``timeout_ms``, and UsageError for an API that does not exist, and within
+        ``async with``: use ``arrived`` there.
         """
         if self._loop is None:
             raise UsageError("wait_for() would stop the loop that the broker runs on: await arrived()")
@@ -170,7 +187,7 @@ class StagedBroker(Broker):
         client_id: str | None = None,
         timeout_ms: int = WAIT_MS,
     ) -> list[SeenRequest]:
-        """As ``wait_for``, for ``async with``."""
+        """Wait as ``wait_for``, within ``async with``. Raises ApiTimeout after ``timeout_ms``, and UsageError."""
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         done = self._script.await_requests(api, count, client_id)
         try:
@@ -179,7 +196,7 @@ class StagedBroker(Broker):
             raise self._too_late(done, api, count, limit_ms) from None
 
     def forget_requests(self) -> None:
-        """Begin anew with ``requests`` and ``wait_for``."""
+        """Forget the requests that arrived: ``requests`` and ``wait_for`` begin anew."""
         self._on_loop(self._script.seen.clear)
 
     # ------------------------------------------------------------ where the broker lives

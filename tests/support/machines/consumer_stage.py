@@ -18,6 +18,7 @@ from kohort.errors import KohortError
 from kohort.log.storage import MemoryStorage
 from kohort.model import Record, TopicPartition
 from kohort.testing.machines.loop import Loop
+from kohort.wire.record_batch import NewRecord
 
 ONE = ("one", 9092)
 SERVERS = "one:9092"
@@ -167,7 +168,7 @@ class ConsumerStage(PollingStage):
         self.loop.run_until(lambda: self.producer.partitions(topic) is not None)
         batches = set()
         for value in values:
-            batch, _, _ = self.producer.add(topic, partition, None, value, (), self.now_ms, self.now_ms)
+            batch, _, _ = self.producer.add(topic, partition, NewRecord(None, value, (), self.now_ms), self.now_ms)
             batches.add(batch)
         self.loop.run_until(lambda: all(b.done for b in batches))
 

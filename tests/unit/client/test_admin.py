@@ -27,6 +27,7 @@ from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCo
 from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort.wire.record_batch import NewRecord
 
 ONE = ("one", 9092)
 
@@ -59,7 +60,7 @@ class World:
         self.loop.add(machine.engine)
         now_ms = self.clock.now_ms()
         for value, at_ms in zip(values, timestamps or [now_ms] * len(values), strict=True):
-            batch, _, _ = machine.add(topic, partition, None, value, (), at_ms, now_ms)
+            batch, _, _ = machine.add(topic, partition, NewRecord(None, value, (), at_ms), now_ms)
         self.loop.run_until(lambda: batch.done)
         assert batch.error is None
         self.loop.close(machine.engine)

@@ -211,7 +211,7 @@ def test_the_log_of_a_real_broker_holds_every_record_once_and_in_order_whatever_
     sent = []
     for n in range(600):
         now_ms = clock.now_ms()
-        sent.append((n, machine.add("t", n % 2, None, b"%d" % n, (), now_ms, now_ms)))
+        sent.append((n, machine.add("t", n % 2, NewRecord(None, b"%d" % n, (), now_ms), now_ms)))
         match rng.randrange(0, 12):
             case 0:
                 loop.cut()
@@ -230,3 +230,18 @@ def test_the_log_of_a_real_broker_holds_every_record_once_and_in_order_whatever_
         assert [r.value for r in written] == [b"%d" % n for n in range(partition, 600, 2)]
         told = [record_metadata(batch, index).offset for n, (batch, index, _) in sent if n % 2 == partition]
         assert told == [r.offset for r in written]
+
+
+def test_the_engine_is_woken_for_a_record_unless_it_wakes_in_time_by_itself():
+    machine = ProducerMachine(ProducerConfig(bootstrap_servers=["one:9092"], linger_ms=5), random.Random(2))
+    record = NewRecord(None, b"value", (), 1000)
+
+    batch, _, wake = machine.add("t", 0, record, 1000)
+    assert wake  # nothing has woken it yet
+    assert not machine.add("t", 0, record, 1000)[2]  # the same batch, with room in it
+    for wake_at_ms, needed in ((1003, False), (batch.ready_at_ms, False), (batch.ready_at_ms + 1, True), (1000, True)):
+        machine.engine.wake_at_ms = wake_at_ms
+        assert machine.needs_wake(batch, 1000) is needed
+    batch.full = True
+    machine.engine.wake_at_ms = 1003
+    assert machine.needs_wake(batch, 1000)

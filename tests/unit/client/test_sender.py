@@ -30,7 +30,7 @@ from kohort.wire.messages.produce import (
     TopicProduceResponse,
 )
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
-from kohort.wire.record_batch import parse_batch_header, read_batch
+from kohort.wire.record_batch import NewRecord, parse_batch_header, read_batch
 
 ONE, TWO = ("one", 9092), ("two", 9092)
 ORDERS = TopicPartition("orders", 0)
@@ -89,7 +89,7 @@ class World:
     def send(self, value: bytes, partition: int = 0):
         """One record in a batch of its own, unless lingering lets it meet others."""
         now_ms = self.clock.now_ms()
-        batch, index, _ = self.machine.add("orders", partition, None, value, (), now_ms, now_ms)
+        batch, index, _ = self.machine.add("orders", partition, NewRecord(None, value, (), now_ms), now_ms)
         return batch, index
 
     def send_alone(self, value: bytes, partition: int = 0):

@@ -46,7 +46,7 @@ from kohort.wire.messages.transactions import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from kohort.wire.record_batch import parse_batch_header
+from kohort.wire.record_batch import NewRecord, parse_batch_header
 
 ADDRESS = ("one", 9092)
 ORDERS = TopicPartition("orders", 0)
@@ -131,7 +131,7 @@ class World:
     def send(self, value: bytes = b"v"):
         now_ms = self.clock.now_ms()
         self.machine.check_may_send()
-        batch, index, _ = self.machine.add("orders", 0, None, value, (), now_ms, now_ms)
+        batch, index, _ = self.machine.add("orders", 0, NewRecord(None, value, (), now_ms), now_ms)
         return batch, index
 
     def settle(self, promise, limit_ms: int = 200_000):

@@ -20,7 +20,7 @@ BATCH_BYTES: Final = 1_000_000
 
 
 class Rows:
-    """The columns that ``send_arrow`` was told to take. Only the value's must be there (UsageError)."""
+    """The columns that ``send_arrow`` was told to take. Raises UsageError if the value's is not there."""
 
     def __init__(
         self,
@@ -43,7 +43,10 @@ class Rows:
     def encoded(
         self, config: ProducerConfig, partitions: int, now_ms: int, first_unkeyed: int
     ) -> Iterator[EncodedBatch]:
-        """The record batches, one after the other. Rows without a timestamp get ``now_ms``."""
+        """Return the record batches, one after the other. Rows without a timestamp get ``now_ms``.
+
+        Raises UsageError for a column of another type, and MissingExtra.
+        """
         with needs("arrow", "send_arrow"):
             from kohort.columns.encode import RecordColumns, encode_partitions
         key, value, timestamps, headers = self._columns

@@ -23,7 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(OtherNames, msgspec.Struct, eq=False):
-    """One record's fate; it knows its batch and its place there, so that a record costs three slots and no lock."""
+    """The answer to ``send``: whether one record is delivered, and where it was written.
+
+    It can be asked (``done``), waited for (``result``, or ``await``), or told to call back. Where ``acks=0`` asks for
+    no answer, a record counts as delivered once it was sent.
+    """
 
     other_names = OF_DELIVERIES
     _batch: ProduceBatch
@@ -32,29 +36,36 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
     @property
     def topic(self) -> str:
+        """The topic of the record."""
         return self._batch.topic
 
     @property
     def partition(self) -> int:
+        """The partition of the record."""
         return self._batch.partition
 
     def done(self) -> bool:
-        """Whether the record is delivered or failed."""
+        """Tell whether the record is delivered or failed."""
         return resolve(self._batch, self._index)[0].done
 
     def exception(self) -> KohortError | None:
-        """Why it failed; None while it has not."""
+        """Return why the record failed; None if it is delivered, or not done yet. Does not wait."""
         batch, index = resolve(self._batch, self._index)
         return batch.error_of(index)
 
     def result(self, timeout_ms: int | None = None) -> RecordMetadata:
-        """Wait for the record to be delivered. Raises why it failed, or ApiTimeout after ``timeout_ms``."""
+        """Wait for the record to be delivered, and return where it was written.
+
+        Raises ApiTimeout after ``timeout_ms`` (None: ``delivery.timeout.ms`` is the limit); it is still tried then.
+        Raises why the record failed: ApiError for a broker's refusal, RecordsRefused for one of its batch's records
+        (KIP-467), ConnectionFailed, ApiTimeout or TransactionFailed. Raises UsageError on the I/O thread.
+        """
         timeout_s = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms) / 1000
         while True:
             batch, index = resolve(self._batch, self._index)
             if batch.done:
                 return record_metadata(batch, index)
-            self._owner.check()
+            self._owner.check_thread()
             event = threading.Event()
             self._owner.call_when_done(batch, event.set)
             if not event.wait(timeout_s):
@@ -64,7 +75,11 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
                 )
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery once it is done, on the I/O thread: it must be quick and not block."""
+        """Call ``callback`` with this delivery once it is done, or at once if it is.
+
+        It runs on the I/O thread (of an ``AsyncProducer``: on its loop), and must be quick and not block. What it
+        raises is logged.
+        """
         batch = resolve(self._batch, self._index)[0]
 
         def run() -> None:
@@ -87,7 +102,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
             future: asyncio.Future[None] = loop.create_future()
 
             def wake(loop: asyncio.AbstractEventLoop = loop, future: asyncio.Future[None] = future) -> None:
-                loop.call_soon_threadsafe(_settle, future)
+                loop.call_soon_threadsafe(_set_done, future)
 
             self._owner.call_when_done(batch, wake)
             yield from future.__await__()
@@ -104,10 +119,18 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 class Owner:
     """What deliveries need of their producer: the lock under which batches get done, and who may wait for that."""
 
-    def __init__(self, guard: AbstractContextManager[Any], check: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        guard: AbstractContextManager[Any],
+        *,
+        check_thread: Callable[[], None] = lambda: None,
+        check_process: Callable[[], None] = lambda: None,
+    ) -> None:
         self.guard = guard
-        self.check = check
+        self.check_thread = check_thread
         """Raises UsageError where waiting would never end."""
+        self.check_process = check_process
+        """Raises UsageError in a child process that has the producer by a fork."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
         """Call ``callback`` once ``batch`` is done: now, if it is."""
@@ -119,7 +142,7 @@ class Owner:
             callback()
 
 
-def _settle(future: asyncio.Future[None]) -> None:
+def _set_done(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 

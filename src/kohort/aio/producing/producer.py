@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from kohort.aio.calls import Call, run_call
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.arrow_rows import Rows
-from kohort.aio.producing.delivery import Delivery, Owner, call_back
+from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
-from kohort.aio.producing.record_forms import Headers, RecordLike, Text, checked_lots, time_of_record
-from kohort.aio.producing.transactions import Offsets, checked_offsets, not_ended
-from kohort.aio.system import system_rng, wall_ms
+from kohort.aio.producing.producer_calls import Offsets, ProducerCalls, new_driver
+from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
+from kohort.aio.system import system_rng
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
-from kohort.client.requests.promise import Promise
 from kohort.client.user_input import checked_ms
-from kohort.client.writing.produce_batch import RECORD_OVERHEAD, ProduceBatch
+from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ApiError, ConnectionFailed, KohortError, ProducerFenced, TransactionFailed, UsageError
+from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.model import GroupMetadata
 
 if TYPE_CHECKING:
     import pyarrow
 
+R = TypeVar("R")
 REFILL_AT: Final = 0.75
 """A full buffer takes records again once it is filled to this share, so that senders do not wake for each batch."""
 CLOSE_MS: Final = 30_000
 
 
 class Producer(OtherNames):
-    """``Producer(bootstrap_servers="localhost:9092")``; options by Kafka's names, with underscores or in a mapping.
+    """The client that writes records: ``Producer(bootstrap_servers="localhost:9092")``; usable in ``with``.
 
-    Safe to share between threads. ``send`` returns at once unless metadata or room must be waited for
-    (``max.block.ms``); what became of the record is the Delivery's to tell.
+    Options are those of Kafka's producer, by their names with underscores, or with dots in a mapping. Safe to share
+    between threads. ``send`` returns at once unless it must wait for metadata or for room in the buffer
+    (``max.block.ms``); what became of the record is told by the ``Delivery`` that it returns.
+
+    Raises ConfigError for an option that does not exist or has a value that is not allowed. Every call raises
+    UsageError once the producer is closed, in a child process that has it by a fork, and, where it has to wait, in a
+    callback on the I/O thread.
     """
 
     other_names = OF_PRODUCERS
@@ -49,17 +55,14 @@ class Producer(OtherNames):
         self._accumulator = self._machine.accumulator
         self._metadata = self._machine.metadata
         self._transactions = self._machine.transactions
-        self._engine = self._machine.engine
         self._lock = threading.RLock()
-        self._gate = threading.Lock()
+        self._outer_lock = threading.Lock()
         self._io = io_thread()
-        self._owner = Owner(self._lock, self._io.check_thread)
+        self._owner = Owner(self._lock, check_thread=self._io.check_thread, check_process=self._io.check_process)
+        self._calls = ProducerCalls(self._machine, self._owner, kick=Driver.kick_soon, refill_at=REFILL_AT)
         machine, lock = self._machine, self._lock
-        driver = self._driver = self._io.call_now(lambda: Driver(machine.engine, guard=lock))
-        self._now_ms = driver.clock.now_ms
-        driver.on_progress(lambda: call_back(machine, driver, lock))  # not holding the producer itself
-        self._closed = False
-        self._first_unkeyed = 0
+        self._driver = self._calls.driver = self._io.call_now(lambda: new_driver(machine, lock))
+        self._now_ms = self._driver.clock.now_ms
         self._io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
 
     def send(
@@ -72,10 +75,13 @@ class Producer(OtherNames):
         headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> Delivery:
-        """Hand over one record. Without ``partition`` its key decides, or without a key the producer does.
+        """Hand over one record. Without ``partition`` its key decides, or without a key the producer does (KIP-794).
 
-        Raises ApiTimeout if the topic's partitions are not known, or the buffer has no room, within ``max.block.ms``;
-        UsageError for what cannot be a record.
+        Text goes as UTF-8. ``headers`` are pairs (name, value) or a mapping; ``timestamp_ms`` counts from 1970, and is
+        now by default. Raises ApiTimeout if the topic's partitions are not known, or the buffer has no room, within
+        ``max.block.ms``; ApiError for a topic that cannot be written, or MESSAGE_TOO_LARGE; UsageError for what cannot
+        be a record. With a ``transactional.id`` it raises UsageError outside of a transaction, TransactionFailed in one
+        that can only be aborted, and ProducerFenced.
         """
         if value is not None and type(value) is not bytes:
             value = to_bytes("value", value)
@@ -85,22 +91,22 @@ class Producer(OtherNames):
             headers = to_headers(headers)
         partitions = self._metadata.partition_count(topic)
         if partitions is None:
-            partitions = self._wait_for_topic(topic)
+            partitions = self._run(self._calls.partitions_for(topic))
         if self._accumulator.full:
-            self._wait_for_room()
+            self._run(self._calls.room())
         at_ms, now_ms = time_of_record(timestamp_ms), self._now_ms()
-        gate, driver = self._gate, self._driver
-        is_first = gate.acquire(False) or let_others_run(gate)
+        outer_lock, driver = self._outer_lock, self._driver
+        is_first = outer_lock.acquire(False) or let_others_run(outer_lock)
         try:
             with self._lock:
-                if self._closed or self._transactions is not None or driver.failure is not None:
-                    self._check_open()
+                if self._calls.closed or self._transactions is not None or driver.failure is not None:
+                    self._calls.may_send()
                 if partition is None:
                     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
                     partition = self._machine.choose(topic, key, size, partitions)
                 else:
                     check_partition(topic, partition, partitions)
-                batch, index, news = self._accumulator.append(
+                batch, index, is_ready = self._accumulator.append(
                     topic,
                     partition,
                     key,
@@ -109,13 +115,11 @@ class Producer(OtherNames):
                     at_ms,
                     now_ms,
                 )
-                if news:  # unless the engine wakes in time by itself; it is late where the machine has slept
-                    wake_at_ms = self._engine.wake_at_ms
-                    news = batch.full or wake_at_ms is None or not now_ms < wake_at_ms <= batch.ready_at_ms
+                wake = is_ready and self._machine.needs_wake(batch, now_ms)
         finally:
             if is_first:
-                gate.release()
-        if news:
+                outer_lock.release()
+        if wake:
             driver.kick_soon()
         return Delivery(batch, index, self._owner)
 
@@ -123,29 +127,16 @@ class Producer(OtherNames):
         """Hand over many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
 
         Returns the delivery of the last record of each batch that they fell into: when these are delivered, all are.
+        Raises as ``send``; the records before the one that it was raised for may have been handed over.
         """
-        partitions = self._partitions(topic)
-        check_partition(topic, partition, partitions)
-        last: dict[int, tuple[ProduceBatch, int]] = {}
-        for lot in checked_lots(records, wall_ms):
-            self._room()
-            with self._lock:
-                self._check_closed()
-                for batch, index in self._machine.add_lot(topic, partition, lot, self._now_ms()):
-                    last[id(batch)] = (batch, index)
-            self._driver.kick_soon()
-        return [Delivery(batch, index, self._owner) for batch, index in last.values()]
+        return self._run(self._calls.send_batch(topic, partition, records))
 
     def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Delivery:
-        """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched."""
-        partitions = self._partitions(topic)
-        check_partition(topic, partition, partitions)
-        self._room()
-        with self._lock:
-            self._check_closed()
-            made = self._machine.add_prebuilt(topic, partition, batch, self._driver.clock.now_ms())
-        self._driver.kick_soon()
-        return Delivery(made, made.count - 1, self._owner)
+        """Hand over one whole record batch (format 2) as bytes; its records are passed on untouched.
+
+        Returns the delivery of its last record. Raises as ``send``, and CorruptRecord for bytes that are no batch.
+        """
+        return self._run(self._calls.send_prebuilt(topic, partition, batch))
 
     def send_arrow(
         self,
@@ -161,116 +152,102 @@ class Producer(OtherNames):
         """Hand over the rows of an Arrow table, encoded column by column (extra ``kohort[arrow]``).
 
         Each option names the column to take; only the value's must be there. Rows go by their partition, else by their
-        key as ``send`` does. Returns the delivery of the last row of each batch.
+        key as ``send`` does. Returns the delivery of the last row of each batch. Raises as ``send``, UsageError for a
+        column that is not there or has another type, and MissingExtra without pyarrow.
         """
         rows = Rows(table, value, key, headers, timestamp, partition)
-        partitions = self._partitions(topic)
-        batches = rows.encoded(self.config, partitions, self._driver.clock.now_ms(), self._first_unkeyed)
-        self._first_unkeyed += 1
+        batches = self._run(self._calls.encoded(topic, rows))
         return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
 
     def partitions_for(self, topic: str) -> int:
-        """How many partitions ``topic`` has, asked of the cluster if need be."""
-        return self._partitions(topic)
+        """Return how many partitions ``topic`` has, asked of the cluster if need be.
+
+        Raises ApiTimeout if that is not known within ``max.block.ms``, and ApiError for a topic that cannot be had.
+        """
+        return self._run(self._calls.partitions_for(topic))
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Wait until everything handed over is delivered or failed. Raises ApiTimeout after ``timeout_ms``."""
-        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        with self._lock:
-            self._accumulator.flush()
-        machine = self._machine
-        if not self._io.call(lambda: self._driver.until(lambda: machine.is_idle or None, limit_ms)):
-            raise machine.not_done(limit_ms)
+        self._run(self._calls.flush(timeout_ms))
 
     # Transactions, as of KIP-98 and KIP-447
 
     def init_transactions(self, timeout_ms: int | None = None) -> None:
-        """Take over the ``transactional.id``: once, before the first transaction.
+        """Take over the ``transactional.id``: once, before the first transaction (KIP-98).
 
         An earlier producer of that name is fenced, what it left open is aborted. Raises ApiTimeout when the coordinator
-        has not answered after ``timeout_ms`` (default: ``max.block.ms``), UsageError without a ``transactional.id``.
+        has not answered after ``timeout_ms`` (default: ``max.block.ms``), UsageError without a ``transactional.id``,
+        and ApiError for what the coordinator refuses.
         """
-        self._settle("init_transactions()", lambda: self._machine.transactional().init(), timeout_ms)
+        self._run(self._calls.init_transactions(timeout_ms))
 
     def begin_transaction(self) -> None:
-        """What is sent from now on counts together: when it is committed, or not at all."""
-        with self._lock:
-            self._check_closed()
-            self._machine.transactional().begin()
+        """Begin a transaction: what is sent from now on counts together, once it is committed, or not at all.
+
+        Raises UsageError before ``init_transactions`` and while a transaction is open, and ProducerFenced.
+        """
+        self._calls.begin_transaction()
 
     def send_offsets_to_transaction(
         self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None = None
     ) -> None:
-        """Commit a group's offsets with the transaction: ``group`` is what ``consumer.group_metadata()`` says.
+        """Commit a group's offsets with the transaction (KIP-447): ``group`` is of ``consumer.group_metadata()``.
 
-        Raises TransactionFailed if the member is not in its group any more: abort then, and poll.
+        A bare number is an offset without metadata. Raises TransactionFailed if the member is not in its group any
+        more: abort then, and poll. Raises ProducerFenced, ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``),
+        and UsageError outside of a transaction.
         """
-        checked = checked_offsets(offsets)
-        self._settle(
-            "send_offsets_to_transaction()",
-            lambda: self._machine.transactional().send_offsets(checked, group),
-            timeout_ms,
-        )
+        self._run(self._calls.send_offsets_to_transaction(offsets, group, timeout_ms))
 
     def commit_transaction(self, timeout_ms: int | None = None) -> None:
         """Deliver what was sent, then make it count.
 
         Raises TransactionFailed if something was lost (abort then), ProducerFenced if the transactional id was,
-        ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): it may be committed by now, so call this again.
+        UsageError outside of a transaction, and ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): it may be
+        committed by now, so call this again.
         """
-        self._settle("commit_transaction()", self._machine.commit_transaction, timeout_ms)
+        self._run(self._calls.commit_transaction(timeout_ms))
 
     def abort_transaction(self, timeout_ms: int | None = None) -> None:
-        """Nothing that was sent in this transaction counts; what was not delivered yet fails with TransactionFailed."""
-        self._settle("abort_transaction()", lambda: self._machine.transactional().abort(), timeout_ms)
+        """Abort: nothing that was sent in this transaction counts, and what was not delivered yet fails.
+
+        Such deliveries raise TransactionFailed. Raises ProducerFenced, UsageError outside of a transaction, and
+        ApiTimeout after ``timeout_ms`` (default: ``max.block.ms``): call this again then.
+        """
+        self._run(self._calls.abort_transaction(timeout_ms))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """``with producer.transaction(): ...`` commits at its end, and aborts if anything was raised within."""
+        """Open a transaction for a block: ``with producer.transaction(): ...``.
+
+        It is committed at the end of the block, and aborted if anything was raised within, which is then raised here.
+        Raises as ``begin_transaction`` and ``commit_transaction``.
+        """
         self.begin_transaction()
         try:
             yield
         except BaseException as error:
-            self._abort_after(error)
+            self._run(self._calls.abort_after(error))
             raise
         try:
             self.commit_transaction()
         except TransactionFailed as error:
-            self._abort_after(error)
+            self._run(self._calls.abort_after(error))
             raise
 
-    def _abort_after(self, error: BaseException) -> None:
-        """Raises ProducerFenced where ``error`` is but a sign of it: brokers do not know the owner of an id, its
-        coordinator does."""
-        try:
-            self.abort_transaction()
-        except ProducerFenced as fenced:
-            if isinstance(error, TransactionFailed | ApiError):
-                raise fenced from error
-        except KohortError:
-            pass  # what was raised first says more
-
-    def _settle(self, what: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> None:
-        limit_ms = self.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        with self._lock:
-            self._check_closed()
-            promise = ask()
-        if not self._io.call(lambda: self._driver.until(lambda: promise.done or None, limit_ms)):
-            raise not_ended(what, limit_ms, self._machine.engine)
-        promise.result()
-
     def close(self, timeout_ms: int = CLOSE_MS) -> None:
-        """Deliver what was handed over, for at most ``timeout_ms``, then end. What is left fails.
+        """Deliver what was handed over, for at most ``timeout_ms``, then end the connections. What is left fails.
 
-        A transaction that is open is aborted. In a child process that has it by a fork this does nothing.
+        A transaction that is open is aborted. Raises ApiTimeout if something was left. A second call does nothing, nor
+        does one in a child process that has the producer by a fork.
         """
         limit_ms = checked_ms("timeout_ms", timeout_ms)
         if not self._io.is_here:
             return
         with self._lock:
-            if self._closed:
+            if self._calls.closed:
                 return
-            self._closed = True
+            self._calls.closed = True
             self._machine.end_open()
         self._io.forget(self)
         try:
@@ -283,8 +260,8 @@ class Producer(OtherNames):
     def inherited(self) -> None:
         """See ``Closeable``."""
         self._lock = self._owner.guard = threading.RLock()
-        self._gate = threading.Lock()
-        self._closed = True
+        self._outer_lock = threading.Lock()
+        self._calls.closed = True
 
     def __enter__(self) -> Producer:
         return self
@@ -295,43 +272,10 @@ class Producer(OtherNames):
         self.close()
 
     def __del__(self) -> None:
-        if not getattr(self, "_closed", True) and self._io.is_here:
-            deliver_rest("a Producer", self._machine, self._driver, self._lock, self._io.finish)
+        driver: Driver | None = getattr(self, "_driver", None)
+        if driver is not None and not self._calls.closed and self._io.is_here:
+            deliver_rest("a Producer", self._machine, driver, self._lock, self._io.finish)
 
-    def _check_closed(self) -> None:
-        self._io.check_process()
-        if self._closed:
-            raise UsageError("the producer is closed")
-        if self._driver.failure is not None:
-            raise self._driver.failure
-
-    def _check_open(self) -> None:
-        self._check_closed()
-        self._machine.check_may_send()
-
-    def _partitions(self, topic: str) -> int:
-        known = self._metadata.partition_count(topic)
-        return self._wait_for_topic(topic) if known is None else known
-
-    def _room(self) -> None:
-        if self._accumulator.full:
-            self._wait_for_room()
-
-    def _wait_for_topic(self, topic: str) -> int:
-        self._check_closed()
-        timeout_ms = self.config.max_block_ms
-        found = self._io.call(lambda: self._driver.until(lambda: self._machine.partitions(topic), timeout_ms))
-        if found is None:
-            raise self._machine.no_topic(topic, timeout_ms)
-        return found
-
-    def _wait_for_room(self) -> None:
-        timeout_ms = self.config.max_block_ms
-        enough = int(self.config.buffer_memory * REFILL_AT)
-        buffer = self._accumulator
-        self._driver.kick_soon()
-        found = self._io.call(
-            lambda: self._driver.until(lambda: True if buffer.buffered_bytes <= enough else None, timeout_ms)
-        )
-        if found is None and buffer.full:
-            raise self._machine.no_room(timeout_ms)
+    def _run(self, call: Call[R]) -> R:
+        driver = self._driver
+        return run_call(call, lambda wait: self._io.call(lambda: driver.until(wait.ready, wait.timeout_ms)))

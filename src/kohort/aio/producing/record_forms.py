@@ -23,8 +23,10 @@ BLOBS: Final = {bytes, NoneType}
 
 
 def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size: int = CHUNK) -> Iterator[Lot]:
-    """Records in lots small enough to be added at one go. ``now_ms`` tells the time of those without one. Raises
-    UsageError for what is no record."""
+    """Return records in lots small enough to be added at one go; ``now_ms`` tells the time of those without one.
+
+    Raises UsageError for what is no record.
+    """
     given = iter(records)
     while chunk := list(islice(given, size)):
         at_ms = now_ms()
@@ -32,8 +34,10 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> Lot | None:
-    """The lot, if all records are values, or all are pairs, of bytes and None: what can be checked without a look at
-    each of them."""
+    """Return the lot, if all records are values, or all are pairs, of bytes and None; otherwise None.
+
+    These can be checked without a look at each of them.
+    """
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
     values: Sequence[bytes | None] = records
@@ -44,7 +48,7 @@ def _plain_lot(records: list[Any], now_ms: int) -> Lot | None:
 
 
 def time_of_record(given: int | None) -> int:
-    """The timestamp that a record goes with: the one it was given, or the wall's. Raises UsageError."""
+    """Return the timestamp that a record goes with: the one it was given, or the wall's. Raises UsageError."""
     if given is None or (at_ms := checked_timestamp(given)) < 0:
         return wall_ms()
     return at_ms
@@ -57,7 +61,7 @@ def _lot(records: list[RecordLike], now_ms: int) -> Lot:
 
 
 def _checked(record: RecordLike) -> tuple[bytes | None, bytes | None, int, Sequence[Header]]:
-    """Key, value, timestamp (-1 for none), headers."""
+    """Return key, value, timestamp (-1 for none) and headers. Raises UsageError for what is no record."""
     if not isinstance(record, tuple):
         return None, to_bytes("value", record), -1, ()
     if not 2 <= len(record) <= 4:

@@ -36,7 +36,11 @@ EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalan
 
 
 class Broker:
-    """A broker of one's own. Options by Kafka's names (``{"num.partitions": 6}``) or as words: ``num_partitions=6``."""
+    """A broker inside this process: in memory unless told otherwise, on a free port of 127.0.0.1.
+
+    ``with Broker() as broker:`` runs it on a thread of its own, ``async with`` on the loop of the caller; ``start`` and
+    ``stop`` do the same as ``with``. Clients connect to ``broker.bootstrap``. The methods may be called by any thread.
+    """
 
     def __init__(
         self,
@@ -47,10 +51,14 @@ class Broker:
         listen: str | None = None,
         **words: Any,
     ) -> None:
-        """``data_dir`` keeps the data in Kafka's format on disk; ``listen`` is ``HOST:PORT``.
+        """Set up a broker, which does not run yet.
 
-        ``nodes`` makes it a cluster of so many brokers, each on a port of its own, whose leaders and group
-        coordinators can be moved, and which can be stopped and started one by one.
+        ``options`` are Kafka's options of brokers by their names (``{"num.partitions": 6}``); the same can be given as
+        keyword arguments, with underscores: ``num_partitions=6``. ``data_dir`` keeps the data in Kafka's format on
+        disk; ``listen`` is ``HOST:PORT``. ``nodes`` makes it a cluster of so many brokers, each on a port of its own,
+        whose leaders and group coordinators can be moved, and which can be stopped and started one by one.
+
+        Raises ConfigError for an option that does not exist or has a value that is not allowed.
         """
         if nodes < 1:
             raise ConfigError(f"nodes={nodes}: at least one is needed")
@@ -75,16 +83,20 @@ class Broker:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` to give to any Kafka client; of every node, with commas."""
+        """The address for any client's ``bootstrap.servers``: ``host:port``, of several nodes with commas between.
+
+        Raises UsageError while the broker does not run, as everything does that asks about a running one.
+        """
         return self._running().bootstrap
 
     @property
     def port(self) -> int:
-        """The first node's, of several."""
+        """The port that the broker listens on; with several nodes, that of the first."""
         return int(self.bootstrap.split(",")[0].rpartition(":")[2])
 
     @property
     def cluster_id(self) -> str:
+        """The id of the cluster: 22 letters, kept with the data."""
         return self._running().cluster_id
 
     def _running(self) -> Server | ClusterServer:
@@ -96,16 +108,22 @@ class Broker:
 
     @property
     def nodes(self) -> dict[int, str]:
-        """The address of every node that is up, by its id."""
+        """The address (``host:port``) of every node that is up, by its id."""
         cluster = self._cluster
         return {node_id: address_of(cluster.nodes[node_id]) for node_id in sorted(cluster.live)}
 
     def stop_node(self, node_id: int) -> None:
-        """Stop a node: its connections end, and others lead what it led. Raises ApiError for the last one."""
+        """Stop a node: its connections end, and others lead what it led.
+
+        Raises ApiError for the last one that is up, and UsageError for a broker that is one node.
+        """
         self._on_loop(self._several().stop_node, node_id)
 
     def start_node(self, node_id: int) -> None:
-        """Start a node that was stopped. It serves when this returns; on the caller's own loop, soon after."""
+        """Start a node that was stopped. It serves when this returns; within ``async with``, soon after.
+
+        Raises UsageError for a broker that is one node, and ApiError for a node that does not exist.
+        """
         server = self._several()
         if self._loop is None:
             server.cluster.want(node_id, up=True)
@@ -114,19 +132,29 @@ class Broker:
             asyncio.run_coroutine_threadsafe(server.start_node(node_id), self._loop).result()
 
     def leader_of(self, topic: str, partition: int) -> int:
-        """The id of the node that leads a partition; -1 while none is up that could."""
+        """Return the id of the node that leads a partition; -1 while none is up that could.
+
+        Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a partition that does not exist.
+        """
         return self._on_loop(self._cluster.leader_of, self._topic(topic, partition), partition)
 
     def coordinator_of(self, group_id: str) -> int:
-        """The id of the node that coordinates a group whose offsets topic exists; -1 while none is up that could."""
+        """Return the id of the node that coordinates a group; -1 while none is up that could.
+
+        Raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) as long as there is no ``__consumer_offsets``.
+        """
         return self.leader_of(OFFSETS_TOPIC, self._partition_of(group_id))
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Let a node lead a partition from now on. Raises ApiError for a node that is not up."""
+        """Make a node lead a partition from now on.
+
+        Raises ApiError for a node that is not up and a partition that does not exist, and UsageError for a broker that
+        is one node.
+        """
         self._on_loop(self._lead, self._topic(topic, partition), partition, node_id)
 
     def move_coordinator(self, group_id: str, node_id: int) -> None:
-        """Let a node coordinate a group, and the others of its partition, from now on."""
+        """Make a node coordinate a group, and the others of its partition, from now on. Raises as ``move_leader``."""
         self.move_leader(OFFSETS_TOPIC, self._partition_of(group_id), node_id)
 
     @property
@@ -156,7 +184,7 @@ class Broker:
         return partition_of(group_id, len(topic.partitions))
 
     def _on_loop(self, action: Callable[..., R], *given: Any) -> R:
-        """Do it where the brokers live."""
+        """Call ``action`` on the loop of the brokers, and return its result."""
         if self._loop is None:
             return action(*given)
 
@@ -168,7 +196,10 @@ class Broker:
     # ------------------------------------------------------------ on a thread of its own
 
     def start(self) -> Broker:
-        """Start on a thread of its own; returns when it serves. Raises ConfigError or StorageError where it cannot."""
+        """Start on a thread of its own, and return when it serves.
+
+        Raises UsageError if it runs already, ConfigError or StorageError where it cannot, such as DataDirInUse.
+        """
         if self._server is not None:
             raise UsageError("the broker is running")
         loop = new_loop()
@@ -183,7 +214,7 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """Flush, close, and end the thread. Nothing happens if it is not running."""
+        """Write what is to be written, end all connections and the thread. Does nothing if it is not running."""
         server, self._server = self._server, None
         if server is None or self._loop is None:
             return

@@ -11,7 +11,7 @@ from kohort.model import Node, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 takes the broker's default."""
+    """A topic to create, for ``create_topics``; a count of -1 takes the broker's default. ``configs``: its options."""
 
     name: str
     partitions: int = -1
@@ -21,7 +21,10 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """A topic that was created. The counts are -1 where the broker does not tell (before Kafka 2.4)."""
+    """A topic that was created; ``topic_id`` is a UUID of 16 bytes, all 0 where the broker gives none (KIP-516).
+
+    The counts are -1 where the broker does not tell (before Kafka 2.4, KIP-525).
+    """
 
     name: str
     topic_id: bytes
@@ -31,7 +34,7 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicListing:
-    """A topic, without the details of its partitions."""
+    """A topic, with the number of its partitions. ``internal``: the cluster keeps it for itself."""
 
     name: str
     topic_id: bytes
@@ -41,7 +44,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """A partition: who leads it (-1: nobody), who holds it, who is in sync."""
+    """A partition: the node that leads it (-1: none), those that hold it (``replicas``), those in sync (``isr``)."""
 
     partition: int
     leader_id: int
@@ -62,7 +65,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster: its id, its controller (-1: none told), its brokers."""
+    """The cluster: its id, the node that is its controller (-1: not told), its brokers."""
 
     cluster_id: str
     controller_id: int
@@ -70,7 +73,7 @@ class ClusterDescription:
 
 
 class ConfigResource(NamedTuple):
-    """Whose configuration: ``ConfigResource("topic", "orders")`` or ``ConfigResource("broker", "1")``."""
+    """What has options: ``ConfigResource("topic", "orders")`` or ``ConfigResource("broker", "1")``, by its node id."""
 
     kind: str
     name: str
@@ -78,7 +81,10 @@ class ConfigResource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One option as it holds for a resource. ``value`` is None where it is secret or not set."""
+    """One option in force for a resource. ``value`` is None where it is secret (``sensitive``) or not set.
+
+    ``source`` is where it was set: ``"topic"``, ``"dynamic broker"``, ``"static broker"``, ``"default"`` and the like.
+    """
 
     name: str
     value: str | None
@@ -90,7 +96,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id that a coordinator knows."""
+    """A transactional id that a coordinator knows. ``state`` is Kafka's, such as ``"Ongoing"`` (KIP-664)."""
 
     transactional_id: str
     producer_id: int
@@ -100,7 +106,7 @@ class TransactionListing:
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """The transaction of a transactional id, or that it has none open: then ``started_ms`` is None."""
+    """The transaction of a transactional id (KIP-664). If none is open, ``started_ms`` is None."""
 
     transactional_id: str
     state: str
@@ -115,7 +121,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group, without its members. State and type are empty where the broker is too old to tell."""
+    """A group, without its members. State (KIP-518) and type (KIP-848) are empty where a broker is too old to tell."""
 
     group_id: str
     protocol_type: str
@@ -126,7 +132,11 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class MemberDescription:
-    """A member of a group: who it is, what it wants and what it owns."""
+    """A member of a group: who it is, the topics that it subscribes to, the partitions that it owns.
+
+    ``group_instance_id`` is None for one that is not static (KIP-345). ``raw_metadata`` and ``raw_assignment`` are the
+    protocol's bytes, for groups that are not of consumers.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -140,7 +150,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members."""
+    """A group with its members. ``state`` is Kafka's, such as ``"Stable"``; ``assignor`` is empty in an empty group."""
 
     group_id: str
     state: str
@@ -151,7 +161,7 @@ class GroupDescription:
 
 
 class ListedOffset(NamedTuple):
-    """An offset found by its place or by time; -1 where no record is that young."""
+    """An offset found by its place or by time, and the time of its record; -1 where no record is that young."""
 
     offset: int
     timestamp_ms: int
@@ -160,7 +170,7 @@ class ListedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """A partition on its way to other replicas: all of them by now, those that are added, those that go."""
+    """A partition on its way to other replicas, as node ids: all of now, those that are added, those that go."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]

@@ -29,7 +29,10 @@ CONNECTION_RETRIES: Final = 1
 
 
 class Results(Mapping[K, V]):
-    """What became of each item: ``results[item]`` gives its value or raises its error."""
+    """What became of each item of a call: ``results[item]`` gives its value or raises its error.
+
+    A mapping of all items; ``errors`` are those that failed, each with its error.
+    """
 
     __slots__ = ("_values", "errors")
 
@@ -38,9 +41,11 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
+        """Take the value of an item."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
+        """Take the error of an item."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
@@ -51,7 +56,7 @@ class Results(Mapping[K, V]):
             self._values[item] = value
 
     def check(self) -> Results[K, V]:
-        """Raises the first item's error, if there is any."""
+        """Return these results. Raises the error of the first item that failed, if there is any."""
         for error in self.errors.values():
             raise error
         return self

@@ -14,6 +14,7 @@ from kohort.config.client import ProducerConfig
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.sim.stage import Stage
+from kohort.wire.record_batch import NewRecord
 
 
 class EngineActor:
@@ -193,7 +194,7 @@ class ProducerActor(EngineActor):
             self._sent += 1
             partition = self.rng.randrange(0, count)
             now_ms = self.world.now_ms
-            batch, index, _ = machine.add(topic, partition, None, value, (), now_ms, now_ms)
+            batch, index, _ = machine.add(topic, partition, NewRecord(None, value, (), now_ms), now_ms)
             self._in_flight.append(SentRecord(batch, index, value))
         self.step(Tick())
         self._later(every_ms, lambda: self._send(topics, every_ms))

@@ -19,6 +19,7 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartitio
 from kohort.sim.actors.clients import EngineActor
 from kohort.sim.actors.consumers import ConsumerActor
 from kohort.sim.stage import Stage
+from kohort.wire.record_batch import NewRecord
 
 LOOK_AGAIN_MS: Final = 20
 Work = Iterator[Promise[None] | None]
@@ -145,7 +146,7 @@ class Processor(ConsumerActor):
         try:
             for number, record in enumerate(records):
                 partition = number % (machine.partitions(self._output) or 1)
-                machine.add(self._output, partition, None, record.value, (), now_ms, now_ms)
+                machine.add(self._output, partition, NewRecord(None, record.value, (), now_ms), now_ms)
             ahead = {TopicPartition(r.topic, r.partition): OffsetAndMetadata(r.offset + 1) for r in records}
             yield self._handle("records sent")
             yield (promise := transactions.send_offsets(ahead, self._member()))

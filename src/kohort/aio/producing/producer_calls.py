@@ -1,0 +1,195 @@
+"""The calls of a producer, written once for both of its faces; only ``send`` is written by each for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from kohort.aio.calls import Call, Wait
+from kohort.aio.driver import Driver
+from kohort.aio.producing.arrow_rows import Rows
+from kohort.aio.producing.delivery import Delivery, Owner, call_back
+from kohort.aio.producing.record_forms import RecordLike, checked_lots
+from kohort.aio.system import wall_ms
+from kohort.client.producer import ProducerMachine, check_partition
+from kohort.client.requests.promise import Promise
+from kohort.client.user_input import checked_ms, offsets_to_commit
+from kohort.client.writing.produce_batch import ProduceBatch
+from kohort.errors import ApiError, ApiTimeout, KohortError, ProducerFenced, TransactionFailed, UsageError
+from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.columns.encode import EncodedBatch
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+
+class ProducerCalls:
+    """What both faces of a producer do, under the guard of its deliveries.
+
+    ``kick`` wakes the driver from where the face is. ``refill_at`` is the share of ``buffer.memory`` to which a full
+    buffer has to drain before it takes records again.
+    """
+
+    def __init__(
+        self, machine: ProducerMachine, owner: Owner, *, kick: Callable[[Driver], None], refill_at: float = 1.0
+    ) -> None:
+        self.machine = machine
+        self.driver: Driver | None = None
+        self.closed = False
+        self._owner = owner
+        self._kick = kick
+        self._enough_bytes = int(machine.config.buffer_memory * refill_at)
+        self._first_unkeyed = 0
+
+    def running(self) -> Driver:
+        """Return the driver, made by the first call where the face has not made it.
+
+        Raises UsageError once the producer is closed, and in a child process that has it by a fork; and the error that
+        ended the driver.
+        """
+        self._owner.check_process()
+        if self.closed:
+            raise UsageError("the producer is closed")
+        if self.driver is None:
+            self.driver = new_driver(self.machine, self._owner.guard)
+        if self.driver.failure is not None:
+            raise self.driver.failure
+        return self.driver
+
+    def may_send(self) -> Driver:
+        """Return the driver. Raises as ``running``, and why nothing can be sent, such as outside of a transaction."""
+        driver = self.running()
+        self.machine.check_may_send()
+        return driver
+
+    def partitions_for(self, topic: str) -> Call[int]:
+        """Return how many partitions ``topic`` has. Raises ApiTimeout after ``max.block.ms``, and ApiError."""
+        found = self.machine.metadata.partition_count(topic)
+        if found is None:
+            self.running()
+            timeout_ms = self.machine.config.max_block_ms
+            found = yield Wait(lambda: self.machine.partitions(topic), timeout_ms)
+            if found is None:
+                raise self.machine.no_topic(topic, timeout_ms)
+        return found
+
+    def room(self) -> Call[None]:
+        """Wait until the buffer takes records. Raises ApiTimeout after ``max.block.ms``."""
+        buffer = self.machine.accumulator
+        if not buffer.full:
+            return
+        self._kick(self.running())
+        timeout_ms = self.machine.config.max_block_ms
+        enough = self._enough_bytes
+        yield Wait(lambda: True if buffer.buffered_bytes <= enough and not buffer.full else None, timeout_ms)
+        if buffer.full:
+            raise self.machine.no_room(timeout_ms)
+
+    def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
+        """Hand over records, a lot at a time; return the delivery of the last record of each batch."""
+        driver = self.running()
+        check_partition(topic, partition, (yield from self.partitions_for(topic)))
+        last: dict[int, tuple[ProduceBatch, int]] = {}
+        for lot in checked_lots(records, wall_ms):
+            yield from self.room()
+            with self._owner.guard:
+                self.running()
+                for batch, index in self.machine.add_lot(topic, partition, lot, driver.clock.now_ms()):
+                    last[id(batch)] = (batch, index)
+            self._kick(driver)
+        return [Delivery(batch, index, self._owner) for batch, index in last.values()]
+
+    def send_prebuilt(self, topic: str, partition: int, data: bytes) -> Call[Delivery]:
+        """Hand over one record batch as bytes; return the delivery of its last record."""
+        driver = self.running()
+        check_partition(topic, partition, (yield from self.partitions_for(topic)))
+        yield from self.room()
+        with self._owner.guard:
+            self.running()
+            batch = self.machine.add_prebuilt(topic, partition, data, driver.clock.now_ms())
+        self._kick(driver)
+        return Delivery(batch, batch.count - 1, self._owner)
+
+    def encoded(self, topic: str, rows: Rows) -> Call[Iterator[EncodedBatch]]:
+        """Return the rows as record batches, which are encoded one by one as they are taken."""
+        now_ms = self.running().clock.now_ms()
+        partitions = yield from self.partitions_for(topic)
+        batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)
+        self._first_unkeyed += 1
+        return batches
+
+    def flush(self, timeout_ms: int | None) -> Call[None]:
+        """Wait until everything is delivered or failed. Raises ApiTimeout."""
+        limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        machine = self.machine
+        with self._owner.guard:
+            machine.accumulator.flush()
+        if not (yield Wait(lambda: machine.is_idle or None, limit_ms)):
+            raise machine.not_done(limit_ms)
+
+    def init_transactions(self, timeout_ms: int | None) -> Call[None]:
+        """Take over the transactional id."""
+        return self._ask_coordinator("init_transactions()", lambda: self.machine.transactional().init(), timeout_ms)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction, which needs no answer."""
+        with self._owner.guard:
+            self.running()
+            self.machine.transactional().begin()
+
+    def send_offsets_to_transaction(self, offsets: Offsets, group: GroupMetadata, timeout_ms: int | None) -> Call[None]:
+        """Commit offsets with the transaction."""
+        checked = checked_offsets(offsets)
+        what = "send_offsets_to_transaction()"
+        return self._ask_coordinator(
+            what, lambda: self.machine.transactional().send_offsets(checked, group), timeout_ms
+        )
+
+    def commit_transaction(self, timeout_ms: int | None) -> Call[None]:
+        """Commit the transaction."""
+        return self._ask_coordinator("commit_transaction()", self.machine.commit_transaction, timeout_ms)
+
+    def abort_transaction(self, timeout_ms: int | None) -> Call[None]:
+        """Abort the transaction."""
+        return self._ask_coordinator("abort_transaction()", lambda: self.machine.transactional().abort(), timeout_ms)
+
+    def abort_after(self, error: BaseException) -> Call[None]:
+        """Abort the transaction in which ``error`` was raised.
+
+        Raises ProducerFenced where ``error`` is but a sign of it: brokers do not know the owner of an id, its
+        coordinator does.
+        """
+        try:
+            yield from self.abort_transaction(None)
+        except ProducerFenced as fenced:
+            if isinstance(error, TransactionFailed | ApiError):
+                raise fenced from error
+        except KohortError:
+            pass  # what was raised first says more
+
+    def _ask_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
+        """Ask, and wait for the answer. Raises what it is, or ApiTimeout after ``timeout_ms`` (``max.block.ms``)."""
+        limit_ms = self.machine.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
+        with self._owner.guard:
+            self.running()
+            promise = ask()
+        if not (yield Wait(lambda: promise.done or None, limit_ms)):
+            why = self.machine.engine.told_of_addresses(limit_ms)
+            text = f"{name} was not answered within {limit_ms} ms; it is still tried: call it again"
+            raise ApiTimeout(f"{text}; failed so far: {why}" if why else text)
+        promise.result()
+
+
+def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return offsets as they are committed; a bare number is an offset without metadata. Raises UsageError."""
+    given = {p: OffsetAndMetadata(at) if isinstance(at, int) else at for p, at in offsets.items()}
+    return offsets_to_commit("send_offsets_to_transaction", given)
+
+
+def new_driver(machine: ProducerMachine, guard: AbstractContextManager[Any]) -> Driver:
+    """Return a driver of the machine, which tells those who wait for deliveries. Called on its loop."""
+    driver = Driver(machine.engine, guard=guard)
+    driver.on_progress(lambda: call_back(machine, driver, guard))  # not holding the producer itself
+    return driver

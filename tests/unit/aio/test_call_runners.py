@@ -1,0 +1,57 @@
+"""Calls written once: what both faces make of a generator that waits."""
+
+import asyncio
+
+import pytest
+
+from kohort.aio.calls import Wait, run_call, run_call_async
+
+
+def both(make_call, answer):
+    """Carry out a call as each face does."""
+
+    async def later(wait):
+        await asyncio.sleep(0)
+        return answer(wait)
+
+    yield lambda: run_call(make_call(), answer)
+    yield lambda: asyncio.run(run_call_async(make_call(), later))
+
+
+def test_a_call_is_sent_what_it_waited_for_and_its_result_is_returned():
+    def call():
+        first = yield Wait(lambda: 1, 10)
+        second = yield Wait(lambda: 2, 20)
+        return first, second
+
+    for carry_out in both(call, lambda wait: (wait.ready(), wait.timeout_ms)):
+        assert carry_out() == ((1, 10), (2, 20))
+
+
+def test_a_call_that_waits_for_nothing_returns_at_once():
+    def call():
+        return 5
+        yield
+
+    for carry_out in both(call, lambda _wait: pytest.fail("there is nothing to wait for")):
+        assert carry_out() == 5
+
+
+def test_what_is_raised_while_it_waits_is_raised_in_the_call():
+    def failing(_wait):
+        raise OSError("no")
+
+    def call():
+        try:
+            yield Wait(lambda: None, None)
+        except OSError as error:
+            return f"handled {error}"
+
+    def careless_call():
+        yield Wait(lambda: None, None)
+
+    for carry_out in both(call, failing):
+        assert carry_out() == "handled no"
+    for carry_out in both(careless_call, failing):
+        with pytest.raises(OSError, match="no"):
+            carry_out()

@@ -1,0 +1,24 @@
+"""The lock before a producer's lock: taken once it is free, and never waited for without end."""
+
+from __future__ import annotations
+
+import threading
+
+from kohort.aio.producing import fair_lock
+from kohort.aio.producing.fair_lock import let_others_run
+
+
+def test_it_is_taken_once_who_was_inside_has_left(monkeypatch):
+    outer_lock = threading.Lock()
+    outer_lock.acquire()
+    monkeypatch.setattr(fair_lock.time, "sleep", lambda _seconds: outer_lock.locked() and outer_lock.release())
+
+    assert let_others_run(outer_lock)
+    assert outer_lock.locked()
+
+
+def test_one_that_was_left_locked_holds_nobody_up():
+    outer_lock = threading.Lock()
+    outer_lock.acquire()
+
+    assert not let_others_run(outer_lock)
