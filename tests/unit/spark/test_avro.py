@@ -1,8 +1,12 @@
-"""Avro's binary encoding, by the specification's own examples, and what is said of bytes that are none."""
+"""Avro's binary encoding, by the specification's own examples, and what is said of bytes that are none.
+
+Most of it was written for a reader of our own; it holds fastavro, and what stands before it, to the same.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -11,15 +15,19 @@ import pytest
 
 pa = pytest.importorskip("pyarrow")
 
-from kohort.errors import ConfigError  # noqa: E402
+from kohort.errors import ConfigError, MissingExtra  # noqa: E402
 from kohort.spark.values.avro import AvroError, compile_schema  # noqa: E402
 from kohort.spark.values.value_format import ValueFormat  # noqa: E402
 
 
 def read(schema: Any, data: bytes) -> Any:
-    value, end = compile_schema(json.dumps(schema))(data, 0)
+    value, end = compile_schema(json.dumps(schema))(data)
     assert end == len(data)
     return value
+
+
+UUID_TEXT = "00000000-0000-0000-0000-000000000007"
+LOCAL = datetime.fromisoformat("1970-01-01T00:00:00.000002")  # a local timestamp is of no zone
 
 
 @pytest.mark.parametrize(
@@ -34,7 +42,7 @@ def read(schema: Any, data: bytes) -> Any:
         ("double", b"\x00\x00\x00\x00\x00\x00\xf8\x3f", 1.5),
         ({"type": "array", "items": "long"}, b"\x04\x06\x36\x00", [3, 27]),
         ({"type": "array", "items": "long"}, b"\x03\x04\x06\x36\x00", [3, 27]),
-        ({"type": "map", "values": "int"}, b"\x02\x02a\x02\x00", [("a", 1)]),
+        ({"type": "map", "values": "int"}, b"\x02\x02a\x02\x00", {"a": 1}),
         (["null", "string"], b"\x00", None),
         (["null", "string"], b"\x02\x02\x61", "a"),
         ({"type": "enum", "name": "E", "symbols": ["A", "B"]}, b"\x02", "B"),
@@ -43,6 +51,15 @@ def read(schema: Any, data: bytes) -> Any:
         ({"type": "long", "logicalType": "timestamp-millis"}, b"\xd0\x0f", datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x02\x96", Decimal("-1.06")),
         ({"type": "string", "logicalType": "of-another-world"}, b"\x02a", "a"),
+        ({"type": "string", "logicalType": "uuid"}, b"\x48" + UUID_TEXT.upper().encode(), UUID_TEXT),
+        ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, bytes(15) + b"\x07", UUID_TEXT),
+        (
+            {"type": "fixed", "name": "D", "size": 2, "logicalType": "decimal", "precision": 4},
+            b"\xff\x96",
+            Decimal(-106),
+        ),
+        ({"type": "long", "logicalType": "local-timestamp-micros"}, b"\x04", LOCAL),
+        ({"type": "int", "logicalType": "time-millis"}, b"\x04", 2),
     ],
 )
 def test_values_are_what_the_specification_says(schema: Any, data: bytes, value: Any) -> None:
@@ -71,8 +88,14 @@ def test_a_record_may_hold_records_like_itself() -> None:
         ("double", b"\x00"),
         (["null"], b"\x04"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, b"\x04"),
-        ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\x0f\x00"),
+        ({"type": "array", "items": "int"}, b"\xfe\xff\xff\xff\x0f\x00"),
+        ({"type": "array", "items": "int"}, b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" * 2),
+        ({"type": "map", "values": "null"}, b"\xfe\xff\xff\xff\x0f\x00"),
+        ("bytes", b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+        ({"type": "string", "logicalType": "uuid"}, b"\x06foo"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9}, b"\x82\x01" + b"\x01" * 65),
         ({"type": "int", "logicalType": "date"}, b"\xfe\xff\xff\xff\x0f"),
+        ({"type": "long", "logicalType": "timestamp-micros"}, b"\xfe" + b"\xff" * 8 + b"\x01"),
     ],
 )
 def test_bytes_that_are_no_value_are_an_error_and_not_memory(schema: Any, data: bytes) -> None:
@@ -80,9 +103,73 @@ def test_bytes_that_are_no_value_are_an_error_and_not_memory(schema: Any, data: 
         read(schema, data)
 
 
+NOTHING = {"type": "record", "name": "Nothing", "fields": [{"name": "a", "type": "null"}]}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "null",
+        {"type": "null"},
+        {"type": "fixed", "name": "F", "size": 0},
+        {"type": "record", "name": "R", "fields": []},
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": NOTHING}, {"name": "b", "type": "Nothing"}]},
+        {"type": "record", "name": "R", "fields": [{"name": "a", "type": "R"}]},
+    ],
+)
+def test_a_list_of_items_that_take_no_bytes_is_refused_for_any_number_could_come(items: Any) -> None:
+    with pytest.raises(ConfigError, match="a list of items that take no bytes"):
+        compile_schema(json.dumps({"type": "array", "items": items}))
+    with pytest.raises(ConfigError, match="a list of items that take no bytes"):
+        compile_schema(json.dumps(["null", {"type": "map", "values": {"type": "array", "items": items}}]))
+
+
+def test_a_list_of_what_takes_a_byte_is_none_of_those() -> None:
+    for items in (["null"], {"type": "map", "values": "null"}, {"type": "array", "items": "int"}, "long"):
+        assert read({"type": "array", "items": items}, b"\x02\x00\x00") in ([None], [{}], [[]], [0])
+
+
+def test_records_nested_without_end_are_an_error_and_not_the_end_of_the_process() -> None:
+    with pytest.raises(AvroError, match="records nested too deep"):
+        read(TREE, b"\x02\x02" * 200_000 + b"\x02\x00")
+    assert read(TREE, b"\x02\x02" * 90 + b"\x02\x00")["id"] == 1
+
+
+def test_a_decimal_is_not_rounded_to_the_precision_that_the_schema_claims() -> None:
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    assert read(schema, b"\x08\x00\xbc\x61\x4e") == Decimal("123456.78")
+
+
+def test_types_are_found_in_the_space_of_names_that_they_stand_in() -> None:
+    inner = {"type": "record", "name": "other.In", "fields": [{"name": "x", "type": "int"}]}
+    kind = {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}
+    fields = [("one", inner), ("two", "other.In"), ("kind", kind), ("again", "n.Kind"), ("last", "Kind")]
+    schema = {"type": "record", "name": "n.Out", "fields": [{"name": name, "type": of} for name, of in fields]}
+    found = read(schema, b"\x02\x04\x02\x00\x02")
+    assert found == {"one": {"x": 1}, "two": {"x": 2}, "kind": "B", "again": "A", "last": "B"}
+
+
+def deep(levels: int) -> str:
+    return '{"type": "array", "items": ' * levels + '"int"' + "}" * levels
+
+
 @pytest.mark.parametrize(
     ("schema", "said"),
-    [("{", "not JSON"), ('"nothing"', "unknown type 'nothing'"), ('{"type": "record"}', "a record without a name")],
+    [
+        ("{", "not JSON"),
+        ('"nothing"', "unknown type 'nothing'"),
+        ('{"type": "record"}', "a record without a name"),
+        (deep(65), "nested more than 64 deep"),
+        ("[" * 100_000, "not JSON"),
+        ('{"type": "array"}', "expected 'items'"),
+        ('{"type": "record", "name": "R", "fields": 7}', "value.avro.schema: "),
+        ('{"type": "record", "name": "R", "fields": [{"type": "int"}]}', "expected 'name'"),
+        ('{"type": "fixed", "name": "F", "size": "x"}', "value.avro.schema: "),
+        ('{"type": "enum", "name": "E", "symbols": 3}', "value.avro.schema: "),
+        ('{"type": "enum", "name": "E", "symbols": ["a", "a"]}', "value.avro.schema: "),
+        ('{"type": {"a": 1}}', "expected a type"),
+        ('{"type": 5}', "expected a type"),
+    ],
 )
 def test_what_is_no_schema_is_said_at_once(schema: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
@@ -125,3 +212,51 @@ def test_a_frame_is_passed_over_and_a_column_that_is_not_there_is_refused() -> N
     assert (found.columns[0].to_pylist(), set(found.problems)) == ([1, None], {1})
     with pytest.raises(ConfigError, match=r"'amount' is no field of value\.avro\.schema: id, name, tags"):
         ValueFormat("avro", pa.schema([("amount", pa.int64())]), avro=ORDER)
+
+
+def test_logical_types_become_the_columns_that_one_expects_of_spark() -> None:
+    kinds = {
+        "at": ("long", "timestamp-micros", pa.timestamp("us", "UTC")),
+        "there": ("long", "local-timestamp-millis", pa.timestamp("us")),
+        "day": ("int", "date", pa.date32()),
+        "id": ("string", "uuid", pa.string()),
+        "hour": ("int", "time-millis", pa.int32()),
+    }
+    fields = [{"name": n, "type": ["null", {"type": t, "logicalType": k}]} for n, (t, k, _) in kinds.items()]
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    record = {"type": "record", "name": "R", "fields": [*fields, {"name": "price", "type": price}]}
+    columns = pa.schema([*((n, c) for n, (_, _, c) in kinds.items()), ("price", pa.decimal128(10, 2))])
+    value = b"\x02\x04" + b"\x02\x04" + b"\x02\x04" + b"\x02\x48" + UUID_TEXT.encode() + b"\x02\x04" + b"\x02\x96"
+
+    found = ValueFormat("avro", columns, avro=json.dumps(record)).decode(pa.array([value, b"\0\0\0\0\0\x02\x07"]))
+
+    assert found.problems == {}
+    assert [column.to_pylist() for column in found.columns] == [
+        [datetime(1970, 1, 1, 0, 0, 0, 2, tzinfo=UTC), None],
+        [datetime.fromisoformat("1970-01-01T00:00:00.002"), None],
+        [date(1970, 1, 3), None],
+        [UUID_TEXT, None],
+        [2, None],
+        [Decimal("-1.06"), Decimal("0.07")],
+    ]
+
+
+def test_a_decimal_that_its_column_cannot_hold_is_a_bad_value_and_not_another_number() -> None:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    record = {"type": "record", "name": "R", "fields": [{"name": "price", "type": price}]}
+    columns = pa.schema([("price", pa.decimal128(4, 2))])
+    found = ValueFormat("avro", columns, avro=json.dumps(record)).decode(pa.array([b"\x02\x07", b"\x06\x01\x00\x00"]))
+    assert (found.columns[0].to_pylist(), set(found.problems)) == ([Decimal("0.07"), None], {1})
+
+
+def test_a_column_of_times_is_refused_for_avro_has_numbers() -> None:
+    with pytest.raises(ConfigError, match="'id': times of day are read from Avro as int or bigint"):
+        ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
+
+
+def test_the_extra_is_named_where_fastavro_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(
+        MissingExtra, match=r"value\.format=avro needs the package fastavro: pip install 'kohort\[pipel"
+    ):
+        compile_schema('{"type": "record", "name": "OfThisTestAlone", "fields": []}')

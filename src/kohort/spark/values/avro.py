@@ -1,7 +1,15 @@
-"""Avro's binary encoding (specification 1.12, "Binary encoding"): a schema compiled into a reader of Python values.
+"""Values of Avro's binary encoding, read by fastavro, and what is done before it so that no value can do harm.
 
-Values come as Arrow takes them: records as dicts, maps as lists of pairs, logical types as dates, times and decimals.
-Every length is checked against the bytes that remain, and nesting is bounded, so that a bad value is an AvroError.
+fastavro is fast and trusts what it reads, in four things that this module takes care of, by the schema alone:
+
+- A list of items that take no bytes (nulls, say) can claim any number of them in a few bytes. A schema that has such a
+  list is refused.
+- A record that may hold records like itself is read by recursion in C: twenty kilobytes, nested deep enough, end the
+  process. Such a schema goes to fastavro's twin in Python, where depth is an error.
+- A decimal is rounded to the schema's precision. Here it is read exactly, and the column says what it can hold.
+- Times of day would be values that no column of Spark takes; they stay the numbers that they are. A uuid is its text.
+
+See docs/adr/0014-avro-by-fastavro.md.
 """
 
 from __future__ import annotations
@@ -9,22 +17,38 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from functools import lru_cache
+from io import BytesIO
 from typing import Any, Final
+from uuid import UUID
 
 from kohort.errors import ConfigError
+from kohort.extras import needs
 
-Reader = Callable[[bytes, int], tuple[Any, int]]
-"""Reads a value at a place; returns it and the place after it."""
+Reader = Callable[[bytes], tuple[Any, int]]
+"""Reads the value that the bytes begin with; returns it and the number of bytes that it takes. Raises AvroError."""
 
 DEPTH_MOST: Final = 64
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_DAY: Final = date(1970, 1, 1)
-_float = struct.Struct("<f")
-_double = struct.Struct("<d")
-_VARINT_MOST: Final = 10
+_DECIMAL_BYTES_MOST: Final = 64
+"""Four times what a decimal of Spark needs; the work of making a number of its bytes grows with their square."""
+_EXACT: Final = Context(prec=160)
+"""As many digits as so many bytes can have, so that nothing is rounded."""
+_PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
+_NAMED: Final = ("record", "error", "enum", "fixed")
+_LOGICAL: Final = {
+    ("int", "date"): "date",
+    ("long", "timestamp-millis"): "timestamp-millis",
+    ("long", "timestamp-micros"): "timestamp-micros",
+    ("long", "local-timestamp-millis"): "local-timestamp-millis",
+    ("long", "local-timestamp-micros"): "local-timestamp-micros",
+    ("bytes", "decimal"): "kohort-decimal",
+    ("fixed", "decimal"): "kohort-decimal",
+    ("string", "uuid"): "kohort-uuid",
+    ("fixed", "uuid"): "kohort-uuid",
+}
+"""The logical types that are read, by the name for fastavro: its own, or one of a reader that is registered here. Any
+other is its plain type, as the specification says."""
 
 
 class AvroError(ValueError):
@@ -33,12 +57,41 @@ class AvroError(ValueError):
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
-    """The reader of a schema, given as JSON. Raises ConfigError for what is no Avro schema."""
-    return _compile(_parsed(text), {}, "")
+    """Return the reader of a schema, given as JSON.
+
+    Raises ConfigError for what is no Avro schema and for one with lists of items that take no bytes, MissingExtra
+    without fastavro.
+    """
+    with needs("pipeline", "value.format=avro"):
+        import fastavro
+        from fastavro import _read_py as in_python  # private, and the only way to a reader that depth cannot end
+        from fastavro.schema import SchemaParseException
+    _register_readers()
+    given, checked = _parsed(text), _Checked()
+    try:
+        ready = checked.rewrite(given, "", 0)
+        checked.check_lists()
+        schema = fastavro.parse_schema(ready)
+    except ConfigError:
+        raise
+    except (SchemaParseException, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ConfigError(f"value.avro.schema: {' '.join(str(error).split())}") from None
+    schemaless_reader = in_python.schemaless_reader if checked.recursive else fastavro.schemaless_reader
+    failures = (EOFError, LookupError, ValueError, ArithmeticError, TypeError, RecursionError, struct.error)
+
+    def read(data: bytes) -> tuple[Any, int]:
+        source = BytesIO(data)
+        try:
+            value = schemaless_reader(source, schema, None)
+        except failures as error:
+            raise AvroError(_why(error, source.tell(), len(data))) from None
+        return value, source.tell()
+
+    return read
 
 
 def field_names(text: str) -> list[str]:
-    """The fields of the record that the schema is. Raises ConfigError if it is none."""
+    """Return the fields of the record that the schema is. Raises ConfigError if it is none."""
     schema = _parsed(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise ConfigError("value.avro.schema: expected a record at the top")
@@ -49,207 +102,128 @@ def field_names(text: str) -> list[str]:
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"value.avro.schema is not JSON: {error}") from None
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag number of variable length."""
-    value = shift = 0
-    for place in range(at, min(len(data), at + _VARINT_MOST)):
-        byte = data[place]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), place + 1
-        shift += 7
-    raise AvroError("a number that does not end")
+def _why(error: Exception, at: int, size: int) -> str:
+    """Say in a sentence why a value could not be read, where fastavro says it in terms of its own code."""
+    if isinstance(error, RecursionError):
+        return "records nested too deep"
+    if isinstance(error, EOFError) or (isinstance(error, IndexError) and at >= size):
+        return "the value ends in the middle"
+    if isinstance(error, IndexError):
+        return "a branch or a symbol that the schema does not have"
+    if isinstance(error, UnicodeDecodeError):
+        return "text that is not UTF-8"
+    return " ".join(str(error).split()) or type(error).__name__
 
 
-def _taken(data: bytes, at: int, size: int) -> tuple[bytes, int]:
-    if size < 0 or size > len(data) - at:
-        raise AvroError(f"{size} bytes wanted, {len(data) - at} are left")
-    return data[at : at + size], at + size
+def _register_readers() -> None:
+    """Tell fastavro how to read the logical types that it does not read as Spark wants them."""
+    from fastavro.read import LOGICAL_READERS
+
+    LOGICAL_READERS["bytes-kohort-decimal"] = LOGICAL_READERS["fixed-kohort-decimal"] = _read_decimal
+    LOGICAL_READERS["string-kohort-uuid"] = lambda text, *_: str(UUID(text))
+    LOGICAL_READERS["fixed-kohort-uuid"] = lambda raw, *_: str(UUID(bytes=raw))
 
 
-def _read_null(_data: bytes, at: int) -> tuple[None, int]:
-    return None, at
+def _read_decimal(raw: bytes, schema: Any, *_: Any) -> Decimal:
+    if len(raw) > _DECIMAL_BYTES_MOST:
+        raise AvroError(f"a decimal of {len(raw)} bytes")
+    return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-schema["kohort-scale"], _EXACT)
 
 
-def _read_boolean(data: bytes, at: int) -> tuple[bool, int]:
-    byte, at = _taken(data, at, 1)
-    return byte != b"\0", at
+class _Checked:
+    """One schema on its way to fastavro: rewritten, its named types known, its lists kept for a look at the end."""
 
+    def __init__(self) -> None:
+        self._types: dict[str, Any] = {}
+        self._open: list[str] = []
+        self._lists: list[Any] = []
+        self.recursive = False
 
-def _read_float(data: bytes, at: int) -> tuple[float, int]:
-    raw, at = _taken(data, at, 4)
-    return _float.unpack(raw)[0], at
+    def rewrite(self, schema: Any, space: str, depth: int) -> Any:
+        """Return the schema with the logical types that are read here. Raises ConfigError for what is no type."""
+        if depth > DEPTH_MOST:
+            raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
+        if isinstance(schema, str):
+            return self._reference(schema, space)
+        if isinstance(schema, list):
+            return [self.rewrite(branch, space, depth + 1) for branch in schema]
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise ConfigError(f"value.avro.schema: expected a type, found {json.dumps(schema)[:80]}")
+        kind = schema["type"]
+        if isinstance(kind, str) and kind in _NAMED:
+            return self._named(schema, space, depth)
+        if kind == "array":
+            items = self.rewrite(_inside(schema, "items"), space, depth + 1)
+            self._lists.append(items)
+            return {"type": "array", "items": items}
+        if kind == "map":
+            return {"type": "map", "values": self.rewrite(_inside(schema, "values"), space, depth + 1)}
+        inner = self.rewrite(kind, space, depth + 1)
+        logical = _logical(inner, schema) if isinstance(inner, str) else {}
+        return {"type": inner, **logical} if logical else inner
 
-
-def _read_double(data: bytes, at: int) -> tuple[float, int]:
-    raw, at = _taken(data, at, 8)
-    return _double.unpack(raw)[0], at
-
-
-def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = read_varint(data, at)
-    return _taken(data, at, size)
-
-
-def _read_string(data: bytes, at: int) -> tuple[str, int]:
-    raw, at = _read_bytes(data, at)
-    try:
-        return raw.decode(), at
-    except UnicodeDecodeError:
-        raise AvroError("text that is not UTF-8") from None
-
-
-PRIMITIVES: Final[dict[str, Reader]] = {
-    "null": _read_null,
-    "boolean": _read_boolean,
-    "int": read_varint,
-    "long": read_varint,
-    "float": _read_float,
-    "double": _read_double,
-    "bytes": _read_bytes,
-    "string": _read_string,
-}
-
-
-def _compile(schema: Any, named: dict[str, Reader], space: str, depth: int = 0) -> Reader:
-    if depth > DEPTH_MOST:
-        raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
-    if isinstance(schema, str):
-        found = PRIMITIVES.get(schema) or named.get(schema) or named.get(f"{space}.{schema}")
+    def _reference(self, name: str, space: str) -> str:
+        if name in _PRIMITIVES:
+            return name
+        full = name if "." in name or not space else f"{space}.{name}"
+        found = next((known for known in (full, name) if known in self._types), None)
         if found is None:
-            raise ConfigError(f"value.avro.schema: unknown type {schema!r}")
+            raise ConfigError(f"value.avro.schema: unknown type {name!r}")
+        self.recursive |= found in self._open
         return found
-    if isinstance(schema, list):
-        return _union([_compile(branch, named, space, depth + 1) for branch in schema])
-    if not isinstance(schema, dict) or "type" not in schema:
-        raise ConfigError(f"value.avro.schema: expected a type, found {json.dumps(schema)[:80]}")
-    kind = schema["type"]
-    if kind in ("record", "enum", "fixed"):
-        return _compile_named(schema, named, space, depth)
-    if kind == "array":
-        return _array(_compile(schema["items"], named, space, depth + 1))
-    if kind == "map":
-        return _map(_compile(schema["values"], named, space, depth + 1))
-    return _logical(_compile(kind, named, space, depth + 1), schema)
+
+    def _named(self, schema: Mapping[str, Any], space: str, depth: int) -> dict[str, Any]:
+        name = schema.get("name")
+        if not isinstance(name, str):
+            raise ConfigError(f"value.avro.schema: a {schema['type']} without a name")
+        space = name.rpartition(".")[0] or schema.get("namespace", space)
+        full = name if "." in name or not space else f"{space}.{name}"
+        made: dict[str, Any] = {"type": schema["type"], "name": name.rpartition(".")[2], "namespace": space}
+        if schema["type"] == "enum":
+            made["symbols"] = _inside(schema, "symbols")
+        elif schema["type"] == "fixed":
+            made |= {"size": int(_inside(schema, "size")), **_logical("fixed", schema)}
+        else:
+            self._types[full] = made  # before its fields: a record may hold records like itself
+            self._open.append(full)
+            given = [(_inside(field, "name"), _inside(field, "type")) for field in _inside(schema, "fields")]
+            made["fields"] = [{"name": n, "type": self.rewrite(kind, space, depth + 1)} for n, kind in given]
+            self._open.pop()
+        self._types[full] = made
+        return made
+
+    def check_lists(self) -> None:
+        """Raise ConfigError for a list whose items take no bytes: a few bytes could claim any number of them."""
+        if any(self._is_empty(items, ()) for items in self._lists):
+            raise ConfigError("value.avro.schema: a list of items that take no bytes, of which any number could come")
+
+    def _is_empty(self, schema: Any, seen: tuple[str, ...]) -> bool:
+        """Tell whether values of a type take no bytes at all."""
+        if isinstance(schema, str):
+            named = self._types.get(schema)
+            return schema == "null" if named is None else schema in seen or self._is_empty(named, (*seen, schema))
+        if not isinstance(schema, dict):
+            return False  # a union begins with the number of its branch
+        if schema["type"] == "fixed":
+            return not schema["size"]
+        return "fields" in schema and all(self._is_empty(field["type"], seen) for field in schema["fields"])
 
 
-def _compile_named(schema: Mapping[str, Any], named: dict[str, Reader], space: str, depth: int) -> Reader:
-    name = schema.get("name")
-    if not isinstance(name, str):
-        raise ConfigError(f"value.avro.schema: a {schema['type']} without a name")
-    space = name.rpartition(".")[0] or schema.get("namespace", space)
-    full = name if "." in name or not space else f"{space}.{name}"
-    if schema["type"] == "enum":
-        made = _enum(list(schema["symbols"]))
-    elif schema["type"] == "fixed":
-        size = int(schema["size"])
-        made = _logical(lambda data, at: _taken(data, at, size), schema)
-    else:
-        fields: list[tuple[str, Reader]] = []
-        made = _record(fields)
-        named[full] = named[name] = made  # before its fields: a record may hold records like itself
-        fields += [(f["name"], _compile(f["type"], named, space, depth + 1)) for f in schema["fields"]]
-    named[full] = named[name] = made
-    return made
+def _inside(schema: Any, key: str) -> Any:
+    """Return what a type must have. Raises ConfigError."""
+    if not isinstance(schema, dict) or key not in schema:
+        raise ConfigError(f"value.avro.schema: expected {key!r} in {json.dumps(schema)[:80]}")
+    return schema[key]
 
 
-def _record(fields: list[tuple[str, Reader]]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[dict[str, Any], int]:
-        row = {}
-        for name, field in fields:
-            row[name], at = field(data, at)
-        return row, at
-
-    return read
-
-
-def _enum(symbols: list[str]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[str, int]:
-        index, at = read_varint(data, at)
-        if not 0 <= index < len(symbols):
-            raise AvroError(f"symbol {index} of {len(symbols)}")
-        return symbols[index], at
-
-    return read
-
-
-def _union(branches: list[Reader]) -> Reader:
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        index, at = read_varint(data, at)
-        if not 0 <= index < len(branches):
-            raise AvroError(f"branch {index} of {len(branches)}")
-        return branches[index](data, at)
-
-    return read
-
-
-def _blocks(data: bytes, at: int, item: Callable[[int], int]) -> int:
-    """Items in blocks, each with its count; a negative count is followed by the block's size, which is not needed."""
-    while True:
-        count, at = read_varint(data, at)
-        if not count:
-            return at
-        if count < 0:
-            count = -count
-            _, at = read_varint(data, at)
-        for _ in range(count):
-            begin, at = at, item(at)
-            if at == begin:  # of nulls a few bytes could claim any number, so that memory would have no bound
-                raise AvroError("a list of items that take no bytes")
-
-
-def _array(items: Reader) -> Reader:
-    def read(data: bytes, at: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
-
-        def one(at: int) -> int:
-            value, at = items(data, at)
-            found.append(value)
-            return at
-
-        return found, _blocks(data, at, one)
-
-    return read
-
-
-def _map(values: Reader) -> Reader:
-    def read(data: bytes, at: int) -> tuple[list[tuple[str, Any]], int]:
-        found: list[tuple[str, Any]] = []
-
-        def one(at: int) -> int:
-            key, at = _read_string(data, at)
-            value, at = values(data, at)
-            found.append((key, value))
-            return at
-
-        return found, _blocks(data, at, one)
-
-    return read
-
-
-def _logical(plain: Reader, schema: Mapping[str, Any]) -> Reader:
-    """The reader of a logical type; one that is not known is its plain type, as the specification says."""
-    kind = schema.get("logicalType")
-    scale = int(schema.get("scale", 0))
-    turn: dict[Any, Callable[[Any], Any]] = {
-        "date": lambda days: _FIRST_DAY + timedelta(days=days),
-        "timestamp-millis": lambda ms: _EPOCH + timedelta(milliseconds=ms),
-        "timestamp-micros": lambda us: _EPOCH + timedelta(microseconds=us),
-        "decimal": lambda raw: Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale),
-    }
-    if kind not in turn:
-        return plain
-    convert = turn[kind]
-
-    def read(data: bytes, at: int) -> tuple[Any, int]:
-        value, at = plain(data, at)
-        try:
-            return convert(value), at
-        except (OverflowError, ArithmeticError) as error:
-            raise AvroError(f"{kind} out of range: {error}") from None
-
-    return read
+def _logical(plain: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how fastavro is told of a logical type; nothing for one that is read as its plain type."""
+    name = schema.get("logicalType")
+    known = _LOGICAL.get((plain, name)) if isinstance(name, str) else None
+    if known is None or (known == "kohort-uuid" and plain == "fixed" and schema.get("size") != 16):
+        return {}
+    return {"logicalType": known} | ({"kohort-scale": int(schema.get("scale", 0))} if name == "decimal" else {})

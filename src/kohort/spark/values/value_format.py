@@ -4,7 +4,7 @@ Flat JSON is read by a kernel (columns/json_values/flat_objects.py), five times 
 judges all that the kernel is not sure of. A block of values is one text of lines for Arrow's JSON or CSV reader. It
 gives up on a whole block for one bad line, so the block is halved until the bad lines stand alone: the same reader
 judges each line, whatever block it was in. A line of CSV is one record, without line breaks.
-Avro is read value by value, by avro.py.
+Avro is read value by value, by fastavro (avro.py).
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class ValueFormat:
             for name in schema.names:
                 if name not in known:
                     raise ConfigError(f"schema: {name!r} is no field of value.avro.schema: {', '.join(known)}")
+            _check_no_times(schema)
         else:
             check_types(kind, schema)
 
@@ -98,7 +99,7 @@ class ValueFormat:
         for row, value in enumerate(values):
             try:
                 rows[row] = _avro_row(read, value, framed=self.framed)
-            except (AvroError, RecursionError) as error:
+            except AvroError as error:
                 problems[row] = str(error)[:_REASON_MOST]
         try:
             return Decoded(self._avro_columns(rows), problems)
@@ -193,15 +194,14 @@ def _parse_all(lines: list[bytes], rows: list[int], parse: Parse, into: list[Any
 
 
 def _avro_row(read: Reader, value: bytes | None, *, framed: bool) -> dict[str, Any]:
-    """One value. Raises AvroError."""
+    """Return the fields of one value. Raises AvroError."""
     if value is None:
         raise AvroError(NO_VALUE)
-    at = 0
     if framed:
         if len(value) < _FRAME or value[0]:
             raise AvroError("not framed: expected a zero byte and a schema id in front")
-        at = _FRAME
-    row, end = read(value, at)
+        value = value[_FRAME:]
+    row, end = read(value)
     if end != len(value):
         raise AvroError(f"{len(value) - end} bytes follow the value")
     found: dict[str, Any] = row
@@ -229,8 +229,17 @@ def _is_line(line: bytes | None) -> str:
     return "" if line[-1:] not in (b"\n", b"\r") else "a line break at the end of the value"
 
 
+def _check_no_times(schema: pa.Schema) -> None:
+    """Raise ConfigError for a column of Spark's type time, for which Avro's numbers would be nanoseconds."""
+    import pyarrow.types as is_type
+
+    for field in schema:
+        if is_type.is_time(field.type):
+            raise ConfigError(f"schema: column {field.name!r}: times of day are read from Avro as int or bigint")
+
+
 def check_types(kind: str, schema: pa.Schema) -> None:
-    """Raises ConfigError for a column that the format cannot give."""
+    """Raise ConfigError for a column that the format cannot give."""
     import pyarrow.types as is_type
 
     for field in schema:
