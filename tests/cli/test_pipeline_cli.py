@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("yaml")
 
+from kohort import Admin, Broker, KohortError
 from kohort.cli.main import main
 from kohort.cli.pipeline_run import ledger_lines
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore
@@ -123,15 +126,19 @@ def test_a_run_says_what_it_reads_and_how_far_it_is(tmp_path: Path, capsys: pyte
     file.write_text(MEMBER.replace("group_mode: member", "limit: {rows: 60000}"))
     pipeline = load_pipeline(file)
 
-    with Progress(pipeline, 500_000, finite=True, quiet=False) as progress:
-        progress._began -= 1000.0
+    now = 0.0
+    with Progress(pipeline, 500_000, finite=True, quiet=False, now=lambda: now) as progress:
+        now = 1000.0
         progress.entry_done(Entry(0, rows_in=Count(60_000), dead_letters=12))
+        now = 1600.0
+        progress.entry_done(Entry(1, rows_in=Count(60_000)))
     with Progress(pipeline, 3, finite=False, quiet=False) as progress:
         progress.entry_done(Entry(1, rows_in=Count(0), sinks={"noop": 2}, stateful=True, late=1))
 
     assert capsys.readouterr().err.splitlines() == [
         "reading 500,000 records of orders in about 9 batches",
-        "batch 0: 60,000 rows, 12 dead letters; 60,000 so far, 60 rows/s, 12 %, about 2 h left",
+        "batch 0: 60,000 rows, 12 dead letters; 60,000 so far, 60 rows/s, 12 %",
+        "batch 1: 60,000 rows; 120,000 so far, 75 rows/s, 24 %, about 63 min left",
         "reading 3 records of orders in about 1 batches, then what comes; Ctrl-C ends",
         "batch 1: 0 rows, 1 late, 2 rows out; 0 so far, 0 rows/s",
     ]
@@ -175,3 +182,59 @@ def test_small_files_of_complete_micro_batches_are_merged_without_spark(tmp_path
     assert sorted(pq.read_table(out)["id"].to_pylist()) == [0, 1, 2, 3]
     assert len(list(out.iterdir())) == 2
     assert "expected a size" in run("compact", str(file), "--size", "big", code=1)
+
+
+def test_spark_that_is_not_installed_is_told_before_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "sales.yaml"
+    run("init", str(file))
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    said = run("test", str(file), code=1)
+
+    assert "Spark needs the package pyspark: pip install 'kohort[spark]'" in said
+    assert "starting Spark" not in said
+
+
+def test_a_pipeline_runs_from_the_moment_in_which_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kohort.spark.runtime import session as sessions
+
+    seen = []
+
+    def start(*_: Any, **__: Any) -> None:
+        seen.append(run("status", str(file)))
+        raise KohortError("far enough")
+
+    file = tmp_path / "orders.yaml"
+    monkeypatch.setattr(sessions, "session", start)
+    with Broker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_topics(["orders"])
+        file.write_text(MEMBER.replace("127.0.0.1:1", broker.bootstrap))
+        assert "far enough" in run("run", str(file), code=1)
+
+    assert f", process {os.getpid()} on " in seen[0]
+    assert "no micro-batch is done yet" in seen[0]
+
+
+WINDOWS = """\
+name: clicks
+brokers: 127.0.0.1:1
+source: {topics: [clicks], group: g}
+decode: {format: json, schema: "at timestamp"}
+steps:
+  - window: {time: at, size: 1 minute, watermark: 1 minute, agg: {n: count(*)}}
+sinks: [{noop: }]
+"""
+
+
+def test_status_of_windows_tells_the_rows_that_came_out(tmp_path: Path) -> None:
+    file = tmp_path / "clicks.yaml"
+    file.write_text(WINDOWS)
+    entry = Entry(0, rows_in=Count(500), sinks={"noop": 12}, stateful=True, late=3)
+    LedgerStore(tmp_path / "state" / "clicks" / "ledger").write(entry)
+
+    assert ": 500 rows, 0 dead letters, 3 late, 12 rows out\n" in run("status", str(file))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -37,18 +38,30 @@ def rows_waiting(pipeline: Pipeline) -> int | None:
 class Progress:
     """Told of each micro-batch. On a terminal a finite run has a bar; without one, each micro-batch has a line."""
 
-    def __init__(self, pipeline: Pipeline, waiting: int | None, *, finite: bool, quiet: bool) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        waiting: int | None,
+        *,
+        finite: bool,
+        quiet: bool,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``now``: seconds of any clock."""
         self._pipeline = pipeline
         self._waiting = waiting
         self._finite = finite
         self._quiet = quiet
-        self._began = time.monotonic()
+        self._now = now
+        self._began = now()
+        self._first_done: float | None = None
+        self._rows_of_first = 0
         self._rows = 0
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Progress:
-        self._began = time.monotonic()
+        self._began = self._now()
         if not self._quiet:
             click.echo(self._plan(), err=True)
             if self._finite and sys.stderr.isatty():
@@ -76,16 +89,23 @@ class Progress:
         self._bar.start()
 
     def entry_done(self, entry: Entry) -> None:
-        """A micro-batch is written."""
-        rows = entry.rows_in.rows
+        """Show that a micro-batch is written, how fast it goes, and how long it will take."""
+        rows, now = entry.rows_in.rows, self._now()
         self._rows += rows
-        speed = self._rows / max(1e-9, time.monotonic() - self._began)
+        speed = self._rows / max(1e-9, now - self._began)
         if self._bar is not None:
             self._bar.update(self._task, advance=rows, speed=f"{speed:,.0f}")
         elif (rows or any(entry.sinks.values())) and not self._quiet:
-            click.echo(self._line(entry, speed), err=True)
+            click.echo(self._line(entry, speed, self._pace(now)), err=True)
+        if rows and self._first_done is None:
+            self._first_done, self._rows_of_first = now, self._rows
 
-    def _line(self, entry: Entry, speed: float) -> str:
+    def _pace(self, now: float) -> float:
+        """Rows a second since the first micro-batch, which pays for what is made once; 0 until there is a second."""
+        since = 0.0 if self._first_done is None else now - self._first_done
+        return (self._rows - self._rows_of_first) / since if since > 0 else 0.0
+
+    def _line(self, entry: Entry, speed: float, pace: float) -> str:
         line = f"batch {entry.batch}: {entry.rows_in.rows:,} rows"
         line += f", re-delivered {entry.redelivered:,}" if entry.redelivered else ""
         line += f", {entry.dead_letters:,} dead letters" if entry.dead_letters else ""
@@ -95,7 +115,7 @@ class Progress:
         if self._finite and self._waiting and self._waiting >= self._rows:
             left = self._waiting - self._rows
             line += f", {100 * self._rows // self._waiting} %"
-            line += f", about {told_time(left / speed)} left" if left and speed else ""
+            line += f", about {told_time(left / pace)} left" if left and pace else ""
         return line
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

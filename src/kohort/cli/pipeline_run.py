@@ -43,12 +43,14 @@ EVERY = "1 second"
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """A session of this command's own. Ctrl-C ends all at once; run_pipeline heeds it in its own way."""
+    """A session of this command's own. Ctrl-C ends all at once; a run heeds it in its own way."""
     from kohort.cli.main import INTERRUPTED
     from kohort.spark.pipeline.running.stop_signal import ends_at_once
+    from kohort.spark.runtime.environment import spark_home
     from kohort.spark.runtime.session import SHORT_RUN, session
 
     with ends_at_once(INTERRUPTED) as install:
+        spark_home()  # or an error that names the extra
         click.echo("starting Spark", err=True)
         began = time.monotonic()
         spark = session(f"kohort-{pipeline.name}", master=master, conf=SHORT_RUN if short else None)
@@ -179,12 +181,13 @@ def run(file: Path, once: bool, continuous: bool, master: str, output: str) -> N
     finite = once or (found.every == AVAILABLE_NOW and not continuous)
     if finite:
         check_goes_on(found)  # before Spark is started
-    from kohort.spark.pipeline.running.run import run_pipeline
+    from kohort.spark.pipeline.running.only_run import as_the_only_run
+    from kohort.spark.pipeline.running.run import run_under_lock
 
     waiting = rows_waiting(found)  # before Spark is started: this may fail at once
-    with _spark(found, master) as spark:
+    with as_the_only_run(found), _spark(found, master) as spark:
         with Progress(found, waiting, finite=finite, quiet=output == "json") as progress:
-            report = run_pipeline(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
+            report = run_under_lock(found, spark, once=finite, on_entry=progress.entry_done, every=EVERY)
         click.echo(json.dumps(report.as_json(), indent=1) if output == "json" else "\n".join(ledger_lines(report)))
     sys.exit(0 if report.balanced else 1)
 

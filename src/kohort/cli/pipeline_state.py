@@ -29,10 +29,10 @@ def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.document.parse import load_pipeline
     from kohort.spark.pipeline.lag import standing
-    from kohort.spark.pipeline.running.only_run import running
+    from kohort.spark.pipeline.running.only_run import current_run
 
     found = load_pipeline(file)
-    batches, last, now = _batches(found), _last_run(found), running(found)
+    batches, last, now = _batches(found), _last_run(found), current_run(found)
     sources: list[Standing] = []
     problem = ""
     try:
@@ -55,7 +55,7 @@ def status(file: Path, output: str) -> None:
     if now:
         since = datetime.fromtimestamp(now.since_ms / 1000, UTC).isoformat(timespec="seconds")
         click.echo(f"  running since {since}, process {now.pid} on {now.host}")
-    for line in _batch_lines(batches, last, runs=now is not None):
+    for line in _batch_lines(batches, last, runs=now is not None, stateful=found.stateful):
         click.echo(line)
 
 
@@ -78,12 +78,16 @@ def _last_run(pipeline: Pipeline) -> dict[str, Any] | None:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def _batch_lines(batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool) -> list[str]:
+def _batch_lines(
+    batches: list[dict[str, Any]], last: dict[str, Any] | None, *, runs: bool, stateful: bool
+) -> list[str]:
+    """Say what each micro-batch and the last run did; of windows (``stateful``) rows out are not the rows in."""
     if not batches:
         return ["  no micro-batch is done yet" if runs else "  it has not run yet"]
     lines = [
         f"  batch {b['batch']}, {b['done']}: {b['rows']:,} rows{_again(b)}, {b['dead_letters']:,} dead letters"
         + (f", {b['late']:,} late" if b["late"] else "")
+        + (f", {sum(b['sinks'].values()):,} rows out" if stateful else "")
         for b in batches
     ]
     if last is not None:
@@ -113,10 +117,10 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
     Parquet sink refuses a new checkpoint while it holds rows of the old one; --outputs removes those.
     """
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.running.only_run import running
+    from kohort.spark.pipeline.running.only_run import current_run
 
     found = load_pipeline(file)
-    now = running(found)
+    now = current_run(found)
     if now:
         raise KohortError(f"pipeline {found.name} is running: process {now.pid} on {now.host}. End it first")
     rows = _written(found) if outputs else []

@@ -39,7 +39,23 @@ def test_what_is_not_offsets_is_refused(text: str) -> None:
 def test_a_limit_is_shared_by_backlog_and_starves_nobody() -> None:
     limited = share_limit({P0: 0, P1: 0, P2: 5}, {P0: 9000, P1: 10, P2: 5}, 1000)
 
-    assert limited == {P0: 998, P1: 1, P2: 5}
+    assert limited == {P0: 999, P1: 1, P2: 5}
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 10, 999, 1000, 2500])
+@pytest.mark.parametrize("rows", [(333, 333, 334), (5000, 5000, 5000), (7, 2500, 0)])
+def test_a_limit_is_met_to_the_row_wherever_there_is_a_row_for_each_partition(rows: tuple[int, ...], most: int) -> None:
+    start = {P0: 10, P1: 20, P2: 30}
+    end = {tp: start[tp] + n for tp, n in zip(start, rows, strict=True)}
+    taken = {tp: offset - start[tp] for tp, offset in share_limit(start, end, most).items()}
+
+    assert all(min(n, 1) <= taken[tp] <= n for tp, n in zip(start, rows, strict=True))
+    sure = sum(1 for n in rows if n)
+    assert sum(taken.values()) == min(sum(rows), max(most, sure))
+
+
+def test_one_row_for_each_partition_may_be_more_than_the_limit() -> None:
+    assert share_limit({P0: 0, P1: 0, P2: 0}, {P0: 1, P1: 1, P2: 998}, 10) == {P0: 1, P1: 1, P2: 9}
 
 
 def test_a_limit_above_the_backlog_takes_all_of_it() -> None:

@@ -93,20 +93,21 @@ def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> dict[TopicPartitio
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> dict[TopicPartition, int]:
-    """The end of a micro-batch of about ``max_rows``: each partition gets its share of the backlog, and at least one.
+    """Return the end of a micro-batch of ``max_rows``: each partition gets its share of the backlog, and at least one.
 
-    As the Kafka connector does, a partition with records is never starved by a large neighbour.
+    As the Kafka connector does, a partition with records is never starved by a large neighbour: so there are more than
+    ``max_rows`` where there are more partitions. What rounding leaves over goes to the partitions that it cost most.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
     if total <= max_rows:
         return dict(end)
-    limited = {}
-    for tp, head in end.items():
-        begin = start.get(tp, head)
-        share = max(1, max_rows * backlog[tp] // total) if backlog[tp] else 0
-        limited[tp] = min(head, begin + share) if head >= begin else head
-    return limited
+    shares = {tp: max(1, max_rows * rows // total) if rows else 0 for tp, rows in backlog.items()}
+    cut = [tp for tp, rows in backlog.items() if max_rows * rows % total and max_rows * rows >= total]
+    cut.sort(key=lambda tp: (-(max_rows * backlog[tp] % total), tp))
+    for tp in cut[: max(0, max_rows - sum(shares.values()))]:
+        shares[tp] += 1
+    return {tp: start[tp] + shares[tp] if shares[tp] else head for tp, head in end.items()}
 
 
 def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:

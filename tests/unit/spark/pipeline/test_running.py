@@ -11,7 +11,7 @@ import pytest
 
 from kohort.errors import KohortError
 from kohort.spark.pipeline.document.parse import parse_pipeline
-from kohort.spark.pipeline.running.only_run import as_the_only_run, running
+from kohort.spark.pipeline.running.only_run import as_the_only_run, current_run
 
 ORDERS = """\
 name: orders
@@ -22,19 +22,19 @@ sinks: [{noop: }]
 
 def test_a_second_run_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
-    assert running(pipeline) is None
+    assert current_run(pipeline) is None
 
     with as_the_only_run(pipeline):
-        now = running(pipeline)
+        now = current_run(pipeline)
         assert now is not None
         assert now.pid == os.getpid()
         with pytest.raises(KohortError, match=rf"orders is running already: process {os.getpid()} on "):
             as_the_only_run(pipeline).__enter__()
-        assert running(pipeline) == now
+        assert current_run(pipeline) == now
 
-    assert running(pipeline) is None
+    assert current_run(pipeline) is None
     with as_the_only_run(pipeline):
-        assert running(pipeline)
+        assert current_run(pipeline)
 
 
 def test_one_that_was_killed_does_not_run(tmp_path: Path) -> None:
@@ -51,6 +51,6 @@ with as_the_only_run(load_pipeline(pathlib.Path({str(file)!r}))):
     subprocess.run([sys.executable, "-c", program], check=False)
 
     assert (pipeline.state / "running.json").exists()
-    assert running(pipeline) is None
+    assert current_run(pipeline) is None
     with as_the_only_run(pipeline):
-        assert running(pipeline)
+        assert current_run(pipeline)

@@ -22,7 +22,7 @@ from kohort.spark.pipeline.definition import Pipeline
 _FILE = "running.json"
 
 
-class Running(NamedTuple):
+class CurrentRun(NamedTuple):
     """A run that goes on."""
 
     host: str
@@ -32,21 +32,21 @@ class Running(NamedTuple):
 
 @contextmanager
 def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
-    """Within it, this process runs the pipeline. Raises KohortError where another does."""
+    """Hold the pipeline's lock within the block: this process runs it. Raises KohortError where another does."""
     target = pipeline.state / _FILE
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("a+") as held:
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            other = running(pipeline)
+            other = current_run(pipeline)
             who = f": process {other.pid} on {other.host}" if other else ""
             raise KohortError(
                 f"pipeline {pipeline.name} is running already{who}. Two runs cannot share the checkpoint "
                 f"{pipeline.state}"
             ) from None
         held.truncate(0)
-        json.dump(Running(socket.gethostname(), os.getpid(), int(time.time() * 1000))._asdict(), held)
+        json.dump(CurrentRun(socket.gethostname(), os.getpid(), int(time.time() * 1000))._asdict(), held)
         held.flush()
         try:
             yield
@@ -54,14 +54,14 @@ def as_the_only_run(pipeline: Pipeline) -> Iterator[None]:
             target.unlink(missing_ok=True)
 
 
-def running(pipeline: Pipeline) -> Running | None:
-    """The run that goes on, if there is one."""
+def current_run(pipeline: Pipeline) -> CurrentRun | None:
+    """Return the run that goes on, if there is one."""
     try:
         with (pipeline.state / _FILE).open() as found:
             try:
                 fcntl.flock(found, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except OSError:
-                return Running(**json.load(found))
+                return CurrentRun(**json.load(found))
     except (FileNotFoundError, ValueError, TypeError):
         pass
     return None

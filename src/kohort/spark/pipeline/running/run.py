@@ -269,9 +269,25 @@ def run_pipeline(
     every: str = "",
 ) -> RunReport:
     """Run to the current end of the topics (``once``), or until Ctrl-C; then report. ``every``: how often a pipeline
-    begins a micro-batch that is not to run once although its trigger is available-now. A second Ctrl-C is raised."""
+    begins a micro-batch that is not to run once although its trigger is available-now.
+
+    A second Ctrl-C is raised. Raises KohortError where another process runs the pipeline, PipelineStopped for an error
+    of Spark's.
+    """
+    with as_the_only_run(pipeline):
+        return run_under_lock(pipeline, spark, once=once, on_entry=on_entry, every=every)
+
+
+def run_under_lock(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    once: bool,
+    on_entry: Callable[[Entry], None] = lambda _: None,
+    every: str = "",
+) -> RunReport:
+    """Run as ``run_pipeline`` does, for a caller who has held the lock (``as_the_only_run``) since before Spark."""
     with ExitStack() as stack:
-        stack.enter_context(as_the_only_run(pipeline))
         if pipeline.metrics:
             metrics, told = Metrics(pipeline.name), on_entry
             stack.enter_context(serve_metrics(metrics, pipeline.metrics))
