@@ -10,7 +10,7 @@ from kohort.spark.options.source import parse_source_options
 from kohort.spark.reading.cluster import KohortCluster
 from kohort.spark.reading.ranges import read_ranges
 from kohort.spark.values.columns import arrow_schema
-from kohort.spark.values.shape import RecordShape
+from kohort.spark.values.row_builders import RecordShape
 
 COLUMNS = ("value", "offset")
 

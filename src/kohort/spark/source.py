@@ -17,7 +17,7 @@ from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.sending.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
 from kohort.spark.values.columns import ddl
-from kohort.spark.values.shape import shape_of
+from kohort.spark.values.row_builders import shape_of
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.reading.member_stream import MemberStreamReader
-from kohort.spark.values.shape import RecordShape
+from kohort.spark.values.row_builders import RecordShape
 
 SESSION_MS = 12_000
 LIMIT = 40

@@ -19,7 +19,7 @@ from kohort.spark.reading.commit_marks import parse_claim
 from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.membership import GiveUp
 from kohort.spark.reading.stream import KohortStreamReader
-from kohort.spark.values.shape import RecordShape
+from kohort.spark.values.row_builders import RecordShape
 from support.spark.dictionary_cluster import DictionaryCluster
 
 ALL = ReadAllAvailable()

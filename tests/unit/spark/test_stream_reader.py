@@ -21,7 +21,7 @@ from kohort.spark.options.source import SourceOptions, parse_source_options  # n
 from kohort.spark.reading.batch import KohortBatchReader  # noqa: E402
 from kohort.spark.reading.ranges import DataLost  # noqa: E402
 from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
-from kohort.spark.values.shape import RecordShape  # noqa: E402
+from kohort.spark.values.row_builders import RecordShape  # noqa: E402
 from support.spark.dictionary_cluster import DictionaryCluster  # noqa: E402
 
 ALL = ReadAllAvailable()

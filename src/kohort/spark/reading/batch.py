@@ -13,7 +13,7 @@ from kohort.spark.reading.cluster import Connect, connect, wanted_partitions
 from kohort.spark.reading.ranges import data_lost, read_ranges
 from kohort.spark.reading.starts import resolve_end, resolve_start
 from kohort.spark.reading.stream import Task
-from kohort.spark.values.shape import Shape
+from kohort.spark.values.row_builders import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

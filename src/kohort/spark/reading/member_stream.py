@@ -26,7 +26,7 @@ from kohort.spark.reading.commit_marks import Claim, Entry, entry, parse_claim, 
 from kohort.spark.reading.membership import KohortMember, Member
 from kohort.spark.reading.starts import resolve_start
 from kohort.spark.reading.stream import KohortStreamReader, Task
-from kohort.spark.values.shape import Shape
+from kohort.spark.values.row_builders import Shape
 
 log = logging.getLogger(__name__)
 

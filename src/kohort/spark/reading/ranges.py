@@ -15,7 +15,7 @@ from kohort.model import TopicPartition
 from kohort.spark.options.offsets import Loss, Range
 from kohort.spark.reading.cluster import Cluster, RangeGone
 from kohort.spark.values.columns import REDELIVERED
-from kohort.spark.values.shape import Shape
+from kohort.spark.values.row_builders import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa

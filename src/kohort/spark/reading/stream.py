@@ -34,7 +34,7 @@ from kohort.spark.reading.limits import Limits
 from kohort.spark.reading.log_changes import LogChanges
 from kohort.spark.reading.ranges import read_ranges
 from kohort.spark.reading.starts import resolve_start
-from kohort.spark.values.shape import Shape
+from kohort.spark.values.row_builders import Shape
 
 if TYPE_CHECKING:
     import pyarrow as pa
