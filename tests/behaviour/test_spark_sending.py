@@ -10,7 +10,7 @@ pytest.importorskip("numba")
 from kohort import Admin, Broker, Consumer  # noqa: E402
 from kohort.errors import KohortError, UsageError  # noqa: E402
 from kohort.model import TopicPartition  # noqa: E402
-from kohort.spark.sending.send import Sending, kept_producer, send_rows  # noqa: E402
+from kohort.spark.sending.send import RowSender, kept_producer, send_rows  # noqa: E402
 
 
 def rows(*pairs: tuple[str | None, bytes]) -> pa.RecordBatch:
@@ -40,7 +40,7 @@ def test_rows_go_to_the_topics_they_name_through_one_producer_and_all_are_acknow
         with pytest.raises(UsageError, match="a row has no topic"):
             send_rows([rows(("a", b"5"), (None, b"6"))], settings)
         assert kept_producer(settings) is not first, "a task that failed leaves no producer behind"
-        Sending(settings).fail()
+        RowSender(settings).fail()
 
 
 def test_a_task_that_cannot_send_says_why_and_not_that_it_could_not_finish() -> None:

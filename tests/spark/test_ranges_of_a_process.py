@@ -10,7 +10,7 @@ from kohort.spark.options.source import parse_source_options
 from kohort.spark.reading.cluster import KohortCluster
 from kohort.spark.reading.ranges import read_ranges
 from kohort.spark.values.columns import arrow_schema
-from kohort.spark.values.row_builders import RecordShape
+from kohort.spark.values.row_builders import RecordRowBuilder
 
 COLUMNS = ("value", "offset")
 
@@ -18,7 +18,7 @@ COLUMNS = ("value", "offset")
 def rows_of(cluster: KohortCluster, ranges: Sequence[Range]) -> list[tuple[int, int]]:
     """Offset and length of each value."""
     found = []
-    for batch in read_ranges(cluster, ranges, RecordShape(COLUMNS), fail_on_data_loss=True):
+    for batch in read_ranges(cluster, ranges, RecordRowBuilder(COLUMNS), fail_on_data_loss=True):
         assert batch.schema == arrow_schema(COLUMNS)
         found += [(row["offset"], len(row["value"])) for row in batch.to_pylist()]
     return found

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def rows_waiting(pipeline: Pipeline) -> int | None:
     """Return how many rows a run to the end has before it; None where only Spark's checkpoint knows. Raises KohortError
     where the brokers do not answer, or do not have a topic."""
-    from kohort.spark.pipeline.lag import standing
+    from kohort.spark.pipeline.lag import source_lag
 
-    found = {source.name: standing(source) for source in pipeline.sources}
+    found = {source.name: source_lag(source) for source in pipeline.sources}
     fresh = not (pipeline.state / "spark").exists()
     rows = 0
     for source in pipeline.streams:

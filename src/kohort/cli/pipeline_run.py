@@ -140,10 +140,10 @@ def wait_for_change(file: Path, every_s: float = 0.5) -> None:
 def dry_run(file: Path, output: str) -> None:
     """Check FILE against its brokers and against Spark: topics exist, how much waits in them, and every step makes
     sense to Spark. Nothing is read, created or written."""
-    from kohort.spark.pipeline.lag import standing
+    from kohort.spark.pipeline.lag import source_lag
 
     found = _checked(file)
-    sources = [standing(source) for source in found.sources]  # before Spark is started: this may fail at once
+    sources = [source_lag(source) for source in found.sources]  # before Spark is started: this may fail at once
     from kohort.spark.pipeline.running.stateful import check_dead_letters, check_streams, result_frame
     from kohort.spark.pipeline.testing.file_tests import analysed
 

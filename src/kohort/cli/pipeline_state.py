@@ -15,7 +15,7 @@ from kohort.errors import KohortError
 
 if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import Pipeline
-    from kohort.spark.pipeline.lag import Standing
+    from kohort.spark.pipeline.lag import SourceLag
     from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -28,15 +28,15 @@ _SHOWN = 5
 def status(file: Path, output: str) -> None:
     """Show where the pipeline of FILE stands: lag by partition, last micro-batches and rates, last run."""
     from kohort.spark.pipeline.document.parse import load_pipeline
-    from kohort.spark.pipeline.lag import standing
+    from kohort.spark.pipeline.lag import source_lag
     from kohort.spark.pipeline.running.only_run import current_run
 
     found = load_pipeline(file)
     batches, last, now = _batches(found), _last_run(found), current_run(found)
-    sources: list[Standing] = []
+    sources: list[SourceLag] = []
     problem = ""
     try:
-        sources = [standing(source) for source in found.sources]
+        sources = [source_lag(source) for source in found.sources]
     except KohortError as error:
         problem = str(error)
     if output == "json":

@@ -17,7 +17,7 @@ from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.stream import KohortStreamReader
 from kohort.spark.sending.sink import KohortBatchWriter, KohortStreamWriter, check_sink_schema
 from kohort.spark.values.columns import ddl
-from kohort.spark.values.row_builders import shape_of
+from kohort.spark.values.row_builders import row_builder_of
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
@@ -45,12 +45,12 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
 
     def reader(self, schema: Any) -> KohortBatchReader:
         options = parse_source_options(dict(self.options), streaming=False)
-        return KohortBatchReader(options, shape_of(schema, options))
+        return KohortBatchReader(options, row_builder_of(schema, options))
 
     def streamReader(self, schema: Any) -> KohortStreamReader:  # noqa: N802 - Spark's name
         options = parse_source_options(dict(self.options), streaming=True)
         reader = MemberStreamReader if options.group_mode == "member" else KohortStreamReader
-        return reader(options, shape_of(schema, options))
+        return reader(options, row_builder_of(schema, options))
 
     def writer(self, schema: Any, overwrite: bool) -> KohortBatchWriter:
         if overwrite:

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.reading.member_stream import MemberStreamReader
-from kohort.spark.values.row_builders import RecordShape
+from kohort.spark.values.row_builders import RecordRowBuilder
 
 SESSION_MS = 12_000
 LIMIT = 40
@@ -71,7 +71,9 @@ class Engine:
 
 def main(bootstrap: str, topic: str, group: str, checkpoint: str) -> None:
     options = parse_source_options(options_of(bootstrap, topic, group), streaming=True)
-    engine = Engine(MemberStreamReader(options, RecordShape(("partition", "offset", "redelivered"))), Path(checkpoint))
+    engine = Engine(
+        MemberStreamReader(options, RecordRowBuilder(("partition", "offset", "redelivered"))), Path(checkpoint)
+    )
     while True:
         engine.trigger()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kohort import Admin, Producer
 from kohort.errors import ErrorCode
-from kohort.spark.reading.commit_marks import parse_claim
+from kohort.spark.reading.commit_marks import parse_mark
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -141,8 +141,8 @@ class Orders:
         """By partition: the query that has claimed it, and its offset."""
         with Admin(bootstrap_servers=self.bootstrap) as admin:
             held = admin.list_group_offsets(GROUP).check()
-        found = {tp.partition: (parse_claim(o.metadata), o.offset) for tp, o in held.items() if o is not None}
-        return {partition: (claim.query, offset) for partition, (claim, offset) in found.items() if claim is not None}
+        found = {tp.partition: (parse_mark(o.metadata), o.offset) for tp, o in held.items() if o is not None}
+        return {partition: (mark.query, offset) for partition, (mark, offset) in found.items() if mark is not None}
 
     def lag(self) -> int:
         return self.sent - sum(offset for _, offset in self.claims().values())

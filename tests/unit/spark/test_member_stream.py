@@ -15,15 +15,15 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from kohort.errors import CommitFailed, ConfigError, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.options.source import parse_source_options
-from kohort.spark.reading.commit_marks import parse_claim
+from kohort.spark.reading.commit_marks import parse_mark
 from kohort.spark.reading.member_stream import MemberStreamReader
 from kohort.spark.reading.membership import GiveUp
 from kohort.spark.reading.stream import KohortStreamReader
-from kohort.spark.values.row_builders import RecordShape
+from kohort.spark.values.row_builders import RecordRowBuilder
 from support.spark.dictionary_cluster import DictionaryCluster
 
 ALL = ReadAllAvailable()
-SHAPE = RecordShape(("partition", "offset", "redelivered"))
+ROWS = RecordRowBuilder(("partition", "offset", "redelivered"))
 P0, P1 = (TopicPartition("orders", n) for n in range(2))
 
 
@@ -44,7 +44,7 @@ class PlayedMember:
         """The group goes on without this member, which does not know yet."""
         self.fenced = True
 
-    def turn(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
+    def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
         if self.fenced:
             self.held, self.fenced = set(), False
             return set()
@@ -84,7 +84,7 @@ class Query:
     def starts(self) -> None:
         """A process begins: a micro-batch that was planned and not completed is read again."""
         self.member = PlayedMember(self._cluster)
-        self.reader = MemberStreamReader(self._options, SHAPE, lambda _: self._cluster, lambda _: self.member)
+        self.reader = MemberStreamReader(self._options, ROWS, lambda _: self._cluster, lambda _: self.member)
         if self.completed is None:
             self.completed = self.reader.initialOffset()
         if self.planned is not None:
@@ -148,10 +148,10 @@ def test_a_micro_batch_is_claimed_with_its_end_before_it_is_read() -> None:
 
     query.plans()
 
-    claim = parse_claim(cluster.group[P0].metadata)
+    mark = parse_mark(cluster.group[P0].metadata)
     assert cluster.group[P0].offset == 0
-    assert claim is not None
-    assert claim.upto == 4
+    assert mark is not None
+    assert mark.upto == 4
 
 
 def test_a_query_that_is_out_of_its_group_plans_nothing_and_goes_on_where_the_others_are() -> None:
@@ -165,11 +165,11 @@ def test_a_query_that_is_out_of_its_group_plans_nothing_and_goes_on_where_the_ot
     other.given(P0).goes_on()
     slow.reads()
     cluster.append(P0, 4)
-    slow.member.turn = lambda wait_ms, give_up: set()  # type: ignore[method-assign]  # it has not heard yet
+    slow.member.poll = lambda wait_ms, give_up: set()  # type: ignore[method-assign]  # it has not heard yet
     committed = dict(cluster.group)
     assert not slow.plans(), "its commit is refused"
     assert cluster.group == committed
-    del slow.member.turn  # type: ignore[attr-defined]  # now it has
+    del slow.member.poll  # type: ignore[attr-defined]  # now it has
     slow.goes_on()
     assert P0 not in slow.member.held
 
@@ -273,7 +273,7 @@ def test_the_two_modes_do_not_go_on_with_each_others_checkpoints_by_mistake() ->
     member = Query(cluster).given(P0)
     member.goes_on()
     alone = KohortStreamReader(
-        parse_source_options({"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}, streaming=True), SHAPE
+        parse_source_options({"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}, streaming=True), ROWS
     )
 
     with pytest.raises(KohortError, match=r"made with group\.mode=member"):

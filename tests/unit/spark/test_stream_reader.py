@@ -21,11 +21,11 @@ from kohort.spark.options.source import SourceOptions, parse_source_options  # n
 from kohort.spark.reading.batch import KohortBatchReader  # noqa: E402
 from kohort.spark.reading.ranges import DataLost  # noqa: E402
 from kohort.spark.reading.stream import KohortStreamReader  # noqa: E402
-from kohort.spark.values.row_builders import RecordShape  # noqa: E402
+from kohort.spark.values.row_builders import RecordRowBuilder  # noqa: E402
 from support.spark.dictionary_cluster import DictionaryCluster  # noqa: E402
 
 ALL = ReadAllAvailable()
-SHAPE = RecordShape(("partition", "offset"))
+ROWS = RecordRowBuilder(("partition", "offset"))
 P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
 
 
@@ -35,12 +35,12 @@ def stream_options(**options: str) -> SourceOptions:
 
 
 def stream(cluster: DictionaryCluster, **options: str) -> KohortStreamReader:
-    return KohortStreamReader(stream_options(**options), SHAPE, lambda _: cluster)
+    return KohortStreamReader(stream_options(**options), ROWS, lambda _: cluster)
 
 
 def batch(cluster: DictionaryCluster, **options: str) -> KohortBatchReader:
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
-    return KohortBatchReader(parse_source_options(given, streaming=False), SHAPE, lambda _: cluster)
+    return KohortBatchReader(parse_source_options(given, streaming=False), ROWS, lambda _: cluster)
 
 
 def offsets_read(reader: Any, tasks: Iterable[Any]) -> list[tuple[int, int]]:
@@ -410,7 +410,7 @@ def test_a_deleted_topic_ends_the_query_or_is_said_once(caplog: pytest.LogCaptur
 
 
 def test_workers_get_the_reader_without_what_the_driver_keeps() -> None:
-    reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), SHAPE)))
+    reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), ROWS)))
 
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})
     assert task.ranges == [Range("orders", 0, 0, 3, again_below=3)]
@@ -418,7 +418,7 @@ def test_workers_get_the_reader_without_what_the_driver_keeps() -> None:
 
 def test_rows_of_a_micro_batch_that_an_earlier_process_began_say_so() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2, 3])
-    columns = RecordShape(("offset", "redelivered"))
+    columns = RecordRowBuilder(("offset", "redelivered"))
     first, second = (KohortStreamReader(stream_options(), columns, lambda _: cluster) for _ in range(2))
     start = {"orders": {"0": 1}}
 

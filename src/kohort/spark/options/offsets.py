@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 from kohort.model import TopicPartition
 
-Offsets = dict[str, dict[int, int]]
+OffsetsByTopic = dict[str, dict[int, int]]
+"""Offsets by topic and number of partition, as the user's JSON has them."""
+PartitionOffsets = dict[TopicPartition, int]
+"""One offset for each partition."""
 
 
 class Range(NamedTuple):
@@ -53,7 +56,7 @@ class Loss(NamedTuple):
         )
 
 
-def parse_offsets(text: str) -> Offsets:
+def parse_offsets(text: str) -> OffsetsByTopic:
     """Read ``{"topic": {"partition": offset}}``. Raises ValueError saying what is wrong."""
     try:
         given = json.loads(text)
@@ -62,11 +65,11 @@ def parse_offsets(text: str) -> Offsets:
     return offsets_of(given)
 
 
-def offsets_of(given: Any) -> Offsets:
+def offsets_of(given: Any) -> OffsetsByTopic:
     """Offsets from what JSON gave: partition numbers are texts there."""
     if not isinstance(given, dict):
         raise ValueError("not an object of topics")  # noqa: TRY004 - one kind of error for one kind of fault
-    offsets: Offsets = {}
+    offsets: OffsetsByTopic = {}
     for topic, partitions in given.items():
         if not isinstance(partitions, dict):
             raise ValueError(f"{topic}: not an object of partitions")  # noqa: TRY004 - as above
@@ -85,14 +88,14 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
     return tree
 
 
-def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> dict[TopicPartition, int]:
+def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
     """The same offsets, flat."""
     return {TopicPartition(t, int(p)): o for t, partitions in offsets.items() for p, o in partitions.items()}
 
 
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
-) -> dict[TopicPartition, int]:
+) -> PartitionOffsets:
     """Return the end of a micro-batch of ``max_rows``: each partition gets its share of the backlog, and at least one.
 
     As the Kafka connector does, a partition with records is never starved by a large neighbour: so there are more than

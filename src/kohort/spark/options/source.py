@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.config.options import options_of, unknown_option
 from kohort.errors import ConfigError
-from kohort.spark.options.offsets import Offsets
+from kohort.spark.options.offsets import OffsetsByTopic
 from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, TABLE
 from kohort.spark.options.text import Start
 
@@ -23,7 +23,7 @@ class ByTime(NamedTuple):
     """Start (or end) at a time: one for all partitions, or one for each. ``strict``: a partition that has no record of
     that time is an error, else its end is meant."""
 
-    times: int | Offsets
+    times: int | OffsetsByTopic
     strict: bool
 
 
@@ -40,11 +40,11 @@ class SourceOptions:
     group_mode: str = "standalone"
     starting_offsets: Start | None = None
     starting_timestamp: int | None = None
-    starting_times: Offsets | None = None
+    starting_times: OffsetsByTopic | None = None
     timestamp_strategy: str = "error"
     ending_offsets: Start = "latest"
     ending_timestamp: int | None = None
-    ending_times: Offsets | None = None
+    ending_times: OffsetsByTopic | None = None
     group_fallback: str = "latest"
     commit_offsets: bool = True
     max_offsets_per_trigger: int | None = None

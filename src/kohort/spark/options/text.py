@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kohort.errors import ConfigError
-from kohort.spark.options.offsets import Offsets, parse_offsets
+from kohort.spark.options.offsets import OffsetsByTopic, parse_offsets
 
-Start = str | Offsets
+Start = str | OffsetsByTopic
 """A word such as ``earliest``, or an offset for each partition (-2 earliest, -1 latest)."""
 
 _DURATION: Final = re.compile(r"(\d+) *(ms|milliseconds?|s|seconds?|m|min|minutes?|h|hours?)?", re.IGNORECASE)
@@ -117,7 +117,7 @@ def bound(*words: str) -> Callable[[str, str], Start]:
     return parse
 
 
-def times(name: str, given: str) -> Offsets:
+def times(name: str, given: str) -> OffsetsByTopic:
     """A time, in milliseconds since 1970, for each partition."""
     try:
         found = parse_offsets(given)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kohort.spark.pipeline.definition import Pipeline
 from kohort.spark.pipeline.document.parse import pipeline_of
-from kohort.spark.pipeline.document.sections import Section, section_of
+from kohort.spark.pipeline.document.sections import YamlSection, section_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -143,8 +143,8 @@ class PipelineBuilder:
         entries |= {key: (section_of(*said), said[2]) for key, said in self._singles.items()}
         entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}
         sources = {name: (section_of(*said), said[2]) for name, said in self._sources.items()}
-        entries["sources"] = (Section(self._file, self._line, "sources", sources), self._line)
-        return pipeline_of(Section(self._file, self._line, "the file", entries), self._path)
+        entries["sources"] = (YamlSection(self._file, self._line, "sources", sources), self._line)
+        return pipeline_of(YamlSection(self._file, self._line, "the file", entries), self._path)
 
     def _add_source(self: _Self, name: str, topics: Sequence[str], json: str, said: Mapping[str, Any]) -> _Self:
         decode = {"decode": {"format": "json", "schema": json}} if json else {}

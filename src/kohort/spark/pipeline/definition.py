@@ -99,7 +99,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RowRule:
     """What each row must satisfy after the steps, and what happens to one that does not."""
 
     name: str
@@ -168,7 +168,7 @@ class Pipeline:
     file: Path
     sources: tuple[Source, ...]
     steps: tuple[Step, ...]
-    rules: tuple[Rule, ...]
+    rules: tuple[RowRule, ...]
     sinks: tuple[Sink, ...]
     summaries: tuple[Summary, ...]
     dead_letters: DeadLetters | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from kohort.spark.pipeline.definition import Decode, Rule
+from kohort.spark.pipeline.definition import Decode, RowRule
 from kohort.spark.pipeline.ledger import Count
 from kohort.spark.values.columns import REDELIVERED
 
@@ -107,7 +107,7 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
     return {row["k"] or "": Count(row["n"], row["mark"] or 0) for row in rows}
 
 
-def judge(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """Add ``_failed``: the numbers of the rules that a row fails, in their order, as text such as ``0,2``; else null.
 
     A rule whose condition is null for a row is not satisfied by it.
@@ -120,6 +120,6 @@ def judge(frame: DataFrame, rules: Sequence[Rule]) -> DataFrame:
     return frame.withColumn(FAILED, f.nullif(f.concat_ws(",", *failed), f.lit("")))
 
 
-def failed_rules(verdict: str, rules: Sequence[Rule]) -> list[Rule]:
+def failed_rules(verdict: str, rules: Sequence[RowRule]) -> list[RowRule]:
     """The rules behind a value of ``_failed``."""
     return [rules[int(i)] for i in verdict.split(",")]

@@ -12,7 +12,7 @@ from kohort.spark.reading.cluster import KohortCluster, wanted_partitions
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStanding:
+class PartitionLag:
     """One partition: the log from ``earliest`` to ``latest``, and what the group committed (None: nothing)."""
 
     earliest: int
@@ -26,12 +26,12 @@ class PartitionStanding:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SourceLag:
     """A source and its partitions."""
 
     name: str
     group: str
-    partitions: dict[TopicPartition, PartitionStanding] = field(default_factory=dict)
+    partitions: dict[TopicPartition, PartitionLag] = field(default_factory=dict)
 
     @property
     def waiting(self) -> int:
@@ -52,7 +52,7 @@ class Standing:
         return {"name": self.name, "group": self.group, "lag": self.waiting, "partitions": partitions}
 
 
-def standing(source: Source) -> Standing:
+def source_lag(source: Source) -> SourceLag:
     """Ask the brokers. Raises ApiError for a topic that does not exist, ConnectionFailed where nobody answers."""
     options = lookup_options(source)
     cluster = KohortCluster(options)
@@ -62,7 +62,5 @@ def standing(source: Source) -> Standing:
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
     finally:
         cluster.close()
-    found = {
-        tp: PartitionStanding(earliest[tp], latest[tp], held[tp].offset if tp in held else None) for tp in partitions
-    }
-    return Standing(source.name, source.group, found)
+    found = {tp: PartitionLag(earliest[tp], latest[tp], held[tp].offset if tp in held else None) for tp in partitions}
+    return SourceLag(source.name, source.group, found)

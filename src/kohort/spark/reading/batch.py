@@ -12,8 +12,8 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import Connect, connect, wanted_partitions
 from kohort.spark.reading.ranges import data_lost, read_ranges
 from kohort.spark.reading.starts import resolve_end, resolve_start
-from kohort.spark.reading.stream import Task
-from kohort.spark.values.row_builders import Shape
+from kohort.spark.reading.stream import ReadTask
+from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
     """Reads from startingOffsets to endingOffsets; commits nothing."""
 
-    def __init__(self, options: SourceOptions, shape: Shape, connect: Connect = connect) -> None:
+    def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
-        self._shape = shape
+        self._builder = builder
         self._connect = connect
 
-    def partitions(self) -> list[Task]:
+    def partitions(self) -> list[ReadTask]:
         options, cluster = self._options, self._connect(self._options)
         partitions = wanted_partitions(cluster, options)
         by_group = "group" in (options.batch_start, options.batch_end)
@@ -40,9 +40,9 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
             raise data_lost(losses)
         # With nothing to read Spark still wants a partition to run.
         plan = plan_tasks(ranges_between(start, end), options.task_rows, options.min_partitions)
-        return [Task(r) for r in plan] or [Task([])]
+        return [ReadTask(r) for r in plan] or [ReadTask([])]
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:
         fail = self._options.fail_on_data_loss
         cluster = self._connect(self._options)
-        return read_ranges(cluster, partition.ranges, self._shape, fail_on_data_loss=fail)
+        return read_ranges(cluster, partition.ranges, self._builder, fail_on_data_loss=fail)

@@ -16,7 +16,7 @@ from kohort.config.client import AdminConfig
 from kohort.config.options import options_of
 from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.options.offsets import Range
+from kohort.spark.options.offsets import PartitionOffsets, Range
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,16 +34,16 @@ class RangeGone(KohortError):
     """The records of a range are no longer on the broker."""
 
 
-class Cluster(Protocol):
+class SourceCluster(Protocol):
     """The few calls that the source makes."""
 
     def topics(self) -> set[str]: ...
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
         """The partitions of these topics; a topic that is not there has none."""
 
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
-    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
-    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
+    def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
+    def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
         """The first offset at or after each time (milliseconds); partitions that have none are left out."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
@@ -63,7 +63,7 @@ class Cluster(Protocol):
     def close(self) -> None: ...
 
 
-Connect = Callable[["SourceOptions"], Cluster]
+Connect = Callable[["SourceOptions"], SourceCluster]
 
 
 class KohortCluster:
@@ -92,13 +92,13 @@ class KohortCluster:
         self._ids |= {topic.name: topic.topic_id for topic in found}
         return {TopicPartition(topic.name, p.partition) for topic in found for p in topic.partitions}
 
-    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         return self._offsets(partitions, "earliest")
 
-    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets:
         return self._offsets(partitions, "latest")
 
-    def at_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
         return {tp: offset for tp, offset in self._listed(dict(times)).items() if offset >= 0}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
@@ -117,10 +117,10 @@ class KohortCluster:
             consumer.unsubscribe()
         return float(table.nbytes / table.num_rows) if table.num_rows else 0.0
 
-    def _offsets(self, partitions: Iterable[TopicPartition], place: str) -> dict[TopicPartition, int]:
+    def _offsets(self, partitions: Iterable[TopicPartition], place: str) -> PartitionOffsets:
         return self._listed(dict.fromkeys(partitions, place))
 
-    def _listed(self, places: Mapping[TopicPartition, int | str]) -> dict[TopicPartition, int]:
+    def _listed(self, places: Mapping[TopicPartition, int | str]) -> PartitionOffsets:
         if not places:
             return {}
         isolation = self._settings.get("isolation.level", "read_uncommitted")
@@ -233,10 +233,10 @@ class KohortCluster:
         return consumer
 
 
-_kept: dict[tuple[Any, ...], Cluster] = {}
+_kept: dict[tuple[Any, ...], SourceCluster] = {}
 
 
-def connect(options: SourceOptions) -> Cluster:
+def connect(options: SourceOptions) -> SourceCluster:
     """The cluster of these options, kept for the life of this process (workers are reused, and forked)."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _kept:
@@ -244,7 +244,9 @@ def connect(options: SourceOptions) -> Cluster:
     return _kept[key]
 
 
-def wanted_partitions(cluster: Cluster, options: SourceOptions, *, absent_ok: bool = False) -> set[TopicPartition]:
+def wanted_partitions(
+    cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
+) -> set[TopicPartition]:
     """The partitions that the options name, as they are now. Raises ApiError for one that does not exist."""
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)

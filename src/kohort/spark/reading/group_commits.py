@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kohort.errors import KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.options.offsets import PartitionOffsets
 from kohort.spark.options.source import SourceOptions
-from kohort.spark.reading.cluster import Cluster
+from kohort.spark.reading.cluster import SourceCluster
 
 log = logging.getLogger(__name__)
-
-Flat = dict[TopicPartition, int]
 
 
 def query_mark() -> str:
@@ -31,7 +30,7 @@ def query_mark() -> str:
 class GroupCommits:
     """What is committed to ``group.id``; does nothing where the options say that nothing is."""
 
-    def __init__(self, options: SourceOptions, cluster: Callable[[], Cluster], mark: str) -> None:
+    def __init__(self, options: SourceOptions, cluster: Callable[[], SourceCluster], mark: str) -> None:
         self._options = options
         self._cluster = cluster
         self._mark = mark
@@ -43,7 +42,7 @@ class GroupCommits:
         """What the group holds."""
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
-    def pin(self, initial: Flat, *, fresh: bool) -> None:
+    def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
         """Keep the start. Before batch 0 is planned: if this fails the query must not start, or a retry could skip."""
         if not self._options.commits:
             return
@@ -52,7 +51,7 @@ class GroupCommits:
             self._cluster().commit(offsets)
         self._written, self._pinned = offsets, True
 
-    def completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
+    def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
         """Commit the end of the last completed micro-batch; an error is for the next trigger, not for the query.
 
         ``planned``: a micro-batch was planned since the start was pinned, so that the pin has done its work.

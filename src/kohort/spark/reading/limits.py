@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from kohort.model import TopicPartition
-from kohort.spark.options.offsets import share_limit
+from kohort.spark.options.offsets import PartitionOffsets, share_limit
 from kohort.spark.options.source import SourceOptions
-from kohort.spark.reading.cluster import Cluster
-
-Flat = dict[TopicPartition, int]
+from kohort.spark.reading.cluster import SourceCluster
 
 SAMPLED_MOST: Final = 4
 """Partitions whose records are weighed for one micro-batch: those with the most to read."""
@@ -27,7 +25,9 @@ class Limits:
         self._last_batch: float | None = None
         self._weights: dict[TopicPartition, tuple[float, float]] = {}
 
-    def end(self, cluster: Cluster, begin: Flat, heads: Flat, *, finite: bool) -> Flat:
+    def end(
+        self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
+    ) -> PartitionOffsets:
         """Where the next micro-batch ends. ``finite``: no more than ``heads`` will come, so nothing is waited for."""
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._too_few(sum(backlog.values())):
@@ -52,7 +52,9 @@ class Limits:
         self._pause(min(left, self._options.idle_wait_ms / 1000))
         return True
 
-    def _rows_of_bytes(self, cluster: Cluster, begin: Flat, backlog: Flat, most_bytes: int) -> int:
+    def _rows_of_bytes(
+        self, cluster: SourceCluster, begin: PartitionOffsets, backlog: PartitionOffsets, most_bytes: int
+    ) -> int:
         """How many records are about ``most_bytes``, from the mean size of records at the beginning of the backlog."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
         self._weigh(cluster, begin, largest)
@@ -61,7 +63,7 @@ class Limits:
         mean = sum(weight * n for weight, n in known) / rows if rows else 0.0
         return max(1, int(most_bytes / mean)) if mean else sum(backlog.values())
 
-    def _weigh(self, cluster: Cluster, begin: Flat, partitions: Iterable[TopicPartition]) -> None:
+    def _weigh(self, cluster: SourceCluster, begin: PartitionOffsets, partitions: Iterable[TopicPartition]) -> None:
         now = self._now()
         for tp in partitions:
             if tp not in self._weights or now - self._weights[tp][1] > SAMPLE_AGE_S:

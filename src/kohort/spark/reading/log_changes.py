@@ -10,13 +10,11 @@ import logging
 from collections.abc import Mapping
 
 from kohort.model import TopicPartition
-from kohort.spark.options.offsets import find_losses, missing_partitions
-from kohort.spark.reading.cluster import Cluster
+from kohort.spark.options.offsets import PartitionOffsets, find_losses, missing_partitions
+from kohort.spark.reading.cluster import SourceCluster
 from kohort.spark.reading.ranges import DataLost, data_lost
 
 log = logging.getLogger(__name__)
-
-Flat = dict[TopicPartition, int]
 
 
 class LogChanges:
@@ -25,10 +23,12 @@ class LogChanges:
     def __init__(self, *, fail: bool) -> None:
         self._fail = fail
         self._ids: dict[str, bytes] = {}
-        self._anew: Flat = {}
+        self._anew: PartitionOffsets = {}
         self._gone: set[TopicPartition] = set()
 
-    def starts_after_loss(self, cluster: Cluster, begin: Mapping[TopicPartition, int], heads: Flat) -> Flat:
+    def starts_after_loss(
+        self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets
+    ) -> PartitionOffsets:
         """Where partitions must start instead of at ``begin``. Raises DataLost where losing fails the query."""
         self._check_gone(begin, heads)
         anew = self._created_anew(cluster, begin, heads)
@@ -43,11 +43,11 @@ class LogChanges:
         self._anew = anew
         return anew
 
-    def begun_anew(self, begin: Mapping[TopicPartition, int]) -> Flat:
+    def begun_anew(self, begin: Mapping[TopicPartition, int]) -> PartitionOffsets:
         """The starts of the micro-batch under plan that were not those of its offsets."""
         return {tp: offset for tp, offset in self._anew.items() if tp in begin}
 
-    def _check_gone(self, begin: Mapping[TopicPartition, int], heads: Flat) -> None:
+    def _check_gone(self, begin: Mapping[TopicPartition, int], heads: PartitionOffsets) -> None:
         gone = [tp for tp in missing_partitions(begin, heads) if tp not in self._gone]
         if not gone:
             return
@@ -57,7 +57,9 @@ class LogChanges:
         log.warning("deleted under the query: %s (failOnDataLoss=false: going on)", names)
         self._gone |= set(gone)
 
-    def _created_anew(self, cluster: Cluster, begin: Mapping[TopicPartition, int], heads: Flat) -> Flat:
+    def _created_anew(
+        self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets
+    ) -> PartitionOffsets:
         """Partitions of topics that have another id than before, and where their logs begin."""
         ids = cluster.topic_ids({tp.topic for tp in heads})
         topics = sorted(t for t, i in ids.items() if self._ids.get(t, i) != i)

@@ -4,8 +4,8 @@ The offsets of such a query hold exactly the partitions that it has. A partition
 nothing of it, and goes out with one; what a micro-batch reads is what its start and its end both hold. So a micro-batch
 that Spark repeats reads the same, no matter which query has the partitions by then.
 
-Nothing is read that was not claimed: before a micro-batch begins, its starts and its ends are committed by the member,
-in its generation (commit_marks.py). A query that the group has gone on without is refused there, and plans nothing
+Before a micro-batch begins, its starts and its ends are committed by the member, in its generation (commit_marks.py);
+nothing else is read. A query that the group has gone on without is refused there, and plans nothing
 until it has joined again. A rebalance waits for the micro-batch under way, for as long as ``max.poll.interval.ms``.
 """
 
@@ -20,17 +20,24 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit
 
 from kohort.errors import CommitFailed, ConfigError, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.spark.options.offsets import PartitionOffsets
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import Connect, connect, wanted_partitions
-from kohort.spark.reading.commit_marks import Claim, Entry, entry, parse_claim, query_of, with_query, without_query
-from kohort.spark.reading.membership import KohortMember, Member
+from kohort.spark.reading.commit_marks import (
+    CommitMark,
+    PartitionStart,
+    parse_mark,
+    partition_start,
+    query_of,
+    with_query,
+    without_query,
+)
+from kohort.spark.reading.membership import ConsumerMembership, GroupMembership
 from kohort.spark.reading.starts import resolve_start
-from kohort.spark.reading.stream import KohortStreamReader, Task
-from kohort.spark.values.row_builders import Shape
+from kohort.spark.reading.stream import KohortStreamReader, ReadTask
+from kohort.spark.values.row_builders import RowBuilder
 
 log = logging.getLogger(__name__)
-
-Flat = dict[TopicPartition, int]
 
 
 class MemberStreamReader(KohortStreamReader):
@@ -39,21 +46,21 @@ class MemberStreamReader(KohortStreamReader):
     def __init__(
         self,
         options: SourceOptions,
-        shape: Shape,
+        builder: RowBuilder,
         connect: Connect = connect,
-        join: Callable[[SourceOptions], Member] = KohortMember,
+        join: Callable[[SourceOptions], GroupMembership] = ConsumerMembership,
     ) -> None:
-        super().__init__(options, shape, connect)
+        super().__init__(options, builder, connect)
         self._join = join
-        self._joined: Member | None = None
+        self._joined: GroupMembership | None = None
         self._query = uuid.uuid4().int >> 75  # 53 bits: whole in any reader of JSON
         self._agreed: set[TopicPartition] = set()
-        self._again: Flat = {}
-        self._claimed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._again: PartitionOffsets = {}
+        self._marked: dict[TopicPartition, OffsetAndMetadata] = {}
         self._refused = False
 
     @property
-    def _member(self) -> Member:
+    def _member(self) -> GroupMembership:
         if self._joined is None:
             self._joined = self._join(self._options)
         return self._joined
@@ -73,19 +80,19 @@ class MemberStreamReader(KohortStreamReader):
         done = without_query(start)
         member = self._member
         wait_ms = self._options.idle_wait_ms if self._refused or not member.held else 0
-        came = member.turn(wait_ms, lambda gone: self._hand_over(done, gone))
+        came = member.poll(wait_ms, lambda gone: self._commit_given_up(done, gone))
         self._agreed = (self._agreed & member.held & done.keys()) - came
         begin, entering = self._enter(member.held - self._agreed, done)
         begin |= {tp: done[tp] for tp in self._agreed}
         end = self._end(begin, limit) | entering
-        self._refused = not self._claim(begin | entering, end)
+        self._refused = not self._commit_marks(begin | entering, end)
         if self._refused:
             return dict(start)
         self._agreed = set(end)
         self._planned_end = with_query(self._query, end)
         return self._planned_end
 
-    def _end(self, begin: Flat, limit: ReadLimit) -> Flat:
+    def _end(self, begin: PartitionOffsets, limit: ReadLimit) -> PartitionOffsets:
         heads = self._end_of_log(begin)
         begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
         heads = {tp: head for tp, head in heads.items() if tp in begin}
@@ -93,42 +100,44 @@ class MemberStreamReader(KohortStreamReader):
             heads = self._limits.end(self._cluster, begin, heads, finite=False)
         return {tp: max(offset, heads.get(tp, offset)) for tp, offset in begin.items()}
 
-    def _read_heads(self, begin: Flat) -> Flat:
+    def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         wanted = wanted_partitions(self._cluster, self._options, absent_ok=True)
         return self._cluster.latest(wanted & begin.keys())
 
     # Coming and going
 
-    def _enter(self, fresh: Iterable[TopicPartition], done: Flat) -> tuple[Flat, Flat]:
-        """What this query was given: partitions that go on where its own offsets are, and those that now come in.
+    def _enter(
+        self, fresh: Iterable[TopicPartition], done: PartitionOffsets
+    ) -> tuple[PartitionOffsets, PartitionOffsets]:
+        """Return what this query was given: partitions that go on from its own offsets, and those that now come in.
 
         One that is to go on elsewhere than its offsets say must first leave them, and comes in with the micro-batch
         after.
         """
-        entries = self._entries(sorted(fresh), done)
-        for tp, found in entries.items():
+        starts = self._starts(sorted(fresh), done)
+        for tp, found in starts.items():
             self._again[tp] = found.again_below
-        begin = {tp: found.start for tp, found in entries.items() if done.get(tp) == found.start}
-        entering = {tp: found.start for tp, found in entries.items() if tp not in done}
+        begin = {tp: found.start for tp, found in starts.items() if done.get(tp) == found.start}
+        entering = {tp: found.start for tp, found in starts.items() if tp not in done}
         if entering:
             log.info("taken over: %s", ", ".join(f"{tp} from {offset}" for tp, offset in entering.items()))
         return begin, entering
 
-    def _entries(self, fresh: list[TopicPartition], done: Flat) -> dict[TopicPartition, Entry]:
+    def _starts(self, fresh: list[TopicPartition], done: PartitionOffsets) -> dict[TopicPartition, PartitionStart]:
         if not fresh:
             return {}
         held = self._cluster.committed(fresh)
-        found = {tp: entry(held[tp], self._query, done.get(tp)) for tp in fresh if tp in held}
+        found = {tp: partition_start(held[tp], self._query, done.get(tp)) for tp in fresh if tp in held}
         rest = [tp for tp in fresh if tp not in held]
         if rest:
             starts = resolve_start(self._cluster, rest, "group", {}, self._options.group_fallback)
-            found |= {tp: Entry(offset, 0) for tp, offset in starts.items()}
+            found |= {tp: PartitionStart(offset, 0) for tp, offset in starts.items()}
         return found
 
-    def _hand_over(self, done: Flat, gone: Collection[TopicPartition]) -> None:
+    def _commit_given_up(self, done: PartitionOffsets, gone: Collection[TopicPartition]) -> None:
         """Commit the end of the last micro-batch for partitions that go to others."""
         offsets = {
-            tp: OffsetAndMetadata(done[tp], str(Claim(self._query, done[tp])))
+            tp: OffsetAndMetadata(done[tp], str(CommitMark(self._query, done[tp])))
             for tp in gone
             if tp in self._agreed and tp in done
         }
@@ -137,30 +146,30 @@ class MemberStreamReader(KohortStreamReader):
         try:
             self._member.commit(offsets)
         except KohortError as error:
-            log.warning("%s handed over without a commit, the last micro-batch is read again: %s", sorted(gone), error)
+            log.warning("%s given up without a commit, the last micro-batch is read again: %s", sorted(gone), error)
 
-    def _claim(self, begin: Flat, end: Flat) -> bool:
-        """Commit where the next micro-batch begins and ends; whether the group took it."""
-        claims = {
-            tp: OffsetAndMetadata(begin[tp], str(Claim(self._query, max(end[tp], self._again.get(tp, 0)))))
+    def _commit_marks(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
+        """Commit where the next micro-batch begins, and by its mark where it ends; tell whether the group took it."""
+        marks = {
+            tp: OffsetAndMetadata(begin[tp], str(CommitMark(self._query, max(end[tp], self._again.get(tp, 0)))))
             for tp in end
         }
-        if not claims or claims == self._claimed:
+        if not marks or marks == self._marked:
             return True
         try:
-            self._member.commit(claims)
+            self._member.commit(marks)
         except CommitFailed as error:
             log.warning("group %s: the commit was refused, nothing is planned: %s", self._options.group_id, error)
             return False
         except KohortError as error:
             log.info("group %s: not committed, nothing is planned yet: %s", self._options.group_id, error)
             return False
-        self._claimed = claims
+        self._marked = marks
         return True
 
     # Planning
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         begin, upto = without_query(start), without_query(end)
         both = begin.keys() & upto.keys()
         if end != self._planned_end:
@@ -170,10 +179,10 @@ class MemberStreamReader(KohortStreamReader):
         return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again=self._again)
 
     def _not_taken_over(self, query: int | None, partitions: set[TopicPartition]) -> set[TopicPartition]:
-        """Of a micro-batch that is repeated: what no other query has claimed since, and so reads itself."""
+        """Return the partitions of a repeated micro-batch that no other query has had since, and so reads itself."""
         held = self._cluster.committed(partitions) if partitions else {}
-        claims = {tp: parse_claim(o.metadata) for tp, o in held.items()}
-        taken = {tp for tp, claim in claims.items() if claim is not None and claim.query != query}
+        marks = {tp: parse_mark(o.metadata) for tp, o in held.items()}
+        taken = {tp for tp, mark in marks.items() if mark is not None and mark.query != query}
         if taken:
             names = ", ".join(map(str, sorted(taken)))
             log.warning("not read again with this micro-batch, for another query has taken it over: %s", names)

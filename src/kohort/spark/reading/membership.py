@@ -1,7 +1,7 @@
 """The driver of a query as a member of its consumer group, for ``group.mode=member``.
 
 The member reads nothing itself: its partitions are paused as they come, and Spark's tasks fetch them. Heartbeats go on
-in the background; a rebalance goes on only inside ``turn``, between micro-batches.
+in the background; a rebalance goes on only inside ``poll``, between micro-batches.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ GiveUp = Callable[[Collection[TopicPartition]], None]
 _CLOSE_MS: Final = 5_000
 
 
-class Member(Protocol):
+class GroupMembership(Protocol):
     """What the source asks of its membership."""
 
     @property
     def held(self) -> set[TopicPartition]:
         """The partitions that the group has given to this member."""
 
-    def turn(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
-        """Go on with a rebalance that is due, for as long as ``wait_ms`` if there is nothing to hold; what came."""
+    def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
+        """Go on with a due rebalance, for as long as ``wait_ms`` if nothing is held. Return what came."""
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Commit as this member, in its generation. Raises CommitFailed where the group has gone on without it."""
@@ -43,7 +43,7 @@ class Member(Protocol):
         """Leave the group."""
 
 
-class KohortMember:
+class ConsumerMembership:
     """A consumer that is subscribed to the query's topics, all of them paused."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -68,7 +68,7 @@ class KohortMember:
         self._consumer.subscribe(topics, self)
         _exit_on_sigterm()
 
-    def turn(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
+    def poll(self, wait_ms: int, give_up: GiveUp) -> set[TopicPartition]:
         self._give_up, self._came = give_up, set()
         try:
             self._consumer.poll(wait_ms, max_records=1)
@@ -84,7 +84,7 @@ class KohortMember:
     def close(self) -> None:
         self._consumer.close(timeout_ms=_CLOSE_MS)
 
-    # What the consumer tells, inside turn
+    # What the consumer tells, inside poll
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         self._consumer.pause(partitions)

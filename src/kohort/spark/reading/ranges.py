@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
 from kohort.spark.options.offsets import Loss, Range
-from kohort.spark.reading.cluster import Cluster, RangeGone
+from kohort.spark.reading.cluster import RangeGone, SourceCluster
 from kohort.spark.values.columns import REDELIVERED
-from kohort.spark.values.row_builders import Shape
+from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,12 +37,12 @@ def data_lost(losses: Sequence[Loss]) -> DataLost:
 
 
 def read_ranges(
-    cluster: Cluster, ranges: Sequence[Range], shape: Shape, *, fail_on_data_loss: bool
+    cluster: SourceCluster, ranges: Sequence[Range], builder: RowBuilder, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The records of ``ranges`` in this shape."""
+    """The records of ``ranges`` as ``builder`` makes them."""
     for wanted in ranges:
-        for batch in _read_range(cluster, wanted, shape.client_columns, fail_on_data_loss=fail_on_data_loss):
-            yield shape.build(_marked(batch, wanted.again_below) if shape.marks_redelivered else batch)
+        for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
+            yield builder.build(_marked(batch, wanted.again_below) if builder.marks_redelivered else batch)
 
 
 def _marked(batch: pa.RecordBatch, again_below: int) -> pa.RecordBatch:
@@ -53,7 +53,7 @@ def _marked(batch: pa.RecordBatch, again_below: int) -> pa.RecordBatch:
 
 
 def _read_range(
-    cluster: Cluster, wanted: Range, columns: Sequence[str], *, fail_on_data_loss: bool
+    cluster: SourceCluster, wanted: Range, columns: Sequence[str], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     at = wanted.start
     failures = 0
@@ -97,7 +97,7 @@ def _first_at_least(offsets: pa.Array, bound: int) -> int:
     return low
 
 
-def _after_loss(cluster: Cluster, wanted: Range, gone: RangeGone, *, fail_on_data_loss: bool) -> int:
+def _after_loss(cluster: SourceCluster, wanted: Range, gone: RangeGone, *, fail_on_data_loss: bool) -> int:
     tp = TopicPartition(wanted.topic, wanted.partition)
     earliest, latest = cluster.earliest([tp])[tp], cluster.latest([tp])[tp]
     if fail_on_data_loss:

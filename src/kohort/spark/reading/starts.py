@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 
 from kohort.errors import ConfigError
 from kohort.model import OffsetAndMetadata, TopicPartition
-from kohort.spark.options.offsets import by_partition
+from kohort.spark.options.offsets import PartitionOffsets, by_partition
 from kohort.spark.options.source import ByTime
 from kohort.spark.options.table import EARLIEST, LATEST
 from kohort.spark.options.text import Start
-from kohort.spark.reading.cluster import Cluster
+from kohort.spark.reading.cluster import SourceCluster
 
 Held = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 def resolve_start(
-    cluster: Cluster, partitions: Iterable[TopicPartition], start: Start | ByTime, held: Held, fallback: str
-) -> dict[TopicPartition, int]:
+    cluster: SourceCluster, partitions: Iterable[TopicPartition], start: Start | ByTime, held: Held, fallback: str
+) -> PartitionOffsets:
     """The first offset to read of each partition; ``held`` is what the group has committed."""
     wanted = sorted(set(partitions))
     if isinstance(start, ByTime):
@@ -32,8 +32,8 @@ def resolve_start(
 
 
 def resolve_end(
-    cluster: Cluster, partitions: Iterable[TopicPartition], end: Start | ByTime, held: Held
-) -> dict[TopicPartition, int]:
+    cluster: SourceCluster, partitions: Iterable[TopicPartition], end: Start | ByTime, held: Held
+) -> PartitionOffsets:
     """The offset to stop before, for each partition of a batch read. A group's end is where it has read to."""
     wanted = sorted(set(partitions))
     if isinstance(end, ByTime):
@@ -46,15 +46,15 @@ def resolve_end(
     return _resolve_given(cluster, wanted, end, "endingOffsets")
 
 
-def _at(cluster: Cluster, partitions: list[TopicPartition], word: str) -> dict[TopicPartition, int]:
+def _at(cluster: SourceCluster, partitions: list[TopicPartition], word: str) -> PartitionOffsets:
     if not partitions:
         return {}
     return cluster.earliest(partitions) if word == "earliest" else cluster.latest(partitions)
 
 
 def _resolve_given(
-    cluster: Cluster, partitions: list[TopicPartition], given: Mapping[str, Mapping[int, int]], option: str
-) -> dict[TopicPartition, int]:
+    cluster: SourceCluster, partitions: list[TopicPartition], given: Mapping[str, Mapping[int, int]], option: str
+) -> PartitionOffsets:
     """Given offsets must name exactly the partitions that are read, as the Kafka connector demands."""
     flat = by_partition(given)
     _check_names(flat, partitions, option)
@@ -66,8 +66,8 @@ def _resolve_given(
 
 
 def _resolve_times(
-    cluster: Cluster, partitions: list[TopicPartition], given: ByTime, option: str
-) -> dict[TopicPartition, int]:
+    cluster: SourceCluster, partitions: list[TopicPartition], given: ByTime, option: str
+) -> PartitionOffsets:
     """The first record at or after the time. Where there is none: the end of the log, or an error if it is strict."""
     if isinstance(given.times, int):
         times = dict.fromkeys(partitions, given.times)

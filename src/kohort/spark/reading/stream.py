@@ -24,28 +24,25 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kohort.errors import KohortError
-from kohort.model import TopicPartition
-from kohort.spark.options.offsets import Range, as_json, by_partition, plan_tasks, ranges_between
+from kohort.spark.options.offsets import PartitionOffsets, Range, as_json, by_partition, plan_tasks, ranges_between
 from kohort.spark.options.source import SourceOptions
-from kohort.spark.reading.cluster import Cluster, Connect, connect, wanted_partitions
+from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
 from kohort.spark.reading.commit_marks import query_of
 from kohort.spark.reading.group_commits import GroupCommits, query_mark
 from kohort.spark.reading.limits import Limits
 from kohort.spark.reading.log_changes import LogChanges
 from kohort.spark.reading.ranges import read_ranges
 from kohort.spark.reading.starts import resolve_start
-from kohort.spark.values.row_builders import Shape
+from kohort.spark.values.row_builders import RowBuilder
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 log = logging.getLogger(__name__)
 
-Flat = dict[TopicPartition, int]
-
 
 @dataclass
-class Task(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
     """What one Spark task reads."""
 
     ranges: list[Range]
@@ -54,30 +51,30 @@ class Task(InputPartition):  # type: ignore[misc]  # pyspark has no types that m
 class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
     """One per query; the driver's copy lives as long as the query, ``read`` runs on copies in the workers."""
 
-    def __init__(self, options: SourceOptions, shape: Shape, connect: Connect = connect) -> None:
+    def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
-        self._shape = shape
+        self._builder = builder
         self._connect = connect
         self._group = GroupCommits(options, lambda: self._cluster, query_mark())
         self._limits = Limits(options, time.monotonic, time.sleep)
         self._changes = LogChanges(fail=options.fail_on_data_loss)
-        self._initial: Flat | None = None
-        self._began_at_latest: Flat = {}
-        self._heads: Flat = {}
+        self._initial: PartitionOffsets | None = None
+        self._began_at_latest: PartitionOffsets = {}
+        self._heads: PartitionOffsets = {}
         self._available_now = False
-        self._target: Flat | None = None
+        self._target: PartitionOffsets | None = None
         self._planned = False
         self._planned_end: Mapping[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Workers only read: what the driver keeps stays with it."""
-        return {"_options": self._options, "_shape": self._shape, "_connect": self._connect}
+        return {"_options": self._options, "_builder": self._builder, "_connect": self._connect}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["_options"], state["_shape"], state["_connect"])  # type: ignore[misc]  # begun anew
+        self.__init__(state["_options"], state["_builder"], state["_connect"])  # type: ignore[misc]  # begun anew
 
     @property
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> SourceCluster:
         return self._connect(self._options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -85,7 +82,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             self._initial = self._resolve_initial()
         return as_json(self._initial)
 
-    def _resolve_initial(self) -> Flat:
+    def _resolve_initial(self) -> PartitionOffsets:
         cluster, options = self._cluster, self._options
         partitions = wanted_partitions(cluster, options)
         held = self._group.held(partitions)
@@ -116,8 +113,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        begin = self._own(start)
-        self._group.completed(begin, planned=self._planned)
+        begin = self._commit_completed(start)
         heads = self._end_of_log(begin)
         begin |= self._starts_of_new(begin, heads)
         begin |= self._changes.starts_after_loss(self._cluster, begin, heads)
@@ -129,14 +125,20 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._planned_end = as_json({tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()})
         return self._planned_end
 
+    def _commit_completed(self, start: Mapping[str, Any]) -> PartitionOffsets:
+        """Commit the end of the last completed micro-batch, which is the start of the next one, and return it."""
+        begin = self._own(start)
+        self._group.commit_completed(begin, planned=self._planned)
+        return begin
+
     @staticmethod
-    def _own(offsets: Mapping[str, Any]) -> Flat:
+    def _own(offsets: Mapping[str, Any]) -> PartitionOffsets:
         """The checkpoint's offsets, which must not be those of a member: it holds some of the partitions only."""
         if query_of(offsets) is not None:
             raise KohortError("this checkpoint was made with group.mode=member: go on in that mode, or begin anew")
         return by_partition(offsets)
 
-    def _end_of_log(self, begin: Flat) -> Flat:
+    def _end_of_log(self, begin: PartitionOffsets) -> PartitionOffsets:
         if self._target is not None:
             return self._target
         self._heads = self._read_heads(begin)
@@ -148,7 +150,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             self._heads = self._read_heads(begin)
         return self._heads
 
-    def _tell_of_nothing(self, target: Flat) -> None:
+    def _tell_of_nothing(self, target: PartitionOffsets) -> None:
         """A new query that is to read to the end, and begins there, most likely was to read what is there."""
         begun, self._began_at_latest = self._began_at_latest, {}
         if not begun or any(begun.get(tp) != head for tp, head in target.items()):
@@ -166,12 +168,12 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
                 how,
             )
 
-    def _read_heads(self, begin: Flat) -> Flat:
+    def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         cluster = self._cluster
         # A topic that the query has read may be gone: that is for LogChanges to judge, by failOnDataLoss.
         return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
 
-    def _starts_of_new(self, begin: Flat, heads: Flat) -> Flat:
+    def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
         """A partition that was added after the query began is read from its beginning."""
         new = set(heads) - set(begin)
         if new:
@@ -181,13 +183,13 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         return as_json(self._heads) if self._heads else None
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Task]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[ReadTask]:
         begin, upto = self._own(start), by_partition(end)
         begin |= self._starts_of_new(begin, upto)
         # Asked before this process has planned it: a micro-batch that an earlier one began and did not complete.
         return self._plan(begin, upto, again={} if end == self._planned_end else upto)
 
-    def _plan(self, begin: Flat, upto: Flat, again: Flat) -> list[Task]:
+    def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
         """The tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered before."""
         options = self._options
         begin |= self._changes.begun_anew(begin)
@@ -202,11 +204,11 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             )
         self._planned = True
         ranges = [r._replace(again_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]
-        return [Task(r) for r in plan_tasks(ranges, options.task_rows, options.min_partitions)]
+        return [ReadTask(r) for r in plan_tasks(ranges, options.task_rows, options.min_partitions)]
 
-    def read(self, partition: Task) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: ReadTask) -> Iterator[pa.RecordBatch]:
         fail = self._options.fail_on_data_loss
-        return read_ranges(self._cluster, partition.ranges, self._shape, fail_on_data_loss=fail)
+        return read_ranges(self._cluster, partition.ranges, self._builder, fail_on_data_loss=fail)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Nothing: this comes one batch late; see latestOffset."""

@@ -39,7 +39,7 @@ def drop_producer(settings: Mapping[str, str]) -> None:
             producer.close(timeout_ms=0)
 
 
-class Sending:
+class RowSender:
     """One task's rows on their way. ``finish`` returns only when every row is acknowledged."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -53,13 +53,13 @@ class Sending:
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _HELD_MOST:
-            self._settle(self._pending[: _HELD_MOST // 2])
+            self._wait_for(self._pending[: _HELD_MOST // 2])
             del self._pending[: _HELD_MOST // 2]
 
     def finish(self) -> int:
         """Wait for all of it; the rows that were acknowledged."""
         self._producer.flush()
-        self._settle(self._pending)
+        self._wait_for(self._pending)
         self._pending = []
         return self.rows
 
@@ -68,15 +68,15 @@ class Sending:
         drop_producer(self._settings)
 
     @staticmethod
-    def _settle(deliveries: Iterable[Delivery]) -> None:
+    def _wait_for(deliveries: Iterable[Delivery]) -> None:
         for delivery in deliveries:
             delivery.result()
 
 
-def send_by_topic(sending: Sending, batch: pa.RecordBatch, topic: str) -> None:
+def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
     """Send rows to ``topic``, or each to the topic that its column names. Raises UsageError for a row without one."""
     if topic:
-        sending.send(topic, batch)
+        sender.send(topic, batch)
         return
     import pyarrow.compute as pc
 
@@ -85,17 +85,17 @@ def send_by_topic(sending: Sending, batch: pa.RecordBatch, topic: str) -> None:
         raise UsageError("a row has no topic: give the option topic, or a value in the column topic")
     names = pc.unique(topics).to_pylist()
     for name in names:
-        sending.send(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
+        sender.send(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, str]) -> int:
     """Send rows of (topic, key, value, headers); the number acknowledged, all or an error."""
-    sending = Sending(settings)
+    sender = RowSender(settings)
     try:
         for batch in batches:
             if batch.num_rows:
-                send_by_topic(sending, batch, "")
-        return sending.finish()
+                send_by_topic(sender, batch, "")
+        return sender.finish()
     except KohortError:
-        sending.fail()
+        sender.fail()
         raise

@@ -16,7 +16,7 @@ from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
 from kohort.spark.options.sink import SinkOptions
 from kohort.spark.sending.delivery_headers import Origin, add_headers, delivery_headers
-from kohort.spark.sending.send import Sending, send_by_topic
+from kohort.spark.sending.send import RowSender, send_by_topic
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,30 +50,30 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
 
 
 @dataclass
-class Sent(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
+class SentRows(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
     """What one task sent."""
 
     rows: int
 
 
-class _Writing:
+class _TaskWriter:
     """What both writers do in a task."""
 
     def __init__(self, options: SinkOptions, names: tuple[str, ...]) -> None:
         self._options = options
         self._names = names
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Sent:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> SentRows:
         origin = _origin() if self._options.delivery_headers else None
-        sending = Sending(self._options.client)
+        sender = RowSender(self._options.client)
         try:
             for batch in iterator:
                 if batch.num_rows:
-                    prepared = self.prepared(batch, origin, sending.rows)
-                    send_by_topic(sending, prepared, self._options.topic)
-            return Sent(sending.finish())
+                    prepared = self.prepared(batch, origin, sender.rows)
+                    send_by_topic(sender, prepared, self._options.topic)
+            return SentRows(sender.finish())
         except BaseException:
-            sending.fail()
+            sender.fail()
             raise
 
     def prepared(self, batch: pa.RecordBatch, origin: Origin | None, first_row: int) -> pa.RecordBatch:
@@ -94,11 +94,11 @@ class _Writing:
         """What was sent stays: the sink is at least once."""
 
 
-class KohortBatchWriter(_Writing, DataSourceArrowWriter):  # type: ignore[misc]  # as above
+class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above
     """``df.write.format("kohort").mode("append").save()``."""
 
 
-class KohortStreamWriter(_Writing, DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+class KohortStreamWriter(_TaskWriter, DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
     """``df.writeStream.format("kohort").start()``, append, update or complete: each trigger's rows are sent."""
 
 

@@ -71,7 +71,7 @@ class BadRecords:
     def _send(self, batch: pa.RecordBatch, problems: Mapping[int, str]) -> None:
         import pyarrow as pa
 
-        from kohort.spark.sending.send import Sending
+        from kohort.spark.sending.send import RowSender
 
         rows = sorted(problems)
         bad = batch.take(pa.array(rows))
@@ -84,11 +84,11 @@ class BadRecords:
         }
         more = [(f"kohort-error.{name}", pa.array(values, pa.binary())) for name, values in said.items()]
         headers = add_headers(bad.column("headers"), len(rows), more)
-        sending = Sending(self.settings)
+        sender = RowSender(self.settings)
         try:
             arrays = [bad.column("key"), bad.column("value"), headers]
-            sending.send(self.topic, pa.RecordBatch.from_arrays(arrays, names=["key", "value", "headers"]))
-            sending.finish()
+            sender.send(self.topic, pa.RecordBatch.from_arrays(arrays, names=["key", "value", "headers"]))
+            sender.finish()
         except KohortError:
-            sending.fail()
+            sender.fail()
             raise

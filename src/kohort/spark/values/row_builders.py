@@ -23,7 +23,7 @@ RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
 """Beside a decoded value, the record's own columns go by these names, which no field of a value is likely to have."""
 
 
-class Shape(Protocol):
+class RowBuilder(Protocol):
     """Turns the client's batches into Spark's. Picklable."""
 
     @property
@@ -37,7 +37,7 @@ class Shape(Protocol):
     def build(self, batch: pa.RecordBatch) -> pa.RecordBatch: ...
 
 
-class RecordShape:
+class RecordRowBuilder:
     """The record's columns ``names``, as they are."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -49,7 +49,7 @@ class RecordShape:
         return conform(batch, self._schema)
 
 
-class DecodedShape:
+class ValueRowBuilder:
     """The fields of the value, beside the record's columns as ``_key``, ``_topic``, ... and ``_error``, where asked."""
 
     def __init__(self, schema: pa.Schema, value: ValueFormat, bad: BadRecords) -> None:
@@ -90,13 +90,13 @@ def _errors(rows: int, problems: Mapping[int, str]) -> pa.Array:
     return pa.array([problems.get(row) for row in range(rows)] if problems else [None] * rows, pa.string())
 
 
-def shape_of(schema: Any, options: SourceOptions) -> Shape:
+def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
     """The shape of Spark's schema, checked. Raises ConfigError for a column or a type that the source cannot give."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     if options.value_format == "raw":
-        return RecordShape(check_schema(named))
+        return RecordRowBuilder(check_schema(named))
     types = {n: TYPES[RECORD_COLUMNS[n]] for n in RECORD_COLUMNS} | {ERROR: "string"}
     for name, kind in named:
         if name in types and kind != types[name]:
@@ -115,4 +115,4 @@ def shape_of(schema: Any, options: SourceOptions) -> Shape:
         avro=options.avro_schema,
         framing=options.avro_framing,
     )
-    return DecodedShape(arrow, value, BadRecords.of(options))
+    return ValueRowBuilder(arrow, value, BadRecords.of(options))

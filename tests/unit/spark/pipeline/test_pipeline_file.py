@@ -12,7 +12,7 @@ from kohort.spark.pipeline.definition import (
     Decode,
     Pipeline,
     PipelineTest,
-    Rule,
+    RowRule,
     Sink,
     Source,
     Step,
@@ -75,8 +75,8 @@ def test_a_whole_file_means_what_it_says() -> None:
     )
     assert pipeline.steps == (Step("sql", "select * from input where amount > 0", filters=True, line=6),)
     assert pipeline.rules == (
-        Rule("not_null: id", "`id` is not null", "quarantine", "no id", line=9),
-        Rule("sane", "amount < 1e6", "drop", "not amount < 1e6", line=10),
+        RowRule("not_null: id", "`id` is not null", "quarantine", "no id", line=9),
+        RowRule("sane", "amount < 1e6", "drop", "not amount < 1e6", line=10),
     )
     assert pipeline.sinks == (
         Sink("parquet", "table", path=Path("/pipelines/out/orders"), partition_by=("country",)),

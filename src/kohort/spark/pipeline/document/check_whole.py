@@ -6,10 +6,10 @@ from pathlib import Path
 
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, Pipeline
 from kohort.spark.pipeline.document.parse_steps import time_ms
-from kohort.spark.pipeline.document.sections import PipelineError, Section
+from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
 
 
-def check_whole(pipeline: Pipeline, top: Section) -> None:
+def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
     """Raises PipelineError where the parts of a pipeline do not fit each other."""
     if not pipeline.streams:
         raise top.error("no source is a stream: leave read: table out of the one that drives the pipeline")
@@ -30,7 +30,7 @@ def check_whole(pipeline: Pipeline, top: Section) -> None:
             raise top.error(f"summary {summary.name!r} reads Parquet sinks; there is {', '.join(parquet) or 'none'}")
 
 
-def _check_paths(pipeline: Pipeline, top: Section) -> None:
+def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
     """Two Parquet sinks in one folder would replace each other's files."""
     seen: list[Path] = []
     for path in (s.path.absolute() for s in pipeline.sinks if s.path):
@@ -39,7 +39,7 @@ def _check_paths(pipeline: Pipeline, top: Section) -> None:
         seen.append(path)
 
 
-def _check_rules(pipeline: Pipeline, top: Section) -> None:
+def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
     quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if quarantines and pipeline.dead_letters is None:
         raise PipelineError(top.file, quarantines[0].line, f"{quarantines[0].name}: quarantine needs a dlq")
@@ -52,7 +52,7 @@ def _check_rules(pipeline: Pipeline, top: Section) -> None:
         )
 
 
-def _check_state(pipeline: Pipeline, top: Section) -> None:
+def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
     """Windows and joins of streams: Spark must know how long to wait for a row."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
@@ -76,7 +76,7 @@ def _check_state(pipeline: Pipeline, top: Section) -> None:
         raise top.error("summaries are for pipelines without windows and joins of streams")
 
 
-def _check_watermarks(pipeline: Pipeline, top: Section) -> None:
+def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
     """Spark takes one watermark on the way of a row: of the source, or of the first window."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]

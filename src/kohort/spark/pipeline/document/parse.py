@@ -19,7 +19,7 @@ from kohort.spark.pipeline.document.check_whole import check_whole
 from kohort.spark.pipeline.document.parse_decode import parse_decode
 from kohort.spark.pipeline.document.parse_steps import TIME, parse_rule, parse_step
 from kohort.spark.pipeline.document.parse_tests import parse_test
-from kohort.spark.pipeline.document.sections import PipelineError, Section, parse_document
+from kohort.spark.pipeline.document.sections import PipelineError, YamlSection, parse_document
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -42,7 +42,7 @@ def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipelin
     return pipeline_of(parse_document(text, str(path), environ), path)
 
 
-def pipeline_of(top: Section, path: Path) -> Pipeline:
+def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     """The pipeline of a document."""
     version = top.take("version", int, 1)
     if version != 1:
@@ -76,7 +76,7 @@ def pipeline_of(top: Section, path: Path) -> Pipeline:
     return pipeline
 
 
-def _sources(top: Section, brokers: str, root: Path) -> tuple[Source, ...]:
+def _sources(top: YamlSection, brokers: str, root: Path) -> tuple[Source, ...]:
     if top.one_of("source", "sources") == "source":
         one = top.section("source")
         if one is None:
@@ -95,7 +95,7 @@ def _sources(top: Section, brokers: str, root: Path) -> tuple[Source, ...]:
     return tuple(found)
 
 
-def _source(name: str, section: Section, brokers: str, decode: Section | None, root: Path) -> Source:
+def _source(name: str, section: YamlSection, brokers: str, decode: YamlSection | None, root: Path) -> Source:
     limit, kafka = section.section("limit"), section.section("kafka")
     start_line, member_line = section.line_of("start"), section.line_of("group_mode")
     source = Source(
@@ -135,14 +135,14 @@ def _source(name: str, section: Section, brokers: str, decode: Section | None, r
     return source
 
 
-def _check_member(section: Section, source: Source) -> None:
+def _check_member(section: YamlSection, source: Source) -> None:
     if source.member and source.table:
         raise PipelineError(section.file, source.member_line, "a table is read whole: group_mode must be standalone")
     if source.member and not source.group:
         raise PipelineError(section.file, source.member_line, "group_mode: member needs a group")
 
 
-def _client_settings(section: Section) -> tuple[tuple[str, str], ...]:
+def _client_settings(section: YamlSection) -> tuple[tuple[str, str], ...]:
     """Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
     found: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -150,7 +150,7 @@ def _client_settings(section: Section) -> tuple[tuple[str, str], ...]:
         line, value = section.line_of(name), section.take(name, object)
         if name in SAID_ELSEWHERE:
             raise PipelineError(section.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
-        if isinstance(value, Section | list) or value is None:
+        if isinstance(value, YamlSection | list) or value is None:
             raise PipelineError(section.file, line, f"{name}: expected text, a number, or true or false")
         found[name], lines[name] = str(value).lower() if isinstance(value, bool) else str(value), line
     given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "any"}
@@ -163,7 +163,7 @@ def _client_settings(section: Section) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
-def _watermark(section: Section | None) -> tuple[str, str] | None:
+def _watermark(section: YamlSection | None) -> tuple[str, str] | None:
     if section is None:
         return None
     found = section.take("column", str), section.take("delay", str)
@@ -173,7 +173,7 @@ def _watermark(section: Section | None) -> tuple[str, str] | None:
     return found
 
 
-def _check_limit(limit: Section, source: Source) -> None:
+def _check_limit(limit: YamlSection, source: Source) -> None:
     if source.max_rows is None and not source.max_bytes:
         raise limit.error("limit needs rows, bytes or both")
     if source.max_bytes:
@@ -183,7 +183,7 @@ def _check_limit(limit: Section, source: Source) -> None:
             raise limit.error(str(error)) from None
 
 
-def _brokers(section: Section, default: str) -> str:
+def _brokers(section: YamlSection, default: str) -> str:
     line = section.line_of("brokers")
     text = section.take("brokers", str, default)
     if not text:
@@ -198,11 +198,11 @@ def _brokers(section: Section, default: str) -> str:
     return text
 
 
-def _sink(section: Section, root: Path, brokers: str) -> Sink:
+def _sink(section: YamlSection, root: Path, brokers: str) -> Sink:
     return replace(_sink_of(section, root, brokers), line=section.line)
 
 
-def _sink_of(section: Section, root: Path, brokers: str) -> Sink:
+def _sink_of(section: YamlSection, root: Path, brokers: str) -> Sink:
     kind = section.one_of(*SINKS)
     line = section.line_of(kind)
     name, counts = section.take("name", str, kind), section.take("counts", str, "")
@@ -226,7 +226,7 @@ def _sink_of(section: Section, root: Path, brokers: str) -> Sink:
     return sink
 
 
-def _parquet(body: Section, root: Path, name: str, counts: str) -> Sink:
+def _parquet(body: YamlSection, root: Path, name: str, counts: str) -> Sink:
     line, every_line = body.line_of("partition_by"), body.line_of("compact_every")
     columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
     if counts and counts in columns:
@@ -239,7 +239,7 @@ def _parquet(body: Section, root: Path, name: str, counts: str) -> Sink:
     return Sink("parquet", name, path=path, partition_by=columns, counts=counts, compact_every=every)
 
 
-def _summary(section: Section, root: Path) -> Summary:
+def _summary(section: YamlSection, root: Path) -> Summary:
     summary = Summary(
         name=section.take("name", str),
         sql=section.take("sql", str),
@@ -252,7 +252,7 @@ def _summary(section: Section, root: Path) -> Summary:
     return summary
 
 
-def _dead_letters(section: Section | None, brokers: str) -> DeadLetters | None:
+def _dead_letters(section: YamlSection | None, brokers: str) -> DeadLetters | None:
     if section is None:
         return None
     letters = DeadLetters(_brokers(section, brokers), section.take("topic", str), section.take("partitions", int, 1))
@@ -260,7 +260,7 @@ def _dead_letters(section: Section | None, brokers: str) -> DeadLetters | None:
     return letters
 
 
-def _metrics(section: Section | None) -> str:
+def _metrics(section: YamlSection | None) -> str:
     if section is None:
         return ""
     line, address = section.line_of("http"), section.take("http", str)
@@ -272,14 +272,14 @@ def _metrics(section: Section | None) -> str:
     return address
 
 
-def _trigger(top: Section) -> str:
+def _trigger(top: YamlSection) -> str:
     """``available-now``, or ``{every: 2 seconds}``."""
     line = top.line_of("trigger")
     if not top.holds_section("trigger"):
         if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
             raise PipelineError(top.file, line, f"trigger: expected {AVAILABLE_NOW}, or {{every: 2 seconds}}")
         return AVAILABLE_NOW
-    body = top.take("trigger", Section)
+    body = top.take("trigger", YamlSection)
     every = body.take("every", str)
     body.close()
     if not TIME.fullmatch(every):

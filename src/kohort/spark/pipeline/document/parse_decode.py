@@ -8,14 +8,14 @@ from typing import Final
 from kohort.errors import ConfigError
 from kohort.spark.pipeline.definition import Decode
 from kohort.spark.pipeline.document.schema_text import SchemaProblem, parse_schema
-from kohort.spark.pipeline.document.sections import PipelineError, Section
+from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
 from kohort.spark.values.avro import compile_schema, field_names
 
 FORMATS: Final = ("json", "csv", "avro", "raw")
 _ELSEWHERE: Final = ("protobuf", "msgpack", "thrift", "xml")
 
 
-def parse_decode(section: Section | None, root: Path) -> Decode:
+def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     """The section, or raw where there is none."""
     if section is None:
         return Decode()
@@ -47,7 +47,7 @@ def parse_decode(section: Section | None, root: Path) -> Decode:
     return decode
 
 
-def _avro_text(said: str, root: Path, section: Section, line: int) -> str:
+def _avro_text(said: str, root: Path, section: YamlSection, line: int) -> str:
     """The schema that values were written with: JSON, or a file that holds it."""
     if not said:
         raise section.error("format avro needs avro_schema: a file such as orders.avsc, or its JSON")

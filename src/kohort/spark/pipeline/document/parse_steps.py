@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from kohort.spark.pipeline.definition import Rule, Step, Window
-from kohort.spark.pipeline.document.sections import PipelineError, Section
+from kohort.spark.pipeline.definition import RowRule, Step, Window
+from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
 
 TIME: Final = re.compile(r"(\d+) *(milliseconds?|seconds?|minutes?|hours?|days?)")
 _UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
@@ -22,7 +22,7 @@ def time_ms(text: str) -> int:
     return int(found[1]) * _UNIT_MS[found[2].removesuffix("s")] if found else 0
 
 
-def parse_step(section: Section, root: Path) -> Step:
+def parse_step(section: YamlSection, root: Path) -> Step:
     """One entry of ``steps``."""
     kind = section.one_of("sql", "python", "window", "function")
     line = section.line_of(kind)
@@ -44,7 +44,7 @@ def parse_step(section: Section, root: Path) -> Step:
     return step
 
 
-def _window(section: Section | None) -> Window | None:
+def _window(section: YamlSection | None) -> Window | None:
     if section is None:
         return None
     agg = section.section("agg")
@@ -69,7 +69,7 @@ def _window(section: Section | None) -> Window | None:
     return found
 
 
-def _check_function(section: Section, text: str, root: Path, line: int) -> None:
+def _check_function(section: YamlSection, text: str, root: Path, line: int) -> None:
     """``file.py:name``, or ``package.module:name``, must name a function at the top of what parses; it is not run."""
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
@@ -98,12 +98,12 @@ def module_file(name: str) -> Path | None:
     return Path(spec.origin) if spec is not None and spec.origin else None
 
 
-def parse_rule(section: Section, index: int) -> Rule:
+def parse_rule(section: YamlSection, index: int) -> RowRule:
     kind = section.one_of("not_null", "check")
     line = section.line_of(kind)
     text = section.take(kind, str)
     condition = f"`{text}` is not null" if kind == "not_null" else text
-    rule = Rule(
+    rule = RowRule(
         name=section.take("name", str, f"{kind}: {text}" if kind == "not_null" else f"expect[{index}]"),
         condition=condition,
         otherwise=section.choice("else", ("quarantine", "drop", "fail"), "quarantine"),

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kohort.spark.pipeline.definition import PipelineTest
-from kohort.spark.pipeline.document.sections import PipelineError, Section
+from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
 
 RECORD_KEYS: Final = ("value", "raw", "key", "headers", "timestamp")
 
 
-def parse_test(section: Section, index: int, sources: Sequence[str]) -> PipelineTest:
+def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> PipelineTest:
     """One entry of ``tests``. ``given`` is a list of records where there is one source, else a list for each."""
     name = section.take("name", str, f"tests[{index}]")
     given_line = section.line_of("given")
@@ -41,7 +41,7 @@ def parse_test(section: Section, index: int, sources: Sequence[str]) -> Pipeline
     return test
 
 
-def _expected(section: Section, key: str, default: Any) -> tuple[Mapping[str, Any], ...] | None:
+def _expected(section: YamlSection, key: str, default: Any) -> tuple[Mapping[str, Any], ...] | None:
     line = section.line_of(key)
     rows = section.plain(key, default)
     if rows is None:

@@ -20,19 +20,19 @@ class SchemaProblem(ValueError):
     """A text that is no schema, in a sentence."""
 
 
-class Column(NamedTuple):
+class SchemaColumn(NamedTuple):
     """A column and the names of the fields that are nested in it."""
 
     name: str
     fields: frozenset[str]
 
 
-def parse_schema(text: str) -> list[Column]:
+def parse_schema(text: str) -> list[SchemaColumn]:
     """The columns of a schema. Raises SchemaProblem for what Spark would not read either.
 
     What follows a type (NOT NULL, COMMENT, DEFAULT, COLLATE) is passed over.
     """
-    reader = _Reader([match[1] for match in _TOKEN.finditer(text.strip())])
+    reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
     columns = reader.columns(end="")
     twice = next((c.name for i, c in enumerate(columns) if c.name in [o.name for o in columns[:i]]), "")
     if twice:
@@ -40,7 +40,7 @@ def parse_schema(text: str) -> list[Column]:
     return columns
 
 
-class _Reader:
+class _SchemaParser:
     """Tokens, one after the other."""
 
     def __init__(self, tokens: list[str]) -> None:
@@ -55,9 +55,9 @@ class _Reader:
         self._at += 1
         return token
 
-    def columns(self, end: str) -> list[Column]:
+    def columns(self, end: str) -> list[SchemaColumn]:
         """Columns up to ``end``, which is taken too."""
-        found: list[Column] = []
+        found: list[SchemaColumn] = []
         if end and self._peek() == end:
             self._next()
             return []
@@ -70,7 +70,7 @@ class _Reader:
             if self._peek() in (",", end):
                 raise SchemaProblem(f"{name!r} has no type")
             plain = name[1:-1].replace("``", "`") if name.startswith("`") else name
-            found.append(Column(plain, frozenset(self._type())))
+            found.append(SchemaColumn(plain, frozenset(self._type())))
             self._pass_over(end)
             token = self._next()
             if token == end:

@@ -38,7 +38,7 @@ class PipelineError(ConfigError):
         self.problem = problem
 
 
-class Section:
+class YamlSection:
     """One mapping of the file. ``take`` hands out a key; ``close`` refuses the keys that nobody took."""
 
     def __init__(self, file: str, line: int, name: str, entries: Mapping[str, tuple[Any, int]]) -> None:
@@ -59,7 +59,7 @@ class Section:
 
     def holds_section(self, key: str) -> bool:
         """Whether ``key`` is there and holds keys and values."""
-        return key in self._entries and isinstance(self._entries[key][0], Section)
+        return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
         """The value of ``key``, checked; raises PipelineError where it is missing or of another kind."""
@@ -73,22 +73,22 @@ class Section:
             raise PipelineError(self.file, line, f"{key}: expected {_KINDS.get(kind, kind.__name__)}")
         return value
 
-    def section(self, key: str) -> Section | None:
+    def section(self, key: str) -> YamlSection | None:
         """The mapping under ``key``, or None."""
         self._asked.append(key)
         if key not in self._entries:
             return None
         value, line = self._entries.pop(key)
-        if not isinstance(value, Section):
+        if not isinstance(value, YamlSection):
             raise PipelineError(self.file, line, f"{key}: expected keys and values")
         return value
 
-    def sections(self, key: str) -> list[Section]:
+    def sections(self, key: str) -> list[YamlSection]:
         """The list of mappings under ``key``; none if it is missing."""
         line = self._entries[key][1] if key in self._entries else self.line
         items = self.take(key, list, [])
         for item in items:
-            if not isinstance(item, Section):
+            if not isinstance(item, YamlSection):
                 raise PipelineError(self.file, line, f"{key}: each entry is keys and values")
         return items
 
@@ -157,7 +157,7 @@ class Section:
         self._beside = keys
 
 
-def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> Section:
+def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> YamlSection:
     """A section made of a dict, all of it at one line: how the builder gives what a file would."""
 
     def made(item: Any, path: str) -> Any:
@@ -168,16 +168,16 @@ def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the 
         return item
 
     entries = {k: (made(v, k if name == "the file" else f"{name}.{k}"), line) for k, v in value.items()}
-    return Section(file, line, name, entries)
+    return YamlSection(file, line, name, entries)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Section):
+    if isinstance(value, YamlSection):
         return {key: _plain(item) for key, (item, _) in value._entries.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-def parse_document(text: str, file: str, environ: Mapping[str, str]) -> Section:
+def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSection:
     """The top section of a YAML text. Raises PipelineError with the line."""
     with needs("pipeline", "a pipeline file"):
         import yaml
@@ -190,13 +190,13 @@ def parse_document(text: str, file: str, environ: Mapping[str, str]) -> Section:
         raise PipelineError(file, 1, f"not YAML: {error}") from None
     if node is None:
         raise PipelineError(file, 1, "the file is empty")
-    top = _Reader(file, environ).value(node, "the file")
-    if not isinstance(top, Section):
+    top = _YamlReader(file, environ).value(node, "the file")
+    if not isinstance(top, YamlSection):
         raise PipelineError(file, 1, "expected keys and values at the top")
     return top
 
 
-class _Reader:
+class _YamlReader:
     """Turns YAML nodes into sections, lists and scalars."""
 
     def __init__(self, file: str, environ: Mapping[str, str]) -> None:
@@ -212,14 +212,14 @@ class _Reader:
             return [self.value(item, f"{name}[{i}]") for i, item in enumerate(node.value)]
         return self._scalar(node)
 
-    def _section(self, node: Any, name: str) -> Section:
+    def _section(self, node: Any, name: str) -> YamlSection:
         entries: dict[str, tuple[Any, int]] = {}
         for key_node, value_node in node.value:
             key, line = str(key_node.value), key_node.start_mark.line + 1
             if key in entries:
                 raise PipelineError(self._file, line, f"{key!r} is given twice in {name}")
             entries[key] = (self.value(value_node, key if name == "the file" else f"{name}.{key}"), line)
-        return Section(self._file, node.start_mark.line + 1, name, entries)
+        return YamlSection(self._file, node.start_mark.line + 1, name, entries)
 
     def _scalar(self, node: Any) -> Any:
         import yaml

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kohort.spark.pipeline.definition import DeadLetters, Pipeline, Rule, Sink
+from kohort.spark.pipeline.definition import DeadLetters, Pipeline, RowRule, Sink
 from kohort.spark.pipeline.frames import FAILED, PROBLEM, SOURCE, failed_rules
 from kohort.spark.pipeline.outputs.deliver import deliver, ensure_topic
 from kohort.spark.pipeline.outputs.parquet_files import rows_in
@@ -124,7 +124,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
     return deliver(_as_letters(bad, letters, pipeline, batch, "expect", names, reasons), letters.brokers)
 
 
-def quarantines(verdict: str, rules: Sequence[Rule]) -> bool:
+def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
     """Whether a row with this verdict is set aside; a row that only fails ``drop`` rules is dropped."""
     return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
 
