@@ -30,7 +30,7 @@ _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Raw records of ``__consumer_offsets`` as the columns COLUMNS, one row for each; ``_source`` is kept."""
+    """Return raw records of ``__consumer_offsets`` as the columns COLUMNS, one row each; ``_source`` is kept."""
     from pyspark.sql.types import StructType
 
     kept = [field for field in rows.schema.fields if field.name == _SOURCE]
@@ -54,7 +54,7 @@ def group_records(rows: DataFrame) -> DataFrame:
 
 
 def parse_batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.RecordBatch:
-    """Records as an Arrow batch of COLUMNS."""
+    """Return records as an Arrow batch of COLUMNS."""
     import pyarrow as pa
 
     at = pa.timestamp("us", tz="UTC")
@@ -70,7 +70,7 @@ def parse_batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.Reco
 
 
 def _row(key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """What one record says. One that cannot be read, or of a kind yet unknown, is there as other."""
+    """Return what one record says. One that cannot be read, or of a kind yet unknown, is there as other."""
     try:
         record = None if key is None else parse_record(bytes(key), None if value is None else bytes(value))
     except CorruptLog:
@@ -104,7 +104,7 @@ REBALANCES: Final = (
 
 
 def rebalance_table(spark: SparkSession, brokers: str) -> DataFrame:
-    """Every rebalance that the journal of a kohort broker tells, with its cause, its cost and its sentence."""
+    """Return every rebalance that the journal of a kohort broker tells, with its cause, its cost and its sentence."""
     options = {"kafka.bootstrap.servers": brokers, "subscribe": TOPIC}
     frame = spark.read.format("kohort").options(**options).load().select("partition", "offset", "value")
     records = sorted(frame.collect())
@@ -112,7 +112,7 @@ def rebalance_table(spark: SparkSession, brokers: str) -> DataFrame:
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Rows of REBALANCES from the journal's values, in their order. Entries of a kind yet unknown are passed over."""
+    """Return rows of REBALANCES from the journal's values, in order. Entries of a kind yet unknown are passed over."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

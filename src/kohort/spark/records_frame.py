@@ -23,7 +23,8 @@ def to_records(
     topic: str | None = None,
     partition: str | None = None,
 ) -> DataFrame:
-    """A frame of key, value, headers (and topic, partition where named) for ``format("kohort")``, from any frame.
+    """Return a frame of key, value, headers (and topic, partition where named) for ``format("kohort")``, from any
+    frame.
 
     ``value``: a column of text or binary as it is, or columns to be one JSON object; by default all columns are.
     ``key``: a column, as text unless it is binary. ``headers``: names with a column name or a Column each (text, or
@@ -63,7 +64,7 @@ def _headers(frame: DataFrame, headers: Mapping[str, str | Column] | str | None)
 
 
 def _bytes(frame: DataFrame, column: str | Any) -> Column:
-    """A column as bytes: binary as it is, anything else as its text."""
+    """Return a column as bytes: binary as it is, anything else as its text."""
     from pyspark.sql import functions as f
 
     made = f.col(column) if isinstance(column, str) else column
@@ -76,7 +77,8 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
 
 
 def _type_of(frame: DataFrame, column: Column) -> str:
-    """The column's type; nothing within the functions of a declarative pipeline, where Spark analyses no frame."""
+    """Return the column's type; nothing within the functions of a declarative pipeline, where Spark analyses no
+    frame."""
     from pyspark.errors import AnalysisException
 
     try:

@@ -13,7 +13,7 @@ _OF_SPARK: Final = ("path", "checkpointlocation", "queryname")
 
 
 def check_names(given: Iterable[str]) -> None:
-    """Raises ConfigError for an option that neither the source nor the sink has; Kafka's own are checked later."""
+    """Raise ConfigError for an option that neither the source nor the sink has; Kafka's own are checked later."""
     known = {*BY_LOWER_NAME, *REFUSED, *(o.name.lower() for o in SINK_TABLE), *_OF_SPARK}
     for name in given:
         if name.lower() not in known and not name.lower().startswith("kafka."):

@@ -66,7 +66,7 @@ def parse_offsets(text: str) -> OffsetsByTopic:
 
 
 def offsets_of(given: Any) -> OffsetsByTopic:
-    """Offsets from what JSON gave: partition numbers are texts there."""
+    """Return offsets from what JSON gave: partition numbers are texts there."""
     if not isinstance(given, dict):
         raise ValueError("not an object of topics")  # noqa: TRY004 - one kind of error for one kind of fault
     offsets: OffsetsByTopic = {}
@@ -81,7 +81,7 @@ def offsets_of(given: Any) -> OffsetsByTopic:
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """What Spark writes into its offset log, in an order that does not change."""
+    """Return what Spark writes into its offset log, in an order that does not change."""
     tree: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         tree.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -89,7 +89,7 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
 
 
 def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
-    """The same offsets, flat."""
+    """Return the same offsets by partition."""
     return {TopicPartition(t, int(p)): o for t, partitions in offsets.items() for p, o in partitions.items()}
 
 
@@ -114,7 +114,7 @@ def share_limit(
 
 
 def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[Range]:
-    """What lies between two offsets, empty partitions left out."""
+    """Return what lies between two offsets, empty partitions left out."""
     ranges = [Range(tp.topic, tp.partition, start[tp], head) for tp, head in sorted(end.items())]
     return [r for r in ranges if r.rows]
 
@@ -149,7 +149,7 @@ def find_losses(
     earliest: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
 ) -> list[Loss]:
-    """Where the next offset to read lies outside the log."""
+    """Return where the next offset to read lies outside the log."""
     losses = []
     for tp, offset in sorted(wanted.items()):
         if tp in latest and (offset < earliest[tp] or offset > latest[tp]):
@@ -158,5 +158,5 @@ def find_losses(
 
 
 def missing_partitions(wanted: Iterable[TopicPartition], existing: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Partitions that a query has read and that are gone."""
+    """Return partitions that a query has read and that are gone."""
     return sorted(set(wanted) - set(existing))

@@ -145,7 +145,7 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> Source
 
 
 def _check_client(client: Mapping[str, str], bootstrap: str) -> None:
-    """Kafka's own options must be ones that the client has, before a task finds out."""
+    """Refuse options of Kafka's that the client does not have, before a task finds out. Raises ConfigError."""
     known = [o.name for o in options_of(ConsumerConfig)]
     for name in client:
         if name not in known:
@@ -178,7 +178,8 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
-    """A member takes what its group gives it, from where the group stands."""
+    """Refuse what a member cannot have: it takes what its group gives it, from where the group is. Raises
+    ConfigError."""
     if not streaming:
         raise ConfigError("group.mode=member is for streams: a batch read commits nothing")
     if not options.group_id:
@@ -197,7 +198,7 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
 
 
 def _check_batch(options: SourceOptions) -> None:
-    """Bounds that would read nothing."""
+    """Refuse bounds that would read nothing. Raises ConfigError."""
     if options.starting_offsets == "latest":
         raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
     if isinstance(options.starting_offsets, dict):

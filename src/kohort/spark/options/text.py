@@ -55,7 +55,7 @@ def pattern(name: str, given: str) -> str:
 
 
 def assignment(name: str, given: str) -> dict[str, tuple[int, ...]]:
-    """Partitions by topic: ``{"orders": [0, 1]}``."""
+    """Read partitions by topic: ``{"orders": [0, 1]}``."""
     expected = f'{name}={given!r}: expected JSON such as {{"orders": [0, 1]}}'
     try:
         tree = json.loads(given)
@@ -77,7 +77,7 @@ def flag(name: str, given: str) -> bool:
 
 
 def whole(low: int) -> Callable[[str, str], int]:
-    """A whole number of at least ``low``."""
+    """Read a whole number of at least ``low``."""
 
     def parse(name: str, given: str) -> int:
         try:
@@ -101,7 +101,7 @@ def choice(*allowed: str) -> Callable[[str, str], str]:
 
 
 def bound(*words: str) -> Callable[[str, str], Start]:
-    """One of the words, or an offset for each partition."""
+    """Read one of the words, or an offset for each partition."""
 
     def parse(name: str, given: str) -> Start:
         word = given.strip().lower()
@@ -118,7 +118,7 @@ def bound(*words: str) -> Callable[[str, str], Start]:
 
 
 def times(name: str, given: str) -> OffsetsByTopic:
-    """A time, in milliseconds since 1970, for each partition."""
+    """Read a time, in milliseconds since 1970, for each partition."""
     try:
         found = parse_offsets(given)
     except ValueError as error:
@@ -131,7 +131,7 @@ def times(name: str, given: str) -> OffsetsByTopic:
 
 
 def duration_ms(name: str, given: str) -> int:
-    """``15m``, ``30 seconds``, ``250`` (milliseconds)."""
+    """Read a duration: ``15m``, ``30 seconds``, ``250`` (milliseconds)."""
     found = _DURATION.fullmatch(given.strip())
     if not found:
         raise ConfigError(f"{name}={given!r}: expected a time such as 15m, 30s or 250ms")
@@ -140,7 +140,7 @@ def duration_ms(name: str, given: str) -> int:
 
 
 def size_bytes(name: str, given: str) -> int:
-    """``64m``, ``64MiB``, ``1048576``."""
+    """Read a size: ``64m``, ``64MiB``, ``1048576``."""
     found = _BYTES.fullmatch(given.strip())
     if not found or not int(found[1]):
         raise ConfigError(f"{name}={given!r}: expected a size such as 64m, 1g or 1048576")

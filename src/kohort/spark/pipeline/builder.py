@@ -20,7 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack
 
 from kohort.spark.pipeline.definition import Pipeline
 from kohort.spark.pipeline.document.parse import pipeline_of
@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 _Said = tuple[Mapping[str, Any], str, int, str]
 """What a call said, the file and line that said it, and the name of that part."""
 _Self = TypeVar("_Self", bound="PipelineBuilder")
+
+
+class StreamSettings(TypedDict, total=False):
+    """What ``read`` may be told of a stream, as a file says it. ``start``: earliest, latest or group;
+    ``group_mode``: standalone, or member; ``watermark``: a column and how late its rows may come; ``kafka``: settings
+    of the client, by Kafka's names; ``decode``: where ``json`` does not say it."""
+
+    brokers: str
+    group: str
+    start: str
+    group_mode: str
+    watermark: tuple[str, str] | None
+    fail_on_data_loss: bool
+    kafka: Mapping[str, Any] | None
+    decode: Mapping[str, Any]
 
 
 class PipelineBuilder:
@@ -51,46 +66,43 @@ class PipelineBuilder:
         name: str,
         *,
         topics: Sequence[str],
-        group: str = "",
-        start: str = "earliest",
         json: str = "",
         rows: int | None = None,
         size: str = "",
-        watermark: tuple[str, str] | None = None,
-        group_mode: str = "standalone",
-        kafka: Mapping[str, Any] | None = None,
-        **more: Any,
+        **more: Unpack[StreamSettings],
     ) -> _Self:
-        """A stream of topics. ``json``: the schema of its values; ``rows``, ``size``: the most of one micro-batch;
-        ``group_mode``: standalone, or member; ``kafka``: settings of the client, by Kafka's names."""
+        """Add a stream of topics. ``json``: the schema of its values; ``rows``, ``size``: the most of one
+        micro-batch."""
         limit = ({"rows": rows} if rows is not None else {}) | ({"bytes": size} if size else {})
-        said = {"group": group, "start": start, "group_mode": group_mode, **more} | ({"limit": limit} if limit else {})
-        if kafka:
-            said["kafka"] = kafka
+        said: dict[str, Any] = {"limit": limit} if limit else {}
+        said |= {key: value for key, value in more.items() if key != "watermark" and (key != "kafka" or value)}
+        watermark = more.get("watermark")
         if watermark is not None:
             said["watermark"] = {"column": watermark[0], "delay": watermark[1]}
         return self._add_source(name, topics, json, said)
 
     def table(self: _Self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> _Self:
-        """Topics that are read whole when a run begins."""
+        """Add topics that are read whole when a run begins."""
         return self._add_source(name, topics, json, {"group": group, "read": "table", **more})
 
     def sql(self: _Self, text: str, *, filters: bool = False) -> _Self:
-        """A step in SQL, over the sources and over ``input``, the result of the step before."""
+        """Add a step in SQL, over the sources and over ``input``, the result of the step before."""
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self: _Self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> _Self:
-        """A step in Python. It must not refer to what cannot be pickled if it makes functions for Spark's workers."""
+        """Add a step in Python. It must not refer to what cannot be pickled if it makes functions for Spark's
+        workers."""
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(
         self: _Self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str
     ) -> _Self:
-        """Aggregates by windows; ``more``: watermark, slide."""
+        """Add aggregates by windows; ``more``: watermark, slide."""
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self: _Self, **rule: str) -> _Self:
-        """A rule: ``not_null`` or ``check``, with ``name``, ``reason``, and ``otherwise``: quarantine, drop or fail."""
+        """Add a rule: ``not_null`` or ``check``, with ``name``, ``reason``, and ``otherwise``: quarantine, drop or
+        fail."""
         if "otherwise" in rule:
             rule["else"] = rule.pop("otherwise")
         return self._add("expect", rule)
@@ -104,13 +116,13 @@ class PipelineBuilder:
         counts: str = "",
         compact_every: int = 0,
     ) -> _Self:
-        """A sink of files. ``counts``: the column that says how many rows of the source a row stands for;
+        """Add a sink of files. ``counts``: the column that says how many rows of the source a row stands for;
         ``compact_every``: after how many micro-batches small files are merged."""
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
 
     def to_topic(self: _Self, topic: str, *, key: str = "", name: str = "topic") -> _Self:
-        """A topic as a sink, rows as JSON."""
+        """Add a topic as a sink, rows as JSON."""
         return self._add("sinks", {"topic": {"topic": topic, "key": key}, "name": name})
 
     def to_console(self: _Self, rows: int = 20, *, name: str = "console") -> _Self:
@@ -120,25 +132,26 @@ class PipelineBuilder:
         return self._add("sinks", {"noop": None, "name": name})
 
     def summary(self: _Self, name: str, sql: str, path: str, **more: str) -> _Self:
-        """A table computed at the end of a run over all that the Parquet sinks hold; ``more``: counts, of."""
+        """Add a table that is computed at the end of a run over all that the Parquet sinks hold; ``more``: counts,
+        of."""
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
     def dead_letters(self: _Self, topic: str, *, partitions: int = 1) -> _Self:
-        """The topic for rows that cannot be decoded or that a rule quarantines."""
+        """Set the topic for rows that cannot be decoded or that a rule quarantines."""
         self._singles["dlq"] = self._said({"topic": topic, "partitions": partitions}, "dlq")
         return self
 
     def every(self: _Self, interval: str) -> _Self:
-        """A micro-batch each ``interval`` (``2 seconds``) instead of one run to the end of the topics."""
+        """Begin a micro-batch each ``interval`` (``2 seconds``) instead of one run to the end of the topics."""
         self._singles["trigger"] = self._said({"every": interval}, "trigger")
         return self
 
     def test(self: _Self, name: str, given: Any, expect: Mapping[str, Any]) -> _Self:
-        """A test, as in a file."""
+        """Add a test, as in a file."""
         return self._add("tests", {"name": name, "given": given, "expect": expect})
 
     def build(self) -> Pipeline:
-        """The definition, checked. Raises PipelineError."""
+        """Return the definition, checked. Raises PipelineError."""
         entries: dict[str, tuple[Any, int]] = {key: (value, self._line) for key, value in self._top.items()}
         entries |= {key: (section_of(*said), said[2]) for key, said in self._singles.items()}
         entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}
@@ -162,7 +175,7 @@ class PipelineBuilder:
 
 
 def _caller() -> tuple[str, int]:
-    """The file and line outside of this module that is being run."""
+    """Return the file and line outside of this module that is being run."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename == __file__:
         frame = frame.f_back

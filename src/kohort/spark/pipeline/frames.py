@@ -26,7 +26,7 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 def decode(raw: DataFrame, how: Decode) -> DataFrame:
-    """The columns of the value, with ``_source``, and in ``_problem`` why a value could not be decoded."""
+    """Return the columns of the value, with ``_source``, and in ``_problem`` why a value could not be decoded."""
     from pyspark.sql import functions as f
 
     again = f.col(REDELIVERED) if REDELIVERED in raw.columns else f.lit(False)
@@ -48,7 +48,7 @@ def decode(raw: DataFrame, how: Decode) -> DataFrame:
 
 
 def _decoded_by_workers(sources: DataFrame, how: Decode) -> DataFrame:
-    """The same for formats that ``format("kohort")`` decodes and the JVM does not, or not alike."""
+    """Decode as ``decode`` does, for formats that ``format("kohort")`` decodes and the JVM does not, or not alike."""
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -74,7 +74,7 @@ def _decoded_by_workers(sources: DataFrame, how: Decode) -> DataFrame:
 
 
 def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
-    """The rows of each value of a column, and their mark, from the data; where it is null, under the empty text.
+    """Return the rows of each value of a column, and their mark, from the data; where it is null, under the empty text.
 
     Without ``_source`` the mark is 0.
     """
@@ -82,7 +82,7 @@ def counts_by(frame: DataFrame, column: str) -> dict[str, Count]:
 
 
 def counts_of_source(decoded: DataFrame) -> tuple[dict[str, Count], int]:
-    """What ``counts_by`` says of ``_problem``, and how many of all the rows may have been delivered before."""
+    """Return what ``counts_by`` says of ``_problem``, and how many of all the rows may have been delivered before."""
     from pyspark.sql import functions as f
 
     again = f.count_if(f.col(f"{SOURCE}.{REDELIVERED}"))
@@ -121,5 +121,5 @@ def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
 
 
 def failed_rules(verdict: str, rules: Sequence[RowRule]) -> list[RowRule]:
-    """The rules behind a value of ``_failed``."""
+    """Return the rules behind a value of ``_failed``."""
     return [rules[int(i)] for i in verdict.split(",")]

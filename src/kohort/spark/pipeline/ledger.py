@@ -27,7 +27,7 @@ class Count(NamedTuple):
         return Count(self.rows + other.rows, self.mark ^ other.mark)
 
     def without(self, other: Count) -> Count:
-        """What is left when ``other``, a part of these, is taken away."""
+        """Return what is left when ``other``, a part of these, is taken away."""
         return Count(self.rows - other.rows, self.mark ^ other.mark)
 
 
@@ -132,7 +132,7 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
 
 
 def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
-    """What does not add up in one micro-batch, in sentences."""
+    """Return what does not add up in one micro-batch, in sentences."""
     problems = []
     if entry.redelivered > entry.rows_in.rows:
         problems.append(f"{entry.redelivered:,} of {entry.rows_in.rows:,} rows were delivered before")
@@ -161,8 +161,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def waiting(entries: Iterable[Entry]) -> dict[str, int]:
-    """By sink of windows with ``counts``: the rows of one source that are in no window which was written, after all
-    micro-batches of a checkpoint. None where the rows in of one are not known: its run was killed before Spark told."""
+    """Return, by sink of windows with ``counts``, the rows of one source that are in no window which was written, after
+    all micro-batches of a checkpoint. None where the rows in of one are not known: its run was killed before Spark
+    told."""
     found: dict[str, int] = {}
     came = 0
     for entry in entries:

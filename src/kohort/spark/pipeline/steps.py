@@ -25,7 +25,8 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """The rows after all steps. Sources are views by their names; each step's result is ``input`` to the next.
+    """Run all steps and return their rows. Sources are views by their names; each step's result is ``input`` to the
+    next.
 
     ``rows``: those of the first stream. Views of the other sources were made before the query began: a micro-batch
     lives in a copy of the session, made at that time.
@@ -47,7 +48,7 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
-    """One step over ``rows``, which are the view ``input``."""
+    """Run one step over ``rows``, which are the view ``input``."""
     if step.kind == "sql":
         return rows.sparkSession.sql(step.text)
     if step.window is not None:
@@ -58,7 +59,7 @@ def run_step(pipeline: Pipeline, step: Step, rows: DataFrame) -> DataFrame:
 
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
-    """``window_start``, ``window_end``, the columns ``by``, and the aggregates.
+    """Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
 
     Rows that have a watermark, of their source or of a window before, keep it: Spark refuses another.
     """
@@ -83,7 +84,7 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
 
 
 def load_function(pipeline: Pipeline, step: Step) -> Callable[[DataFrame], DataFrame]:
-    """The function of ``file.py:name``, its file relative to the pipeline's, or of ``package.module:name``."""
+    """Import the function of ``file.py:name``, its file relative to the pipeline's, or of ``package.module:name``."""
     file, _, name = step.text.rpartition(":")
     if not file.endswith(".py"):
         found: Callable[[DataFrame], DataFrame] = getattr(importlib.import_module(file), name)

@@ -39,18 +39,18 @@ class SourceCluster(Protocol):
 
     def topics(self) -> set[str]: ...
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """The partitions of these topics; a topic that is not there has none."""
+        """Return the partitions of these topics; a topic that is not there has none."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """The first offset at or after each time (milliseconds); partitions that have none are left out."""
+        """Return the first offset at or after each time (milliseconds); partitions that have none are left out."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """The ids of topics as ``partitions`` last saw them: a topic created anew has a new one."""
+        """Return the ids of topics as ``partitions`` last saw them: a topic created anew has a new one."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """The mean size of key and value of records from ``offset`` on, judged by some; 0 if there are none."""
+        """Return the mean size of key and value of records from ``offset`` on, judged by some; 0 if there are none."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -58,7 +58,7 @@ class SourceCluster(Protocol):
         """Return when a partition has records past its head, or after ``timeout_ms``."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The records of a range, with these columns of the client's; the last may go beyond its end."""
+        """Yield the records of a range, with these columns of the client's; the last may go beyond its end."""
 
     def close(self) -> None: ...
 
@@ -192,7 +192,8 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """The consumer for a range: one that asks for little where little is wanted, by what this process has read.
+        """Return the consumer for a range: one that asks for little where little is wanted, by what this process has
+        read.
 
         What a fetch brings beyond the range is thrown away, and at least as much is asked for before it has come: for
         100 rows of a long backlog that was half of what a task and the broker had to do.
@@ -237,7 +238,7 @@ _kept: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """The cluster of these options, kept for the life of this process (workers are reused, and forked)."""
+    """Return the cluster of these options, kept for the life of this process (workers are reused, and forked)."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _kept:
         _kept[key] = KohortCluster(options)
@@ -247,7 +248,7 @@ def connect(options: SourceOptions) -> SourceCluster:
 def wanted_partitions(
     cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
 ) -> set[TopicPartition]:
-    """The partitions that the options name, as they are now. Raises ApiError for one that does not exist."""
+    """Return the partitions that the options name, as they are now. Raises ApiError for one that does not exist."""
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)
         return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 def query_mark() -> str:
-    """The metadata of this process's commits: host, process, and when it began."""
+    """Return the metadata of this process's commits: host, process, and when it began."""
     return f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
 
 
@@ -39,7 +39,7 @@ class GroupCommits:
         self._told: set[str] = set()
 
     def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group holds."""
+        """Return what the group holds."""
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:

@@ -28,7 +28,8 @@ class Limits:
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
     ) -> PartitionOffsets:
-        """Where the next micro-batch ends. ``finite``: no more than ``heads`` will come, so nothing is waited for."""
+        """Return where the next micro-batch ends. ``finite``: no more than ``heads`` will come, so nothing is waited
+        for."""
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._too_few(sum(backlog.values())):
             return {tp: begin[tp] for tp in heads if tp in begin}
@@ -41,7 +42,7 @@ class Limits:
         return heads if most is None else share_limit(begin, heads, most)
 
     def _too_few(self, rows: int) -> bool:
-        """Whether to wait for more; waits a little itself, because Spark asks again at once."""
+        """Tell whether to wait for more, and wait a little, because Spark asks again at once."""
         least, delay_s = self._options.min_offsets_per_trigger, self._options.max_trigger_delay_ms / 1000
         if not least or not rows or rows >= least:
             return False
@@ -55,7 +56,8 @@ class Limits:
     def _rows_of_bytes(
         self, cluster: SourceCluster, begin: PartitionOffsets, backlog: PartitionOffsets, most_bytes: int
     ) -> int:
-        """How many records are about ``most_bytes``, from the mean size of records at the beginning of the backlog."""
+        """Return how many records are about ``most_bytes``, from the mean size of records at the beginning of the
+        backlog."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
         self._weigh(cluster, begin, largest)
         known = [(self._weights[tp][0], backlog[tp]) for tp in largest if tp in self._weights]

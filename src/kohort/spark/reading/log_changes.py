@@ -29,7 +29,7 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets
     ) -> PartitionOffsets:
-        """Where partitions must start instead of at ``begin``. Raises DataLost where losing fails the query."""
+        """Return where partitions must start instead of at ``begin``. Raises DataLost where losing fails the query."""
         self._check_gone(begin, heads)
         anew = self._created_anew(cluster, begin, heads)
         behind = {tp: o for tp, o in begin.items() if tp in heads and o != heads[tp] and tp not in anew}
@@ -44,7 +44,7 @@ class LogChanges:
         return anew
 
     def begun_anew(self, begin: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """The starts of the micro-batch under plan that were not those of its offsets."""
+        """Return the starts of the micro-batch under plan that were not those of its offsets."""
         return {tp: offset for tp, offset in self._anew.items() if tp in begin}
 
     def _check_gone(self, begin: Mapping[TopicPartition, int], heads: PartitionOffsets) -> None:
@@ -60,7 +60,7 @@ class LogChanges:
     def _created_anew(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets
     ) -> PartitionOffsets:
-        """Partitions of topics that have another id than before, and where their logs begin."""
+        """Return partitions of topics that have another id than before, and where their logs begin."""
         ids = cluster.topic_ids({tp.topic for tp in heads})
         topics = sorted(t for t, i in ids.items() if self._ids.get(t, i) != i)
         if topics and self._fail:

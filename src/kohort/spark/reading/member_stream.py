@@ -66,7 +66,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Nothing yet: partitions come with micro-batches, and the group says where they begin."""
+        """Return no partition yet: they come with micro-batches, and the group says where they begin."""
         return with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name

@@ -104,6 +104,7 @@ class ConsumerMembership:
 
 
 def _exit_on_sigterm() -> None:
-    """Spark ends the process of a source with SIGTERM when its query stops: exit in order, which leaves the group."""
+    """Exit in order at SIGTERM, by which Spark ends the process of a source when its query stops: it leaves the
+    group."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

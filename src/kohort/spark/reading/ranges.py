@@ -31,7 +31,7 @@ class DataLost(KohortError):
 
 
 def data_lost(losses: Sequence[Loss]) -> DataLost:
-    """The error for records that are gone, with the way out."""
+    """Return the error for records that are gone, with the way out."""
     lines = "; ".join(str(loss) for loss in losses)
     return DataLost(f"{lines}. To go on with what is left, set failOnDataLoss=false")
 
@@ -39,14 +39,14 @@ def data_lost(losses: Sequence[Loss]) -> DataLost:
 def read_ranges(
     cluster: SourceCluster, ranges: Sequence[Range], builder: RowBuilder, *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The records of ``ranges`` as ``builder`` makes them."""
+    """Yield the records of ``ranges`` as ``builder`` makes them."""
     for wanted in ranges:
         for batch in _read_range(cluster, wanted, builder.client_columns, fail_on_data_loss=fail_on_data_loss):
             yield builder.build(_marked(batch, wanted.again_below) if builder.marks_redelivered else batch)
 
 
 def _marked(batch: pa.RecordBatch, again_below: int) -> pa.RecordBatch:
-    """The batch with a column that says which rows may have been delivered before."""
+    """Return the batch with a column that says which rows may have been delivered before."""
     import pyarrow.compute as pc
 
     return batch.append_column(REDELIVERED, pc.less(batch.column("offset"), again_below))
@@ -77,7 +77,7 @@ def _read_range(
 
 
 def cut(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    """The rows whose offset lies in [start, end): offsets rise within a batch, and may have gaps."""
+    """Return the rows whose offset lies in [start, end): offsets rise within a batch, and may have gaps."""
     offsets = batch.column("offset")
     if not len(offsets):
         return batch

@@ -18,7 +18,7 @@ Held = Mapping[TopicPartition, OffsetAndMetadata]
 def resolve_start(
     cluster: SourceCluster, partitions: Iterable[TopicPartition], start: Start | ByTime, held: Held, fallback: str
 ) -> PartitionOffsets:
-    """The first offset to read of each partition; ``held`` is what the group has committed."""
+    """Return the first offset to read of each partition; ``held`` is what the group has committed."""
     wanted = sorted(set(partitions))
     if isinstance(start, ByTime):
         return _resolve_times(cluster, wanted, start, "startingOffsetsByTimestamp")
@@ -34,7 +34,7 @@ def resolve_start(
 def resolve_end(
     cluster: SourceCluster, partitions: Iterable[TopicPartition], end: Start | ByTime, held: Held
 ) -> PartitionOffsets:
-    """The offset to stop before, for each partition of a batch read. A group's end is where it has read to."""
+    """Return the offset to stop before, for each partition of a batch read. A group's end is where it has read to."""
     wanted = sorted(set(partitions))
     if isinstance(end, ByTime):
         return _resolve_times(cluster, wanted, end, "endingOffsetsByTimestamp")
@@ -55,7 +55,7 @@ def _at(cluster: SourceCluster, partitions: list[TopicPartition], word: str) -> 
 def _resolve_given(
     cluster: SourceCluster, partitions: list[TopicPartition], given: Mapping[str, Mapping[int, int]], option: str
 ) -> PartitionOffsets:
-    """Given offsets must name exactly the partitions that are read, as the Kafka connector demands."""
+    """Return given offsets, which must name exactly the partitions that are read, as with the Kafka connector."""
     flat = by_partition(given)
     _check_names(flat, partitions, option)
     ends = {EARLIEST: "earliest", LATEST: "latest"}
@@ -68,7 +68,8 @@ def _resolve_given(
 def _resolve_times(
     cluster: SourceCluster, partitions: list[TopicPartition], given: ByTime, option: str
 ) -> PartitionOffsets:
-    """The first record at or after the time. Where there is none: the end of the log, or an error if it is strict."""
+    """Return the first record at or after the time. Where there is none: the end of the log, or an error if it is
+    strict."""
     if isinstance(given.times, int):
         times = dict.fromkeys(partitions, given.times)
     else:

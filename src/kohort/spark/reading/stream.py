@@ -67,7 +67,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._planned_end: Mapping[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Workers only read: what the driver keeps stays with it."""
+        """Return what workers need, which only read: what the driver keeps stays with it."""
         return {"_options": self._options, "_builder": self._builder, "_connect": self._connect}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -102,7 +102,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What Spark hands back, unless it wants everything (Trigger.Once); Limits knows the options whole."""
+        """Return what Spark hands back, unless it wants everything (Trigger.Once); Limits knows the options whole."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
@@ -133,7 +133,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     @staticmethod
     def _own(offsets: Mapping[str, Any]) -> PartitionOffsets:
-        """The checkpoint's offsets, which must not be those of a member: it holds some of the partitions only."""
+        """Return the checkpoint's offsets, which must not be those of a member: it holds some of the partitions
+        only."""
         if query_of(offsets) is not None:
             raise KohortError("this checkpoint was made with group.mode=member: go on in that mode, or begin anew")
         return by_partition(offsets)
@@ -151,7 +152,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._heads
 
     def _tell_of_nothing(self, target: PartitionOffsets) -> None:
-        """A new query that is to read to the end, and begins there, most likely was to read what is there."""
+        """Warn of a new query that is to read to the end and begins there: most likely it was to read what is there."""
         begun, self._began_at_latest = self._began_at_latest, {}
         if not begun or any(begun.get(tp) != head for tp, head in target.items()):
             return
@@ -174,7 +175,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return cluster.latest(wanted_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
-        """A partition that was added after the query began is read from its beginning."""
+        """Return the beginning of each partition that was added after the query began."""
         new = set(heads) - set(begin)
         if new:
             log.info("new partitions, read from their beginning: %s", ", ".join(map(str, sorted(new))))
@@ -190,7 +191,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._plan(begin, upto, again={} if end == self._planned_end else upto)
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
-        """The tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered before."""
+        """Return the tasks of a micro-batch; ``again``: up to where rows of a partition may have been delivered
+        before."""
         options = self._options
         begin |= self._changes.begun_anew(begin)
         if not options.fail_on_data_loss:
@@ -211,7 +213,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return read_ranges(self._cluster, partition.ranges, self._builder, fail_on_data_loss=fail)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Nothing: this comes one batch late; see latestOffset."""
+        """Do nothing: this comes one batch late; see latestOffset."""
 
     def stop(self) -> None:
         self._cluster.close()

@@ -48,7 +48,7 @@ def connect_server(
     environ: Mapping[str, str] = os.environ,
     starts_within_s: float = 120.0,
 ) -> Iterator[str]:
-    """The URL of a server on 127.0.0.1, for ``SparkSession.builder.remote(url)``, that ends with the block.
+    """Yield the URL of a server on 127.0.0.1, for ``SparkSession.builder.remote(url)``, that ends with the block.
 
     ``port``: 0 for any that is free. ``folder``: where it works: its log, and the warehouse unless ``conf`` says
     otherwise; a temporary one by default. Raises KohortError with the end of its log if it does not start in time.

@@ -17,7 +17,7 @@ PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
 
 
 def spark_home() -> Path:
-    """Where the package pyspark has Spark's jars and scripts. Raises MissingExtra."""
+    """Return where the package pyspark has Spark's jars and scripts. Raises MissingExtra."""
     with needs("spark", "Spark"):
         import pyspark
     return Path(pyspark.__file__).parent
@@ -26,7 +26,7 @@ def spark_home() -> Path:
 def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
-    """What to set beside ``environ``, which is heeded where it has chosen. Raises JavaNotFound.
+    """Return what to set beside ``environ``, which is heeded where it has chosen. Raises JavaNotFound.
 
     Workers must run this Python, or they die with a misleading time-out; loopback spares a look-up of our name.
     ``local``: the workers are on this machine. ``quiet``: without the module of which Java warns at each start.

@@ -38,7 +38,7 @@ class Java:
     origin: str
 
     def without_incubator(self) -> Java:
-        """The same, behind a script that drops the flag."""
+        """Return the same Java behind a script that drops the flag."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
@@ -46,7 +46,8 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None = None) -> Java:
-    """The first Java of version 17 or newer. Raises JavaNotFound saying what was looked at and what to install."""
+    """Return the first Java of version 17 or newer. Raises JavaNotFound saying what was looked at and what to
+    install."""
     seen = []
     home = environ.get("JAVA_HOME")
     if home:
@@ -72,7 +73,7 @@ def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None
 
 
 def java_version(java: Path) -> int:
-    """The major version of a java command; 0 if it does not run."""
+    """Return the major version of a java command; 0 if it does not run."""
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -81,7 +82,7 @@ def java_version(java: Path) -> int:
 
 
 def parse_version(text: str) -> int:
-    """The major version in what ``java -version`` says: 8 wrote 1.8."""
+    """Return the major version in what ``java -version`` says: 8 wrote 1.8."""
     found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
     if not found:
         return 0
@@ -90,7 +91,7 @@ def parse_version(text: str) -> int:
 
 
 def make_shim(java: Path, root: Path) -> Path:
-    """A JAVA_HOME whose ``bin/java`` is ``java`` without the flag that it refuses; made once, then reused."""
+    """Make a JAVA_HOME whose ``bin/java`` is ``java`` without the flag that it refuses; made once, then reused."""
     script = (
         "#!/usr/bin/env bash\n"
         "# Spark asks for a module that SQL and streaming do not need, and that this Java lacks or warns of.\n"

@@ -33,8 +33,8 @@ def write_whole(target: Path, text: str, more_mode: int = 0) -> Path:
 
 
 def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where files of this Python are kept: in the user's cache, or in a temporary folder of this process where there is
-    none, or where another user could write to it."""
+    """Return where files of this Python are kept: in the user's cache, or in a temporary folder of this process where
+    there is none, or where another user could write to it."""
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -58,5 +58,5 @@ def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 @cache
 def _temporary_folder() -> Path:
-    """A new one, which only this user can enter; programs that this process becomes or leaves may still need it."""
+    """Make one that only this user can enter; programs that this process becomes or leaves may still need it."""
     return Path(tempfile.mkdtemp(prefix="kohort-"))

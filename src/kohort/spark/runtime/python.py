@@ -18,7 +18,8 @@ from kohort.spark.runtime.private_files import private_folder, write_script
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """What PYSPARK_PYTHON is to be: this Python, behind a script where the installed PySpark can do without the zip."""
+    """Return what PYSPARK_PYTHON is to be: this Python, behind a script where the installed PySpark can do without the
+    zip."""
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
@@ -26,7 +27,7 @@ def worker_python(folder: Path | None = None) -> str:
 
 
 def pyspark_is_installed() -> bool:
-    """Whether workers of this Python find PySpark among their installed packages."""
+    """Tell whether workers of this Python find PySpark among their installed packages."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return False
@@ -34,7 +35,7 @@ def pyspark_is_installed() -> bool:
 
 
 def make_launcher(python: Path, target: Path) -> Path:
-    """A script that runs ``python`` with the rest of its PYTHONPATH."""
+    """Make a script that runs ``python`` with the rest of its PYTHONPATH."""
     script = f"""#!/usr/bin/env bash
 # Leaves Spark's zipped sources out of the path: the same packages are installed, and compiled.
 kept=()

@@ -63,7 +63,7 @@ def session(
     conf: Mapping[str, str] | None = None,
     quiet: bool = True,
 ) -> SparkSession:
-    """A session ready for ``format("kohort")``; an active one is reused, as ``getOrCreate`` does.
+    """Return a session ready for ``format("kohort")``; an active one is reused, as ``getOrCreate`` does.
 
     ``local[*,3]`` gives a failed task three attempts, where ``local[*]`` fails the query at once. ``quiet``: nothing of
     Spark's log but errors, and no word of Java's about a module that only MLlib gains from, and then does without.

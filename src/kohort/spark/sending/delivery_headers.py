@@ -30,7 +30,7 @@ class Origin:
 
 
 def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[str, pa.Array]]:
-    """The headers of ``rows`` rows, the first of which is the task's row number ``first_row``."""
+    """Return the headers of ``rows`` rows, the first of which is the task's row number ``first_row``."""
     import numpy as np
     import pyarrow as pa
 
@@ -47,7 +47,8 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """A column list<struct<key, value>>: each row's own headers, then one of each of ``more`` (name, value by row)."""
+    """Return a column list<struct<key, value>>: each row's own headers, then one of each of ``more`` (name, value by
+    row)."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc

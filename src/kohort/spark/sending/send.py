@@ -22,7 +22,7 @@ _kept: dict[tuple[int, tuple[tuple[str, str], ...]], Producer] = {}
 
 
 def kept_producer(settings: Mapping[str, str]) -> Producer:
-    """The producer of these settings, kept for the life of this process: workers are reused, and forked."""
+    """Return the producer of these settings, kept for the life of this process: workers are reused, and forked."""
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _kept:
         from kohort.aio.producing.producer import Producer
@@ -49,7 +49,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Hand over a batch of key, value, headers, partition (those that it has). Raises what an earlier one met."""
+        """Send a batch of key, value, headers, partition (those that it has). Raises what an earlier one met."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _HELD_MOST:
@@ -57,14 +57,14 @@ class RowSender:
             del self._pending[: _HELD_MOST // 2]
 
     def finish(self) -> int:
-        """Wait for all of it; the rows that were acknowledged."""
+        """Wait for all of it and return the number of rows that were acknowledged."""
         self._producer.flush()
         self._wait_for(self._pending)
         self._pending = []
         return self.rows
 
     def fail(self) -> None:
-        """The task failed: forget what is under way."""
+        """Forget what is under way: the task failed."""
         drop_producer(self._settings)
 
     @staticmethod
@@ -89,7 +89,7 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, str]) -> int:
-    """Send rows of (topic, key, value, headers); the number acknowledged, all or an error."""
+    """Send rows of (topic, key, value, headers) and return the number acknowledged, all or an error."""
     sender = RowSender(settings)
     try:
         for batch in batches:

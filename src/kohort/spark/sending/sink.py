@@ -32,7 +32,7 @@ SINK_TYPES: Final = {
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
-    """The columns to send. Raises ConfigError for one that no record has, or a type that cannot be sent."""
+    """Return the columns to send. Raises ConfigError for one that no record has, or a type that cannot be sent."""
     for name, kind in fields:
         if name not in SINK_TYPES:
             raise ConfigError(
@@ -77,7 +77,7 @@ class _TaskWriter:
             raise
 
     def prepared(self, batch: pa.RecordBatch, origin: Origin | None, first_row: int) -> pa.RecordBatch:
-        """The columns to send, with the headers that name the row."""
+        """Return the columns to send, with the headers that name the row."""
         chosen = batch.select(list(self._names))
         if origin is None:
             return chosen
@@ -88,10 +88,10 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Nothing is left to do: each task returned only once its rows were acknowledged."""
+        """Do nothing: each task returned only once its rows were acknowledged."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """What was sent stays: the sink is at least once."""
+        """Do nothing; what was sent stays: the sink is at least once."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above

@@ -45,8 +45,8 @@ class BadRecords:
     def judge(
         self, batch: pa.RecordBatch, built: pa.RecordBatch, problems: Mapping[int, str], *, keep: bool
     ) -> pa.RecordBatch:
-        """The rows to hand on. ``batch``: the records as they were; ``keep``: rows of dead letters stay, with their
-        ``_error``. Raises BadRecord where the policy is to fail."""
+        """Return the rows to hand on. ``batch``: the records as they were; ``keep``: rows of dead letters stay, with
+        their ``_error``. Raises BadRecord where the policy is to fail."""
         if not problems or self.policy == "null":
             return built
         row = min(problems)

@@ -28,13 +28,13 @@ _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
 def ddl(*, include_headers: bool) -> str:
-    """The schema of a read for which the user gave none."""
+    """Return the schema of a read for which the user gave none."""
     left_out = {REDELIVERED} | (set() if include_headers else {"headers"})
     return ", ".join(f"{n} {t}" for n, t in TYPES.items() if n not in left_out)
 
 
 def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The column names of the user's schema. Raises ConfigError for a column or a type that the source lacks."""
+    """Return the column names of the user's schema. Raises ConfigError for a column or a type that the source lacks."""
     for name, kind in fields:
         if name not in TYPES:
             raise ConfigError(f"schema: {unknown_option(name, TYPES)}: the columns are {', '.join(TYPES)}")
@@ -44,7 +44,7 @@ def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """Spark's Arrow schema of these columns."""
+    """Return Spark's Arrow schema of these columns."""
     import pyarrow as pa
 
     types: dict[str, Any] = {
@@ -62,12 +62,12 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def client_columns(names: Sequence[str]) -> list[str]:
-    """What to ask of the client for these columns: the offset always, for it says where a range ends."""
+    """Return what to ask of the client for these columns: the offset always, for it says where a range ends."""
     return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(n, n) for n in names if n != REDELIVERED)]))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of the client as a batch of ``schema``: its columns, cast where the unit or a name differs."""
+    """Return a batch of the client as a batch of ``schema``: its columns, cast where the unit or a name differs."""
     import pyarrow as pa
 
     arrays = []

@@ -91,7 +91,8 @@ def _errors(rows: int, problems: Mapping[int, str]) -> pa.Array:
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
-    """The shape of Spark's schema, checked. Raises ConfigError for a column or a type that the source cannot give."""
+    """Return what builds rows of Spark's schema, checked. Raises ConfigError for a column or a type that the source
+    cannot give."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]

@@ -55,13 +55,14 @@ class ValueFormat:
             check_types(kind, schema)
 
     def decode(self, values: pa.Array) -> Decoded:
-        """All rows of a binary column."""
+        """Decode all rows of a binary column."""
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         return self._decode_flat(values) or self._decode_lines(values.to_pylist())
 
     def _decode_flat(self, values: pa.Array) -> Decoded | None:
-        """JSON without anything nested, by a kernel; the rows that it leaves are judged as all others would be."""
+        """Decode JSON without anything nested by a kernel; the rows that it leaves are judged as all others would
+        be."""
         import pyarrow as pa
 
         from kohort.columns.json_values.flat_objects import flat_columns
@@ -73,7 +74,7 @@ class ValueFormat:
         return Decoded(flat.with_judged(rest.columns), {int(flat.left[row]): why for row, why in rest.problems.items()})
 
     def _decode_lines(self, lines: list[bytes | None]) -> Decoded:
-        """Each value as a line of a text for Arrow's reader."""
+        """Decode each value as a line of a text for Arrow's reader."""
         problems: dict[int, str] = {}
         check = _is_object if self.kind == "json" else _is_line
         whole: list[int] = []
@@ -119,7 +120,7 @@ class ValueFormat:
         return [pa.array([row.get(field.name) for row in rows], field.type) for field in self.schema]
 
     def _in_place(self, pieces: list[pa.Table], rows: int, problems: dict[int, str]) -> list[pa.Array]:
-        """One array for each column, with null in the rows that have none."""
+        """Return one array for each column, with null in the rows that have none."""
         import numpy as np
         import pyarrow as pa
 
@@ -165,7 +166,7 @@ class ValueFormat:
         return self._checked(table, len(lines))
 
     def _checked(self, table: pa.Table, rows: int) -> pa.Table:
-        """The table in the schema's types. Raises ArrowInvalid unless it has one sound row for each line."""
+        """Return the table in the schema's types. Raises ArrowInvalid unless it has one sound row for each line."""
         import pyarrow as pa
 
         if table.num_rows != rows:
@@ -209,7 +210,8 @@ def _avro_row(read: Reader, value: bytes | None, *, framed: bool) -> dict[str, A
 
 
 def _is_object(line: bytes | None) -> str:
-    """Why a value cannot be one JSON object, judged by its ends: so that a block of lines has its objects in line."""
+    """Return why a value cannot be one JSON object, judged by its ends: so that a block of lines has its objects in
+    line."""
     if line is None:
         return NO_VALUE
     if line[:1] != b"{" or line[-1:] != b"}":
@@ -270,7 +272,7 @@ def _refused_type(kind: pa.DataType, *, top: bool = False) -> str:
 
 
 def _readable(schema: pa.Schema) -> pa.Schema:
-    """What Arrow's JSON reader is told: dates arrive as text and are cast."""
+    """Return what Arrow's JSON reader is told: dates arrive as text and are cast."""
     import pyarrow as pa
     import pyarrow.types as is_type
 

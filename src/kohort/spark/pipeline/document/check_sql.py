@@ -18,7 +18,7 @@ _RAW = (*RECORD_COLUMNS, "timestampType")
 
 
 def check_sql(pipeline: Pipeline) -> None:
-    """Raises PipelineError, with the line, for the first of what cannot be."""
+    """Check schemas, SQL and columns. Raises PipelineError, with the line, for the first of what cannot be."""
     nested = set(RECORD_COLUMNS) | {"redelivered"}
     tables: dict[str, Columns] = {}
     for source in pipeline.sources:
@@ -45,7 +45,7 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """What steps see of a source: its columns, and where each row of a stream came from."""
+    """Return what steps see of a source: its columns, and where each row of a stream came from."""
     names = tuple(c.name for c in parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
@@ -92,7 +92,7 @@ def _must_be(name: str, columns: Columns, key: str) -> None:
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Within it, what is wrong is at this line."""
+    """Say of what is wrong within the block that it is at this line."""
     try:
         yield
     except SqlProblem as problem:

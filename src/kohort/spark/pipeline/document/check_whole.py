@@ -10,7 +10,7 @@ from kohort.spark.pipeline.document.sections import PipelineError, YamlSection
 
 
 def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raises PipelineError where the parts of a pipeline do not fit each other."""
+    """Raise PipelineError where the parts of a pipeline do not fit each other."""
     if not pipeline.streams:
         raise top.error("no source is a stream: leave read: table out of the one that drives the pipeline")
     if not pipeline.sinks:
@@ -31,7 +31,7 @@ def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_paths(pipeline: Pipeline, top: YamlSection) -> None:
-    """Two Parquet sinks in one folder would replace each other's files."""
+    """Refuse two Parquet sinks in one folder: they would replace each other's files. Raises PipelineError."""
     seen: list[Path] = []
     for path in (s.path.absolute() for s in pipeline.sinks if s.path):
         if any(path == other or path in other.parents or other in path.parents for other in seen):
@@ -53,7 +53,8 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
-    """Windows and joins of streams: Spark must know how long to wait for a row."""
+    """Refuse windows and joins of streams of which Spark would not know how long to wait for a row. Raises
+    PipelineError."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
             raise top.error("mode: update is for windows and joins of streams; without them each row is written once")
@@ -77,7 +78,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
-    """Spark takes one watermark on the way of a row: of the source, or of the first window."""
+    """Refuse two watermarks on the way of a row: the source has one, or the first window. Raises PipelineError."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
     for line, window in windows[:1]:
@@ -100,7 +101,7 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_members(pipeline: Pipeline) -> None:
-    """Members share partitions, which come and go while the pipeline runs."""
+    """Refuse what members cannot have: their partitions come and go while the pipeline runs. Raises PipelineError."""
     if pipeline.every == AVAILABLE_NOW:
         check_goes_on(pipeline)
     members = [s for s in pipeline.streams if s.member]
@@ -114,7 +115,7 @@ def _check_members(pipeline: Pipeline) -> None:
 
 
 def check_goes_on(pipeline: Pipeline) -> None:
-    """Raises PipelineError where a source is a member of its group: such a pipeline cannot run to an end."""
+    """Raise PipelineError where a source is a member of its group: such a pipeline cannot run to an end."""
     for source in pipeline.streams:
         if source.member:
             raise PipelineError(

@@ -29,7 +29,7 @@ SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "a
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
-    """The pipeline of a file. Raises ConfigError naming the file, the line and what is wrong."""
+    """Return the pipeline of a file. Raises ConfigError naming the file, the line and what is wrong."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -38,12 +38,12 @@ def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeli
 
 
 def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
-    """The pipeline of a text; relative paths in it start at the folder of ``path``."""
+    """Return the pipeline of a text; relative paths in it start at the folder of ``path``."""
     return pipeline_of(parse_document(text, str(path), environ), path)
 
 
 def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
-    """The pipeline of a document."""
+    """Make the pipeline of a document."""
     version = top.take("version", int, 1)
     if version != 1:
         raise PipelineError(str(path), top.line, f"version {version}: this kohort reads version 1")
@@ -143,7 +143,7 @@ def _check_member(section: YamlSection, source: Source) -> None:
 
 
 def _client_settings(section: YamlSection) -> tuple[tuple[str, str], ...]:
-    """Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
+    """Read Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
     found: dict[str, str] = {}
     lines: dict[str, int] = {}
     for name in section.names():
@@ -273,7 +273,7 @@ def _metrics(section: YamlSection | None) -> str:
 
 
 def _trigger(top: YamlSection) -> str:
-    """``available-now``, or ``{every: 2 seconds}``."""
+    """Read the trigger: ``available-now``, or ``{every: 2 seconds}``."""
     line = top.line_of("trigger")
     if not top.holds_section("trigger"):
         if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:

@@ -16,7 +16,7 @@ _ELSEWHERE: Final = ("protobuf", "msgpack", "thrift", "xml")
 
 
 def parse_decode(section: YamlSection | None, root: Path) -> Decode:
-    """The section, or raw where there is none."""
+    """Read the section ``decode``; raw where there is none. Raises PipelineError."""
     if section is None:
         return Decode()
     line, schema_line, avro_line = (section.line_of(key) for key in ("format", "schema", "avro_schema"))
@@ -48,7 +48,7 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
 
 
 def _avro_text(said: str, root: Path, section: YamlSection, line: int) -> str:
-    """The schema that values were written with: JSON, or a file that holds it."""
+    """Return the schema that values were written with: JSON, or a file that holds it."""
     if not said:
         raise section.error("format avro needs avro_schema: a file such as orders.avsc, or its JSON")
     if said.lstrip()[:1] == "{":

@@ -17,13 +17,13 @@ _UNIT_MS: Final = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3
 
 
 def time_ms(text: str) -> int:
-    """A time such as ``10 minutes``, which has been checked, in milliseconds."""
+    """Return a time such as ``10 minutes``, which has been checked, in milliseconds."""
     found = TIME.fullmatch(text)
     return int(found[1]) * _UNIT_MS[found[2].removesuffix("s")] if found else 0
 
 
 def parse_step(section: YamlSection, root: Path) -> Step:
-    """One entry of ``steps``."""
+    """Read one entry of ``steps``."""
     kind = section.one_of("sql", "python", "window", "function")
     line = section.line_of(kind)
     if kind == "window":
@@ -70,7 +70,8 @@ def _window(section: YamlSection | None) -> Window | None:
 
 
 def _check_function(section: YamlSection, text: str, root: Path, line: int) -> None:
-    """``file.py:name``, or ``package.module:name``, must name a function at the top of what parses; it is not run."""
+    """Check that ``file.py:name``, or ``package.module:name``, names a function at the top of what parses; nothing is
+    run."""
     file, _, name = text.rpartition(":")
     if not file or not name.isidentifier():
         raise PipelineError(section.file, line, f"python: {text!r}: expected FILE.py:FUNCTION or MODULE:FUNCTION")
@@ -90,7 +91,7 @@ def _check_function(section: YamlSection, text: str, root: Path, line: int) -> N
 
 
 def module_file(name: str) -> Path | None:
-    """The source of an installed module; None if there is none."""
+    """Return the source of an installed module; None if there is none."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

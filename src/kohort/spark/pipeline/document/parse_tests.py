@@ -12,7 +12,7 @@ RECORD_KEYS: Final = ("value", "raw", "key", "headers", "timestamp")
 
 
 def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> PipelineTest:
-    """One entry of ``tests``. ``given`` is a list of records where there is one source, else a list for each."""
+    """Read one entry of ``tests``. ``given`` is a list of records where there is one source, else a list for each."""
     name = section.take("name", str, f"tests[{index}]")
     given_line = section.line_of("given")
     given = section.plain("given")

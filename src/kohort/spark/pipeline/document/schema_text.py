@@ -28,7 +28,7 @@ class SchemaColumn(NamedTuple):
 
 
 def parse_schema(text: str) -> list[SchemaColumn]:
-    """The columns of a schema. Raises SchemaProblem for what Spark would not read either.
+    """Return the columns of a schema. Raises SchemaProblem for what Spark would not read either.
 
     What follows a type (NOT NULL, COMMENT, DEFAULT, COLLATE) is passed over.
     """
@@ -56,7 +56,7 @@ class _SchemaParser:
         return token
 
     def columns(self, end: str) -> list[SchemaColumn]:
-        """Columns up to ``end``, which is taken too."""
+        """Take the columns up to ``end``, and ``end``."""
         found: list[SchemaColumn] = []
         if end and self._peek() == end:
             self._next()
@@ -79,7 +79,7 @@ class _SchemaParser:
                 raise SchemaProblem(f"expected a comma or the end, found {token!r}")
 
     def _type(self) -> set[str]:
-        """Take a type; the names that are nested in it."""
+        """Take a type and return the names that are nested in it."""
         word = self._next()
         kind = word.lower()
         if kind not in _TYPES.split():
@@ -108,7 +108,7 @@ class _SchemaParser:
             raise SchemaProblem(f"{of} needs its types, such as array<string> or map<string, long>")
 
     def _pass_over(self, end: str) -> None:
-        """What may follow a type."""
+        """Take what may follow a type."""
         while self._peek() and self._peek() not in (",", end):
             word = self._next()
             if word.lower() in _BEHIND_A_TYPE.split() or word.startswith(("'", '"')):

@@ -53,16 +53,16 @@ class YamlSection:
         return key in self._entries
 
     def text_of(self, key: str) -> str:
-        """The text under ``key``, which is not taken; nothing if it is missing or no text."""
+        """Return the text under ``key``, which is not taken; nothing if it is missing or no text."""
         value = self._entries[key][0] if key in self._entries else ""
         return value if isinstance(value, str) else ""
 
     def holds_section(self, key: str) -> bool:
-        """Whether ``key`` is there and holds keys and values."""
+        """Tell whether ``key`` is there and holds keys and values."""
         return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
-        """The value of ``key``, checked; raises PipelineError where it is missing or of another kind."""
+        """Return the value of ``key``, checked; raises PipelineError where it is missing or of another kind."""
         self._asked.append(key)
         if key not in self._entries:
             if default is _MISSING:
@@ -74,7 +74,7 @@ class YamlSection:
         return value
 
     def section(self, key: str) -> YamlSection | None:
-        """The mapping under ``key``, or None."""
+        """Return the mapping under ``key``, or None."""
         self._asked.append(key)
         if key not in self._entries:
             return None
@@ -84,7 +84,7 @@ class YamlSection:
         return value
 
     def sections(self, key: str) -> list[YamlSection]:
-        """The list of mappings under ``key``; none if it is missing."""
+        """Return the list of mappings under ``key``; none if it is missing."""
         line = self._entries[key][1] if key in self._entries else self.line
         items = self.take(key, list, [])
         for item in items:
@@ -93,7 +93,7 @@ class YamlSection:
         return items
 
     def texts(self, key: str, default: Any = _MISSING) -> list[str]:
-        """The list of texts under ``key``; a single text is a list of one."""
+        """Return the list of texts under ``key``; a single text is a list of one."""
         line = self._entries[key][1] if key in self._entries else self.line
         if key in self._entries and isinstance(self._entries[key][0], str):
             return [self.take(key, str)]
@@ -113,7 +113,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Which one of these keys is there. Raises PipelineError for none or several."""
+        """Return the one of these keys that is there. Raises PipelineError for none or several."""
         self._asked.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -126,12 +126,12 @@ class YamlSection:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """The value under ``key`` as dicts, lists and scalars, for content that is the user's own."""
+        """Return the value under ``key`` as dicts, lists and scalars, for content that is the user's own."""
         self._asked.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """The keys not yet taken, for a section whose keys are the user's names."""
+        """Return the keys not yet taken, for a section whose keys are the user's names."""
         return list(self._entries)
 
     def error(self, problem: str) -> PipelineError:
@@ -147,18 +147,18 @@ class YamlSection:
                 raise PipelineError(self.file, line, f"unknown key {key!r} in {self.name}{hint}")
 
     def _there_is(self, key: str) -> str:
-        """What may be said here, or that it may be said one level above."""
+        """Return what may be said here, or that it may be said one level above."""
         if key in self._beside:
             return f"; it stands beside {self.name.rpartition('.')[2]}, not in it"
         return f"; there is {', '.join(dict.fromkeys(self._asked))}" if self._asked else ""
 
     def beside(self, *keys: str) -> None:
-        """Keys of the section above, for which this one may be mistaken."""
+        """Note keys of the section above, for which this one may be mistaken."""
         self._beside = keys
 
 
 def section_of(value: Mapping[str, Any], file: str, line: int, name: str = "the file") -> YamlSection:
-    """A section made of a dict, all of it at one line: how the builder gives what a file would."""
+    """Make a section of a dict, all of it at one line: so the builder gives what a file would."""
 
     def made(item: Any, path: str) -> Any:
         if isinstance(item, Mapping):
@@ -178,7 +178,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSection:
-    """The top section of a YAML text. Raises PipelineError with the line."""
+    """Return the top section of a YAML text. Raises PipelineError with the line."""
     with needs("pipeline", "a pipeline file"):
         import yaml
     try:

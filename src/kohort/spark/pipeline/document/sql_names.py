@@ -51,7 +51,7 @@ class Query:
         self._tree = _parsed(text)
 
     def check(self, *, any_table: bool = False) -> None:
-        """Raises SqlProblem for a table or a name that there cannot be; ``any_table``: a step before may have made
+        """Raise SqlProblem for a table or a name that there cannot be; ``any_table``: a step before may have made
         some."""
         from sqlglot import exp
 
@@ -97,26 +97,26 @@ class Query:
                     raise SqlProblem(f"{first} has no column {name!r}{hint(parts[1], own)}")
 
     def columns(self) -> Columns:
-        """The names of the columns that come of it; None where Spark alone knows."""
+        """Return the names of the columns that come of it; None where Spark alone knows."""
         if self._tree is None:
             return None
         return _columns_of(self._tree, dict(self._tables))
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """What may be meant, or what there is."""
+    """Return what may be meant, or what there is."""
     there = sorted(name for name in known if not name.startswith("_"))
     more = ", ..." if len(there) > _SHOWN else ""
     return did_you_mean(name.lower(), there) or f"; there is {', '.join(there[:_SHOWN])}{more}"
 
 
 def check_expression(text: str, columns: Columns, nested: Iterable[str] = ()) -> None:
-    """Raises SqlProblem for an expression over these columns that does not parse, or names another."""
+    """Raise SqlProblem for an expression over these columns that does not parse, or names another."""
     Query(f"select {text} from _rows", {"_rows": columns}, nested).check()
 
 
 def _parsed(text: str) -> exp.Query | None:
-    """None where only Spark can judge."""
+    """Return the parsed text; None where only Spark can judge."""
     with needs("pipeline", "the check of SQL"):
         import sqlglot
         from sqlglot import errors, exp
@@ -148,7 +148,7 @@ def _said(error: Exception) -> str:
 
 
 def _given_names(tree: exp.Expr) -> Iterator[str]:
-    """Names that the query itself gives: aliases, variables of functions, columns of aliases."""
+    """Return names that the query itself gives: aliases, variables of functions, columns of aliases."""
     from sqlglot import exp
 
     for alias in tree.find_all(exp.Alias, exp.TableAlias, exp.CTE, exp.Subquery, exp.Lateral, exp.Window):
@@ -165,7 +165,7 @@ def _given_names(tree: exp.Expr) -> Iterator[str]:
 
 
 def _alias_groups(tree: exp.Expr) -> Iterator[set[str]]:
-    """Names that stand for something else than a table."""
+    """Return names that stand for something else than a table."""
     from sqlglot import exp
 
     yield {alias.alias.lower() for alias in tree.find_all(exp.Subquery, exp.Lateral, exp.CTE) if alias.alias}
@@ -195,7 +195,7 @@ def _columns_of(tree: exp.Expr, tables: dict[str, Columns]) -> Columns:
 
 
 def _names_of(projection: exp.Expr, select: exp.Select, tables: Mapping[str, Columns]) -> Columns:
-    """The columns that one item after SELECT makes."""
+    """Return the columns that one item after SELECT makes."""
     from sqlglot import exp
 
     star = projection.this if isinstance(projection, exp.Column) else projection
@@ -211,7 +211,7 @@ def _names_of(projection: exp.Expr, select: exp.Select, tables: Mapping[str, Col
 
 
 def _starred(select: exp.Select, tables: Mapping[str, Columns], only: str) -> Columns:
-    """All columns of what is read, or of one."""
+    """Return all columns of what is read, or of one."""
     from sqlglot import exp
 
     from_ = select.args.get("from_") or select.args.get("from")

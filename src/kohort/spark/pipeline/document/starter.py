@@ -47,5 +47,5 @@ tests:
 
 
 def starter(name: str, topic: str) -> str:
-    """A pipeline called ``name`` that reads ``topic``."""
+    """Return a pipeline called ``name`` that reads ``topic``."""
     return _TEXT.replace("@NAME@", name).replace("@TOPIC@", topic)

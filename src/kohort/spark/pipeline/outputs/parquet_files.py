@@ -16,7 +16,8 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """The rows of these files; with ``counts``, the sum of that column, which says how many rows each stands for."""
+    """Return the rows of these files; with ``counts``, the sum of that column, which says how many rows each stands
+    for."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -26,7 +27,7 @@ def rows_in(files: Sequence[Path], counts: str = "") -> int:
 
 
 def by_schema(files: Sequence[Path]) -> list[list[Path]]:
-    """Neighbours whose columns are the same, together: only those can be one file."""
+    """Group neighbours whose columns are the same: only those can be one file."""
     import pyarrow.parquet as pq
 
     return [list(run) for _, run in groupby(files, key=lambda file: pq.read_schema(file).remove_metadata())]

@@ -73,7 +73,7 @@ class ParquetFolder:
         return self._work / "staging"
 
     def data_files(self) -> list[DataFile]:
-        """All files of micro-batches, of all partitions, oldest first."""
+        """Return all files of micro-batches, of all partitions, oldest first."""
         found = []
         for path in self.path.rglob("*.parquet"):
             if self._work in path.parents:
@@ -86,7 +86,7 @@ class ParquetFolder:
         return sorted(found, key=lambda file: (file.first, file.last, file.path))
 
     def folders_of_before(self) -> list[Path]:
-        """The folders for each micro-batch (``batch=7``) that the first version made."""
+        """Return the folders for each micro-batch (``batch=7``) that the first version made."""
         return sorted(done.parent for done in self.path.glob("batch=*/_SUCCESS"))
 
     def remove(self) -> None:
@@ -127,7 +127,7 @@ class ParquetFolder:
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """The same one by one, so that a test can stop between any two, as a crash would."""
+        """Publish one file after the other, so that a test can stop between any two, as a crash would."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -205,7 +205,7 @@ class ParquetFolder:
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
-        """Whether this process is the only one that compacts."""
+        """Tell whether this process is the only one that compacts."""
         self._work.mkdir(parents=True, exist_ok=True)
         with (self._work / "lock").open("a") as held:
             try:
@@ -217,7 +217,7 @@ class ParquetFolder:
 
 
 def folder_of(pipeline: Pipeline, sink: Sink) -> ParquetFolder:
-    """The folder of a Parquet sink. What is staged must be on the same file system, to be renamed."""
+    """Return the folder of a Parquet sink. What is staged must be on the same file system, to be renamed."""
     if sink.path is None:
         raise SinkRefused(f"sink {sink.name}: no path")
     work = pipeline.state / "sinks" / sink.name
@@ -227,14 +227,14 @@ def folder_of(pipeline: Pipeline, sink: Sink) -> ParquetFolder:
 
 
 def committed_upto(pipeline: Pipeline) -> int:
-    """The last micro-batch that Spark knows to be complete, by its checkpoint; -1 if there is none."""
+    """Return the last micro-batch that Spark knows to be complete, by its checkpoint; -1 if there is none."""
     commits = (pipeline.state / "spark" / "commits").glob("*")
     return max((int(path.name) for path in commits if path.name.isdigit()), default=-1)
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Files of one folder that together are no more than about ``large`` bytes, oldest first; none of one file alone,
-    and none of half that size already."""
+    """Return files of one folder that together are no more than about ``large`` bytes, oldest first; none of one file
+    alone, and none of half that size already."""
     folders: dict[Path, list[DataFile]] = {}
     for file in files:
         folders.setdefault(file.path.parent, []).append(file)
@@ -261,7 +261,7 @@ def _of_one_schema(group: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def _device(path: Path) -> int:
-    """The file system of a path, or of what it will be made in."""
+    """Return the file system of a path, or of what it will be made in."""
     return next(p.stat().st_dev for p in (path, *path.absolute().parents) if p.exists())
 
 

@@ -15,7 +15,7 @@ from kohort.spark.pipeline.outputs.parquet_files import rows_in
 from kohort.spark.pipeline.outputs.parquet_folder import ParquetFolder, SinkRefused, folder_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -74,7 +74,7 @@ def write_rows(sink: Sink, rows: DataFrame, batch: int, folder: ParquetFolder | 
 
 
 def counted(rows: DataFrame, counts: str) -> int:
-    """How many rows of the source a frame stands for: its rows, or the sum of the column that says so."""
+    """Return how many rows of the source a frame stands for: its rows, or the sum of the column that says so."""
     if not counts:
         return int(rows.count())
     from pyspark.sql import functions as f
@@ -83,7 +83,7 @@ def counted(rows: DataFrame, counts: str) -> int:
 
 
 def read_sink(spark: SparkSession, sink: Sink) -> DataFrame:
-    """Everything that a Parquet sink holds."""
+    """Return everything that a Parquet sink holds."""
     return spark.read.parquet(str(sink.path))
 
 
@@ -105,9 +105,8 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
     letters = _letters_of(pipeline)
     bad = rows.where(f"{PROBLEM} is not null")
-    return deliver(
-        _as_letters(bad, letters, pipeline, batch, "decode", f.lit("decode"), f.col(PROBLEM)), letters.brokers
-    )
+    why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.brokers)
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
@@ -121,11 +120,12 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
         names = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.name for r in failed))).otherwise(names)
         reasons = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.reason for r in failed))).otherwise(reasons)
     bad = rows.where(f.col(FAILED).isin(list(verdicts)))
-    return deliver(_as_letters(bad, letters, pipeline, batch, "expect", names, reasons), letters.brokers)
+    why = {"reason": reasons, "rule": names, "stage": f.lit("expect")}
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.brokers)
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
-    """Whether a row with this verdict is set aside; a row that only fails ``drop`` rules is dropped."""
+    """Tell whether a row with this verdict is set aside; a row that only fails ``drop`` rules is dropped."""
     return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
 
 
@@ -137,10 +137,8 @@ def _letters_of(pipeline: Pipeline) -> DeadLetters:
     return pipeline.dead_letters
 
 
-def _as_letters(
-    rows: DataFrame, letters: DeadLetters, pipeline: Pipeline, batch: int, stage: str, rule: Column, reason: Column
-) -> DataFrame:
-    """The original key, value and headers, and headers ``kohort-error.*`` that say why and from where."""
+def _as_letters(rows: DataFrame, pipeline: Pipeline, batch: int, why: Mapping[str, Column]) -> DataFrame:
+    """Return the original key, value and headers, and headers ``kohort-error.*`` that say ``why`` and from where."""
     from pyspark.sql import functions as f
 
     if SOURCE not in rows.columns:
@@ -150,9 +148,7 @@ def _as_letters(
         )
 
     said = {
-        "reason": reason,
-        "rule": rule,
-        "stage": f.lit(stage),
+        **why,
         "pipeline": f.lit(pipeline.name),
         "batch": f.lit(str(batch)),
         "topic": f.col(f"{SOURCE}.topic"),
@@ -164,7 +160,7 @@ def _as_letters(
         for n, c in said.items()
     ]
     return rows.select(
-        f.lit(letters.topic).alias("topic"),
+        f.lit(_letters_of(pipeline).topic).alias("topic"),
         f.col(f"{SOURCE}.key").alias("key"),
         f.col(f"{SOURCE}.value").alias("value"),
         f.concat(

@@ -77,7 +77,7 @@ class BatchRunner:
         self._on_entry(entry)
 
     def complete(self, progress: Any) -> None:
-        """Spark has noted that a micro-batch is complete: what its progress event says."""
+        """Note that Spark has a micro-batch as complete; ``progress`` is its event."""
         with self._complete:
             self._complete_upto = max(self._complete_upto, progress.batchId)
             self._complete.notify_all()
@@ -95,7 +95,8 @@ class BatchRunner:
         return next((entry for entry in reversed(self.entries) if entry.batch == batch), None)
 
     def _begin_folders(self, batch: int) -> None:
-        """Micro-batches below this one are complete: only when Spark has noted one does it begin the next."""
+        """Begin the micro-batch in each folder. Those below it are complete: Spark notes one before it begins the
+        next."""
         for sink in self._pipeline.sinks:
             if sink.name in self._folders:
                 self._folders[sink.name].begin(batch)
@@ -157,7 +158,8 @@ class BatchRunner:
             entry.sinks[sink.name] = self._write(sink, passed, entry)
 
     def _write(self, sink: Sink, passed: DataFrame, entry: Entry) -> int:
-        """What the sink holds of it. Without rows a Parquet sink gets no file, which would have to be merged later."""
+        """Write the rows and return how many the sink holds. Without rows a Parquet sink gets no file, which would
+        have to be merged later."""
         folder = self._folders.get(sink.name)
         return write_rows(sink, passed, entry.batch, folder) if entry.passed.rows or folder is None else 0
 
@@ -178,7 +180,7 @@ class BatchRunner:
 
 
 def load_table(raw: DataFrame, pipeline: Pipeline, name: str) -> tuple[DataFrame, Count, Count, int]:
-    """A table source, decoded and kept: the frame for the steps, rows in, rows undecoded, dead letters sent."""
+    """Decode a table source and keep it. Return the frame for the steps, rows in, rows undecoded, dead letters sent."""
     source = next(s for s in pipeline.sources if s.name == name)
     decoded = decode(raw, source.decode).persist()
     by_problem = counts_by(decoded, PROBLEM)

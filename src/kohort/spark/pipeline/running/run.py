@@ -245,7 +245,8 @@ class PipelineRun:
         return int(written.count())
 
     def _lag(self, source: Source) -> int:
-        """How far the group is behind the end of the log. A table's offsets are committed here, once all is written."""
+        """Return how far the group is behind the end of the log. A table's offsets are committed here, once all is
+        written."""
         options = lookup_options(source)
         cluster = KohortCluster(options)
         try:
@@ -325,7 +326,7 @@ def check_checkpoint(pipeline: Pipeline) -> None:
 
 
 def _last_line(text: str) -> str:
-    """What a Spark error says, without the stack traces it carries."""
+    """Return what a Spark error says, without the stack traces it carries."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith(("kohort.", "KohortError", "Caused by"))]
     return (causes or lines or ["the query ended with an error"])[0 if not causes else -1]

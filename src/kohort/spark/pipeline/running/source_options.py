@@ -13,7 +13,7 @@ STREAM_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items(
 
 
 def stream_options(source: Source) -> dict[str, str]:
-    """The options of a stream."""
+    """Return the options of a stream."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.member:
         options["group.mode"] = "member"
@@ -29,12 +29,12 @@ def stream_options(source: Source) -> dict[str, str]:
 
 
 def table_options(source: Source) -> dict[str, str]:
-    """The options of a source that is read whole."""
+    """Return the options of a source that is read whole."""
     return _options(source) | {"startingOffsets": "earliest", "includeHeaders": "true"}
 
 
 def lookup_options(source: Source) -> SourceOptions:
-    """What is needed to ask the brokers where a source stands, outside of Spark."""
+    """Return what is needed to ask the brokers where a source stands, outside of Spark."""
     return SourceOptions(source.brokers, dict(source.kafka), group_id=source.group, subscribe=source.topics)
 
 

@@ -31,7 +31,7 @@ _AGAIN: Final = "redelivered"
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """A source as a stream of its good rows, counted on the way, with its watermark."""
+    """Return a source as a stream of its good rows, counted on the way, with its watermark."""
     from pyspark.sql import functions as f
 
     reader = spark.readStream.format("kohort").options(**stream_options(source))
@@ -65,14 +65,14 @@ def _metric(source: Source) -> str:
 
 
 def result_frame(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """The streaming frame after all steps."""
+    """Return the streaming frame after all steps."""
     for source in pipeline.streams[1:]:
         stream_frame(spark, pipeline, source).createOrReplaceTempView(source.name)
     return run_steps(pipeline, stream_frame(spark, pipeline, pipeline.stream))
 
 
 def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
-    """Raises StepFailed where Spark would refuse the plan when the query starts. Spark checks a plan of streams later
+    """Raise StepFailed where Spark would refuse the plan when the query starts. Spark checks a plan of streams later
     than the steps themselves, and offers no public way to ask."""
     from pyspark.errors import PySparkException
 
@@ -111,7 +111,7 @@ class StatefulRunner(BatchRunner):
         return entry
 
     def _tell(self, entry: Entry) -> None:
-        """Not yet: see complete."""
+        """Tell nobody yet: see complete."""
 
     def complete(self, progress: Any) -> None:
         entry = self._entry_of(progress.batchId)
@@ -122,7 +122,7 @@ class StatefulRunner(BatchRunner):
         super().complete(progress)
 
     def ledger(self) -> Ledger:
-        """What came in, what came out, and what is between."""
+        """Return what came in, what came out, and what is between."""
         ledger = total(self.entries)
         untold = [entry.batch for entry in self.entries if not entry.sources]
         if untold:
@@ -140,7 +140,7 @@ class StatefulRunner(BatchRunner):
 
 
 def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
-    """What went into the plan of a micro-batch, and what came too late for it, from Spark's progress event."""
+    """Add what went into the plan of a micro-batch, and what came too late for it, from Spark's progress event."""
     for source in pipeline.streams:
         found = progress.observedMetrics.get(_metric(source))
         entry.sources[source.name] = found[_ROWS] if found is not None else 0
@@ -157,7 +157,7 @@ def _unmarked(count: Count) -> Count:
 
 
 def check_dead_letters(pipeline: Pipeline) -> None:
-    """Raises KohortError where rows must be set aside after an aggregation, which no longer knows their records."""
+    """Raise KohortError where rows must be set aside after an aggregation, which no longer knows their records."""
     windows = [s for s in pipeline.steps if s.kind == "window"]
     rules = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if windows and rules:

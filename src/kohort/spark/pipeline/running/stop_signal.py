@@ -53,9 +53,9 @@ class StopSignal:
 
 @contextmanager
 def ends_at_once(code: int) -> Iterator[Callable[[], None]]:
-    """Within it, SIGINT ends this process, and Spark with it, which sees that its driver is gone. Nothing is lost: what
-    is under way is done again by the next run. Yields what to call once there is a session: pyspark puts a handler of
-    its own in place."""
+    """Let SIGINT end this process within the block, and Spark with it, which sees that its driver is gone. Nothing is
+    lost: what is under way is done again by the next run. Yields what to call once there is a session: pyspark puts a
+    handler of its own in place."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
         os.write(_STDERR, b"\n")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> TestOutcome:
-    """One test: records through decoding, steps and rules, as one batch; nothing is written anywhere."""
+    """Run one test: records go through decoding, steps and rules, as one batch; nothing is written anywhere."""
     outcome = TestOutcome(test.name, test.line)
     frames = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
@@ -49,7 +49,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> Tes
 
 
 def analysed(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """The frame that the sinks would get, over no rows. Raises StepFailed where Spark refuses a step."""
+    """Return the frame that the sinks would get, over no rows. Raises StepFailed where Spark refuses a step."""
     frames = decoded_views(spark, pipeline, {})
     judged = judge(run_steps(pipeline, good_rows(frames[pipeline.stream.name])), pipeline.rules)
     return judged.drop(FAILED, SOURCE)
@@ -62,7 +62,7 @@ def _letter(stage: str, reason: str, row: Row) -> Mapping[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """A value of Spark's as the file would say it. Spark hands times over in the zone of this machine."""
+    """Return a value of Spark's as the file would say it. Spark hands times over in the zone of this machine."""
     from datetime import datetime
 
     from pyspark.sql import Row

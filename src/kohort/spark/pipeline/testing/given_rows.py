@@ -20,7 +20,7 @@ RECORD: Final = (
 
 
 def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """The records as the source gives them: all in partition 0 of its first topic, offsets from 0 on."""
+    """Return the records as the source gives them: all in partition 0 of its first topic, offsets from 0 on."""
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -31,7 +31,7 @@ def raw_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str
 
 
 def as_bytes(value: Any) -> bytearray | None:
-    """A value as a producer of JSON would send it: objects as JSON, text as it is, nothing as a tombstone."""
+    """Return a value as a producer of JSON would send it: objects as JSON, text as it is, nothing as a tombstone."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=_json_text)
@@ -49,7 +49,7 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Every source decoded, with its problems; all but the first stream are views of their good rows already."""
+    """Decode every source, with its problems; all but the first stream are views of their good rows already."""
     frames = {s.name: decode(raw_frame(spark, s, given.get(s.name, ())), s.decode) for s in pipeline.sources}
     for source in pipeline.sources:
         if source.name != pipeline.stream.name:
@@ -58,5 +58,5 @@ def decoded_views(
 
 
 def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
-    """The rows that could be decoded, as steps see them; a table's do not say where they came from."""
+    """Return the rows that could be decoded, as steps see them; a table's do not say where they came from."""
     return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, *((SOURCE,) if table else ()))

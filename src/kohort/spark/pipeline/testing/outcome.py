@@ -30,7 +30,8 @@ class TestOutcome:
 
 
 def compare_rows(what: str, expected: Sequence[Row], found: Sequence[Row]) -> list[str]:
-    """Every expected row must be found, once, and nothing else. Columns that a row does not name may hold anything."""
+    """Find every expected row, once, and nothing else; return what differs. Columns that a row does not name may hold
+    anything."""
     left = list(found)
     missing = []
     for row in expected:
@@ -51,7 +52,7 @@ def compare_rows(what: str, expected: Sequence[Row], found: Sequence[Row]) -> li
 
 
 def shown(row: Row, only: Any = None) -> str:
-    """A row as JSON, with the columns ``only`` where given."""
+    """Return a row as JSON, with the columns ``only`` where given."""
     kept = {k: v for k, v in row.items() if only is None or k in only}
     return json.dumps(kept, default=lambda v: bytes(v).decode(errors="replace") if isinstance(v, bytes) else str(v))
 
@@ -68,7 +69,8 @@ def _nearest(row: Row, found: Sequence[Row]) -> Row | None:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """Whether a value of the file means a value of Spark's: numbers by value, times as instants, structs by name."""
+    """Tell whether a value of the file means a value of Spark's: numbers by value, times as instants, structs by
+    name."""
     if isinstance(found, datetime) or isinstance(expected, datetime):
         return _instant(expected) == _instant(found)
     if isinstance(found, date) or isinstance(expected, date):
