@@ -149,7 +149,7 @@ def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):
 
 
 def test_why_where_no_journal_is_kept_says_what_it_takes(run, monkeypatch, orders):
-    monkeypatch.setattr("kohort.cli.why.JOURNAL", "__no_journal")
+    monkeypatch.setattr("kohort.coordinator.journal.TOPIC", "__no_journal")
 
     assert "has no journal of rebalances: it is no kohort broker" in run("group", "why", "g", code=1).stderr
 
