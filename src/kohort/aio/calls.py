@@ -1,4 +1,4 @@
-"""Public calls written once for both faces: a generator does the work, and yields whatever it has to wait for.
+"""Runs calls: verbs of a client, written once for both faces as generators of what they wait for.
 
 The blocking face waits for that in its caller's thread, the one for asyncio awaits it. In between, a call reads from
 top to bottom like blocking code.
@@ -7,49 +7,43 @@ top to bottom like blocking code.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from inspect import GEN_CLOSED, getgeneratorstate
+from typing import Any, TypeVar, cast
 
 R = TypeVar("R")
+W = TypeVar("W")
 
 
-class Wait(NamedTuple):
-    """Until ``ready`` returns something other than None, or ``timeout_ms`` is over (None: no limit)."""
+def run_call(call: Generator[W, Any, R], wait_out: Callable[[W], Any]) -> R:
+    """Run ``call`` to its end, with a function that blocks for each of its waits. Return its result.
 
-    ready: Callable[[], Any]
-    timeout_ms: int | None
-
-
-Call = Generator[Wait, Any, R]
-"""A public call under way. It is sent what ``ready`` returned, or None after ``timeout_ms``."""
-
-
-def run_call(call: Call[R], wait: Callable[[Wait], Any]) -> R:
-    """Carry out a call of a blocking face and return its result; ``wait`` blocks. Raises what the call raises."""
-    try:
-        wanted = next(call)
-        while True:
-            try:
-                found = wait(wanted)
-            except BaseException as error:  # noqa: BLE001  # the call decides what becomes of it
-                wanted = call.throw(error)
-            else:
-                wanted = call.send(found)
-    except StopIteration as end:
-        result: R = end.value
-        return result
+    What a wait raises, an interrupt too, is raised at the ``yield``: the ``finally`` clauses of a call may wait.
+    """
+    failed: BaseException | None = None
+    while True:
+        try:
+            wait = next(call) if failed is None else call.throw(failed)
+            while True:
+                wait = call.send(wait_out(wait))
+        except BaseException as error:
+            if getgeneratorstate(call) == GEN_CLOSED:
+                if isinstance(error, StopIteration):
+                    return cast("R", error.value)
+                raise
+            failed = error
 
 
-async def run_call_async(call: Call[R], wait: Callable[[Wait], Awaitable[Any]]) -> R:
-    """Carry out a call of a face for asyncio, as ``run_call``; ``wait`` is awaited."""
-    try:
-        wanted = next(call)
-        while True:
-            try:
-                found = await wait(wanted)
-            except BaseException as error:  # noqa: BLE001  # the call decides what becomes of it
-                wanted = call.throw(error)
-            else:
-                wanted = call.send(found)
-    except StopIteration as end:
-        result: R = end.value
-        return result
+async def run_call_async(call: Generator[W, Any, R], wait_out: Callable[[W], Awaitable[Any]]) -> R:
+    """Run ``call`` to its end, with a coroutine for each of its waits. Return its result; errors as of ``run_call``."""
+    failed: BaseException | None = None
+    while True:
+        try:
+            wait = next(call) if failed is None else call.throw(failed)
+            while True:
+                wait = call.send(await wait_out(wait))
+        except BaseException as error:
+            if getgeneratorstate(call) == GEN_CLOSED:
+                if isinstance(error, StopIteration):
+                    return cast("R", error.value)
+                raise
+            failed = error

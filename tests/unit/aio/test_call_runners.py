@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from kohort.aio.calls import Wait, run_call, run_call_async
+from kohort.aio.calls import run_call, run_call_async
+from kohort.aio.producing.producer_calls import Wait
 
 
 def both(make_call, answer):

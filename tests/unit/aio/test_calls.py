@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from kohort.aio.consuming.call import Call, Run, Wait, run_call, run_call_async
+from kohort.aio.calls import run_call, run_call_async
+from kohort.aio.consuming.call import Call, Run, Wait
 from kohort.errors import ApiTimeout
 
 

@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
-from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call_async
+from kohort.aio.calls import run_call_async
+from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
 from kohort.aio.driver import Driver
 from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock

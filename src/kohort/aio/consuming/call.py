@@ -2,25 +2,23 @@
 
 A call uses the machine, yields what has to be waited for, and goes on with what came of it: it reads from top to
 bottom like blocking code. It does no I/O; what a wait means is the business of ``waits.py`` for threads and of
-``async_waits.py`` for tasks.
+``async_waits.py`` for tasks; ``kohort.aio.calls`` runs them.
 
 No call yields while it holds the machine's guard: an interrupt (Ctrl-C) that ends a wait would leave it taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from inspect import GEN_CLOSED, getgeneratorstate
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded
 from kohort.client.requests.close_timeout import Parting
 from kohort.client.requests.promise import Promise
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -107,41 +105,6 @@ class Waits(Protocol):
 
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a call in whatever thread or task, or return what has to be awaited for it."""
-
-
-def run_call(call: Call[R], wait_out: Callable[[Wait], Any]) -> R:
-    """Run ``call`` to its end, with a function that blocks for each of its waits. Return its result.
-
-    What a wait raises, an interrupt too, is raised at the ``yield``: the ``finally`` clauses of a call may wait.
-    """
-    failed: BaseException | None = None
-    while True:
-        try:
-            wait = next(call) if failed is None else call.throw(failed)
-            while True:
-                wait = call.send(wait_out(wait))
-        except BaseException as error:
-            if getgeneratorstate(call) == GEN_CLOSED:
-                if isinstance(error, StopIteration):
-                    return cast("R", error.value)
-                raise
-            failed = error
-
-
-async def run_call_async(call: Call[R], wait_out: Callable[[Wait], Awaitable[Any]]) -> R:
-    """Run ``call`` to its end, with a coroutine for each of its waits. Return its result; errors as of ``run_call``."""
-    failed: BaseException | None = None
-    while True:
-        try:
-            wait = next(call) if failed is None else call.throw(failed)
-            while True:
-                wait = call.send(await wait_out(wait))
-        except BaseException as error:
-            if getgeneratorstate(call) == GEN_CLOSED:
-                if isinstance(error, StopIteration):
-                    return cast("R", error.value)
-                raise
-            failed = error
 
 
 def leave_group(waits: Waits, reason: str, parting: Parting) -> Call[None]:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil, run_call
+from kohort.aio.calls import run_call
+from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import Closeable, IoThread
 from kohort.aio.notes import CONSUMER_LOG, log_notes

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kohort.aio.calls import Call, Wait, run_call_async
+from kohort.aio.calls import run_call_async
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.arrow_rows import Rows
 from kohort.aio.producing.delivery import Delivery, Owner
-from kohort.aio.producing.producer_calls import Offsets, ProducerCalls
+from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng
 from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers

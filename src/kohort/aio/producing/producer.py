@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kohort.aio.calls import Call, run_call
+from kohort.aio.calls import run_call
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
@@ -16,7 +16,7 @@ from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.arrow_rows import Rows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
-from kohort.aio.producing.producer_calls import Offsets, ProducerCalls, new_driver
+from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, new_driver
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
 from kohort.aio.system import system_rng
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kohort.aio.calls import Call, Wait
 from kohort.aio.driver import Driver
 from kohort.aio.producing.arrow_rows import Rows
 from kohort.aio.producing.delivery import Delivery, Owner, call_back
@@ -22,7 +21,19 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
 if TYPE_CHECKING:
     from kohort.columns.encode import EncodedBatch
 
+R = TypeVar("R")
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
+
+
+class Wait(NamedTuple):
+    """Until ``ready`` returns something other than None, or ``timeout_ms`` is over (None: no limit)."""
+
+    ready: Callable[[], Any]
+    timeout_ms: int | None
+
+
+Call = Generator[Wait, Any, R]
+"""A call under way. It is sent what ``ready`` returned, or None after ``timeout_ms``."""
 
 
 class ProducerCalls:
