@@ -4,7 +4,6 @@
 judge it, and kohort's clients show that they get on with it.
 """
 
-import time
 import uuid
 from collections.abc import Iterator
 
@@ -13,6 +12,7 @@ import pytest
 import kohort
 from support.raw.broker_under_test import BrokerUnderTest
 from support.raw.raw_client import RawClient
+from support.waiting import eventually
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
 """Where our served broker differs from its defaults, so that tests need not wait; any broker is asked for its own."""
@@ -65,8 +65,7 @@ def topic(request: pytest.FixtureRequest, bootstrap: str, name: str) -> str:
     """A topic of the test's own, of as many partitions as its module says."""
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({name: request.module.PARTITIONS})
-        deadline = time.monotonic() + KNOWN_S
-        while admin.describe_topics([name]).errors:  # Kafka's broker learns of it from its controller, a moment later
-            assert time.monotonic() < deadline, "the topic was never known"
-            time.sleep(0.01)
+        # Kafka's broker learns of it from its controller, a moment later
+        known = "the topic was never known"
+        eventually(lambda: not admin.describe_topics([name]).errors, known, deadline_s=KNOWN_S, pause_s=0.01)
     return name

@@ -17,6 +17,7 @@ import pytest
 import kohort
 from kohort import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, ConsumerGroup, GroupHandler, Producer
 from kohort.testing import StagedBroker
+from support.waiting import eventually
 
 NOBODY = "127.0.0.1:1"
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
@@ -76,8 +77,7 @@ def test_a_waiting_poll_warns_while_it_waits(caplog: pytest.LogCaptureFixture):
 
         waiting = threading.Thread(target=wait)
         waiting.start()
-        while not warned(caplog, "kohort.consumer"):
-            time.sleep(0.01)
+        eventually(lambda: warned(caplog, "kohort.consumer"), "nobody was told that there is no broker")
         consumer.wakeup()
         waiting.join()
 

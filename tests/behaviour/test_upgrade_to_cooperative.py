@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 import kohort
 from kohort import TopicPartition
+from support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(400)
 PARTITIONS = 6
@@ -104,10 +104,10 @@ def members() -> Iterator[dict[int, Member]]:
 
 
 def until(done: Callable[[], object], ledger: Ledger) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not done():
-        assert time.monotonic() < deadline, (ledger.shares(), ledger.twice, len(ledger.read))
-        time.sleep(0.01)
+    def state() -> str:
+        return f"{ledger.shares()}, {ledger.twice}, {len(ledger.read)} read"
+
+    eventually(done, state, deadline_s=DEADLINE_S, pause_s=0.01)
 
 
 def test_two_rolling_restarts_take_a_group_from_range_to_cooperative_sticky(bootstrap, topic, members):

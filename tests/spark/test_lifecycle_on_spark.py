@@ -18,6 +18,7 @@ from kohort.aio.serving.embedded import Broker
 from kohort.cli.main import main
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.spark.pipeline.running.run import WORKER_TOO_SLOW
+from support.waiting import eventually
 
 pytestmark = [
     pytest.mark.spark,
@@ -30,10 +31,7 @@ WAIT_S = 600.0
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {WAIT_S:g} s for {what}"
-        time.sleep(0.02)
+    eventually(condition, what, deadline_s=WAIT_S)
 
 
 @pytest.mark.whole

@@ -10,7 +10,11 @@ T = TypeVar("T")
 
 
 def eventually(
-    check: Callable[[], T], otherwise: str = "it never came about", *, deadline_s: float = 60.0, pause_s: float = 0.02
+    check: Callable[[], T],
+    otherwise: str | Callable[[], str] = "it never came about",
+    *,
+    deadline_s: float = 60.0,
+    pause_s: float = 0.02,
 ) -> T:
     """Wait until ``check()`` gives something true, and return it; fail with ``otherwise`` behind the deadline.
 
@@ -18,6 +22,9 @@ def eventually(
     """
     ends = time.monotonic() + deadline_s
     while not (found := check()):
-        assert time.monotonic() < ends, f"{otherwise} (waited {deadline_s:.0f} s)"
+        if time.monotonic() >= ends:
+            raise AssertionError(
+                f"{otherwise if isinstance(otherwise, str) else otherwise()} (waited {deadline_s:.0f} s)"
+            )
         time.sleep(pause_s)
     return found

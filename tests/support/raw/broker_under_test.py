@@ -176,12 +176,12 @@ class BrokerUnderTest:
 
     # Members.
 
-    def member(self, group: str, *topics: str, **options: Any) -> Member:
+    def member(self, group: str, *topics: str, **options: Any) -> VersionedMember:
         """A member of ``group`` on a connection of its own; without topics its subscription is ``t``."""
         options.setdefault("protocols", [("range", subscription(*(topics or ("t",))))])
-        return Member(self, group, **options)
+        return VersionedMember(self, group, **options)
 
-    def stable(self, *members: Member, plan: Plan | None = None) -> None:
+    def stable(self, *members: VersionedMember, plan: Plan | None = None) -> None:
         """All of them, new to their group, in one Stable generation; the first leads."""
         first, *others = members
         first.join()
@@ -196,7 +196,7 @@ class BrokerUnderTest:
                 member.joined()
         settle(*members, plan=plan)
 
-    def start_rebalance(self, leader: Member, *others: Member) -> None:
+    def start_rebalance(self, leader: VersionedMember, *others: VersionedMember) -> None:
         """All of them join again. The leader's join, which opens the round, is there before the others'."""
         leader.start_join()
         self.await_state(leader.group, "PreparingRebalance")
@@ -210,7 +210,7 @@ class BrokerUnderTest:
             self._fetch(group, [], stable=True)
 
 
-class Member:
+class VersionedMember:
     """One member: what it sends, and what it was last told. A version that is not given is the highest."""
 
     def __init__(
@@ -338,7 +338,7 @@ class Member:
         return self.wire.ask(LeaveGroupRequest(group_id=self.group, members=[entry]), version)
 
 
-def settle(*members: Member, plan: Plan | None = None) -> None:
+def settle(*members: VersionedMember, plan: Plan | None = None) -> None:
     """Members that were just told of a generation sync to it; the leader gives each ``plan``'s share, or its name."""
     given = plan or {m.member_id: m.member_id.encode() for m in members}
     for member in members:

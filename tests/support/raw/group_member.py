@@ -1,4 +1,8 @@
-"""A group member spelled out in raw requests: join, sync, heartbeat, commit, leave."""
+"""A group member spelled out in raw requests of one version each: join, sync, heartbeat, commit, leave.
+
+It needs a connection alone, so it is for machines as for sockets; ``broker_under_test.VersionedMember`` sends
+any version and any field, and needs a served broker.
+"""
 
 from __future__ import annotations
 
