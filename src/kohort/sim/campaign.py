@@ -15,7 +15,7 @@ AT_ONCE = 4
 
 
 def verdicts(seeds: Sequence[int], *, world: str = GROUP, jobs: int = 1, encoded: bool = True) -> Iterator[Verdict]:
-    """The verdict of each seed; of one that passed without its story."""
+    """Yield the verdict of each seed; of one that passed without its story."""
     judge = partial(judge_seed, world=world, encoded=encoded)
     if jobs == 1:
         yield from map(judge, seeds)
@@ -25,7 +25,7 @@ def verdicts(seeds: Sequence[int], *, world: str = GROUP, jobs: int = 1, encoded
 
 
 def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True) -> Verdict:
-    """One seed of one world; ``encoded`` as for ``verdicts``."""
+    """Judge one seed of one world; ``encoded`` as for ``verdicts``."""
     kind = WORLDS[world]
     if encoded:
         verdict = kind.run_seed(seed)

@@ -41,7 +41,7 @@ def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
 
 
 def run_controls(names: Iterable[str], *, jobs: int = 1, seeds: int = SEEDS) -> Iterator[Control]:
-    """Each bug from seed 0 on, in the order of ``names``."""
+    """Yield the control of each bug, from seed 0 on, in the order of ``names``."""
     wanted = list(names)
     if jobs == 1:
         for name in wanted:

@@ -45,14 +45,14 @@ class FaultyDisk(MemoryStorage):
         super().replace(name, content, durable=durable)
 
     def strike(self, what: str) -> bool:
-        """Whether the process dies in this write; raises StorageError where the disk refuses it."""
+        """Tell whether the process dies in this write. Raises StorageError where the disk refuses it."""
         if self._rng.random() < self.weather.refuse:
             self.refusals += 1
             raise StorageError(f"cannot {what}: the disk refused")
         return self._rng.random() < self.weather.die
 
     def torn(self, data: bytes) -> bytes:
-        """What of ``data`` was written when the process died."""
+        """Return what of ``data`` was written when the process died."""
         return data[: int(self._rng.random() * (len(data) + 1))]
 
 

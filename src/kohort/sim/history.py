@@ -36,5 +36,5 @@ class History:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     def tail(self, lines: int = 60) -> str:
-        """The end of the story, as text."""
+        """Return the end of the story, as text."""
         return "\n".join(str(h) for h in list(self.lines)[-lines:])

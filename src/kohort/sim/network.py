@@ -84,7 +84,7 @@ class Network:
         self.cuts = 0
 
     def fair_weather(self) -> Weather:
-        """Nothing but the delay of this run."""
+        """Return weather with nothing but the delay of this run."""
         return Weather(delay_ms=self._delay_ms)
 
     # ------------------------------------------------------------ servers
@@ -93,7 +93,7 @@ class Network:
         self._servers[address] = server
 
     def vanish(self, address: Address) -> None:
-        """The server at ``address`` died: its links are reset, new ones are refused."""
+        """End the server at ``address``: its links are reset, new ones are refused."""
         server = self._servers.pop(address, None)
         for link in list(self._links.values()):
             if link.server is server:
@@ -103,7 +103,7 @@ class Network:
     # ------------------------------------------------------------ clients
 
     def open(self, client: ClientSide, connection: int, address: Address) -> None:
-        """A client connects; it hears of success or refusal later."""
+        """Connect a client; it hears of success or refusal later."""
         server = self._servers.get(address)
         if server is None or self._rng.random() < self.weather.refuse:
             self._world.after(self._delay(), lambda: client.link_closed(connection, "connection refused"))
@@ -127,7 +127,7 @@ class Network:
             link.client.link_opened(link.connection)
 
     def client_dies(self, client: ClientSide) -> None:
-        """The client's process is gone: the server hears of it (after a while), the client of nothing."""
+        """End a client's process: the server hears of it (after a while), the client of nothing."""
         for link in list(self._links.values()):
             if link.client is client:
                 link.client_up = False
@@ -205,7 +205,7 @@ class Network:
                 link.deaf_server, link.deaf_client = link.deaf_server or side, link.deaf_client or not side
 
     def heal(self) -> None:
-        """Fair weather from now on; a link that lost bytes in one direction is of no use any more."""
+        """Make the weather fair; a link that lost bytes in one direction is cut."""
         self.weather = self.fair_weather()
         for link in list(self._links.values()):
             if link.deaf_server or link.deaf_client:

@@ -41,7 +41,7 @@ ANSWERS: Final = {
 
 
 def reachable() -> list[str]:
-    """Everything there is to reach, in order."""
+    """Return everything there is to reach, in order."""
     pairs = [(p, s) for s, before in PREVIOUS.items() for p in State if p in before]
     return [
         *(f"state {p.value} to {s.value}" for p, s in pairs if s is not State.DEAD or p is State.EMPTY),
@@ -66,7 +66,7 @@ class Answers(Watcher):
 
 
 def codes_in(message: Message) -> Iterator[int]:
-    """The error codes of an answer, at whatever depth."""
+    """Return the error codes of an answer, at whatever depth."""
     for spec in message.FIELDS:
         value = getattr(message, spec.name)
         if spec.name == "error_code":
@@ -77,7 +77,7 @@ def codes_in(message: Message) -> Iterator[int]:
 
 
 def states_of(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """The transitions that journal entries of one group tell of."""
+    """Return the transitions that journal entries of one group tell of."""
     state: State | None = State.EMPTY
     for entry in entries:
         after = _state_after(entry, state)
@@ -106,7 +106,7 @@ def _state_after(entry: dict[str, Any], before: State | None) -> State | None:
 
 
 def told_by(entries: list[dict[str, Any]]) -> Iterator[str]:
-    """What each entry says of itself."""
+    """Yield what each entry says of itself."""
     for entry in entries:
         yield "journal " + "".join(word.capitalize() for word in entry["kind"].split("_"))
         if entry["kind"] == "round_opened":
@@ -116,7 +116,7 @@ def told_by(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def journal_of(broker: Broker) -> dict[str, list[dict[str, Any]]]:
-    """What the broker wrote into its journal, by group."""
+    """Return what the broker wrote into its journal, by group."""
     log = broker.state.topics.log(journal.TOPIC, 0)
     groups: dict[str, list[dict[str, Any]]] = {}
     for record in records_on(log) if log is not None else ():
@@ -126,7 +126,7 @@ def journal_of(broker: Broker) -> dict[str, list[dict[str, Any]]]:
 
 
 def reached_by(seed: int) -> set[str]:
-    """What one seed reaches. Raises what its run raises."""
+    """Return what one seed reaches. Raises what its run raises."""
     answers = Answers()
     run = OneBroker(plan_of(seed), also=[answers])
     run.go()

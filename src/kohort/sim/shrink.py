@@ -50,7 +50,7 @@ def shrink(
 
 
 def smaller_plans(plan: Plan) -> Iterator[Plan]:
-    """Plans that are one step smaller, the boldest first."""
+    """Yield plans that are one step smaller, the boldest first."""
     if plan.faults_ms > 5_000:
         yield replace(plan, faults_ms=plan.faults_ms // 2)
     for fault in sorted(plan.faults):

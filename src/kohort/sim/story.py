@@ -24,7 +24,7 @@ tr.loud td { background: #fff1ef } tr.calm td { background: #effaf1 }
 
 
 def story_text(verdict: Verdict) -> str:
-    """The plan, everything that happened, and the verdict."""
+    """Return the plan, everything that happened, and the verdict as text."""
     lines = [str(verdict.plan), *map(str, verdict.happenings), "", _sum(verdict)]
     if verdict.failure is not None:
         lines += [f"FAILED by {verdict.caught_by or 'a machine'}", verdict.failure.rstrip()]
@@ -32,7 +32,7 @@ def story_text(verdict: Verdict) -> str:
 
 
 def story_html(verdict: Verdict) -> str:
-    """The same as a page: one row per happening, one column per actor."""
+    """Return the story as an HTML page: one row per happening, one column per actor."""
     happenings = verdict.happenings
     actors = list(dict.fromkeys(h.who for h in happenings))
     head = "".join(f"<th>{escape(who)}</th>" for who in actors)

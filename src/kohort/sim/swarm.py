@@ -80,7 +80,7 @@ class Plan:
 
 
 def plan_of(seed: int) -> Plan:
-    """The run of a seed. What was thought of later has chance of its own: the rest of a seed stays what it was."""
+    """Draw the plan of a seed. What was added later has chance of its own: the rest of a seed stays what it was."""
     later = random.Random(f"later {seed}")
     rng = random.Random(f"plan {seed}")
     session_ms = rng.choice([6_000, 6_000, 10_000, 20_000, 45_000])

@@ -39,7 +39,7 @@ class Tap:
         self._open: dict[int, deque[Exchange]] = {}
 
     def client_sent(self, link_id: int, client: str, data: bytes) -> None:
-        """A client wrote whole requests."""
+        """Hear that a client wrote whole requests."""
         self._note(link_id, data)
         for frame in _frames(data):
             header, at = parse_request_header(frame)
@@ -51,7 +51,7 @@ class Tap:
             self._watcher.asked(exchange)
 
     def server_sent(self, link_id: int, data: bytes) -> None:
-        """A broker wrote whole responses."""
+        """Hear that a broker wrote whole responses."""
         self._note(link_id, data)
         waiting = self._open.get(link_id)
         for frame in _frames(data):
@@ -82,13 +82,13 @@ class Tap:
         self._open.pop(link_id, None)
 
     def unanswered(self) -> Iterator[Exchange]:
-        """Requests on standing links that wait for their answers."""
+        """Return the requests on standing links that wait for their answers."""
         for waiting in self._open.values():
             yield from waiting
 
 
 def frame_starts(data: bytes) -> Iterator[int]:
-    """Where each of some whole frames begins, with its length."""
+    """Yield where each of some whole frames begins, with its length."""
     at = 0
     while at < len(data):
         yield at

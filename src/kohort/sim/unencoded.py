@@ -32,7 +32,7 @@ class UnencodedMessages:
         self._written: list[Message] = []
 
     def writer(self, message: type[Message], version: int) -> Writer:
-        """What the codec shall use in place of the compiled writer."""
+        """Return what the codec uses in place of the compiled writer."""
         change = change_of(message, version)
 
         def write(value: Any, extend: Callable[[Any], None]) -> None:
@@ -42,7 +42,7 @@ class UnencodedMessages:
         return write
 
     def reader(self, message: type[Message], version: int) -> Reader:
-        """What the codec shall use in place of the compiled reader."""
+        """Return what the codec uses in place of the compiled reader."""
         del version
 
         def read(body: bytes | bytearray, at: int, stop: int) -> tuple[Any, int]:
@@ -56,7 +56,7 @@ class UnencodedMessages:
 
 @contextmanager
 def unencoded() -> Iterator[None]:
-    """Requests and responses go over as they are while this lasts, in this process."""
+    """Have requests and responses go over as they are while this lasts, in this process."""
     messages = UnencodedMessages()
     bodies = [body for api in APIS.values() if api.key != API_VERSIONS for body in (api.request, api.response)]
     with codec.replaced(frozenset(bodies), messages.reader, messages.writer):
@@ -64,7 +64,7 @@ def unencoded() -> Iterator[None]:
 
 
 def change_of(message: type[Message], version: int) -> Change | None:
-    """What becomes of a message on its way; None where it arrives as it was sent."""
+    """Return the change that a message undergoes on its way; None where it arrives as it was sent."""
     changes = {spec.name: _change_of_field(spec, version) for spec in message.FIELDS}
     if not any(changes.values()):
         return None
@@ -90,7 +90,7 @@ def _change_of_field(spec: FieldSpec, version: int) -> Change | None:
 
 
 def _in_one_piece(records: codec.Records | None) -> memoryview | None:
-    """Record batches as a reader gives them."""
+    """Join record batches, as a reader gives them."""
     if records is None:
         return None
     if not isinstance(records, list):

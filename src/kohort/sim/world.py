@@ -45,7 +45,7 @@ class World:
         return self.now_ms - START_MS
 
     def fork_rng(self) -> random.Random:
-        """Chance for one actor, so that what one draws does not shift what another gets."""
+        """Return chance for one actor, so that what one draws does not shift what another gets."""
         return random.Random(self.rng.getrandbits(64))
 
     def after(self, delay_ms: int, action: Action) -> None:

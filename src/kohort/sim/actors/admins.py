@@ -47,7 +47,7 @@ class AdminActor(EngineActor):
             self.run_engine(Engine(self._config, [self._machine], self._metadata, self.rng))
 
     def do(self, name: str, make: Make) -> Promise[Any]:
-        """Begin one thing; its promise says what becomes of it."""
+        """Begin one thing, and return the promise of what comes of it."""
         self.start()
         self.history.add(self.name, name)
         promise: Promise[Any] = self._machine.start(name, make(self._metadata), TIMEOUT_MS, self.world.now_ms)

@@ -26,10 +26,10 @@ class HostProcess(Protocol):
     def is_frozen(self) -> bool: ...
 
     def dies(self) -> None:
-        """It ends here, in the middle of a write."""
+        """End it here, in the middle of a write."""
 
     def after_event(self) -> None:
-        """The machine has taken an event."""
+        """Hear that the machine has taken an event."""
 
 
 class BrokerHost:
@@ -57,14 +57,14 @@ class BrokerHost:
         self.arm()
 
     def end(self) -> None:
-        """Its links are reset, and nobody listens any more."""
+        """Reset its links, and listen no more."""
         self.broker = None
         self._paused.clear()
         self._held.clear()
         self._network.vanish(self._address)
 
     def thaw(self) -> None:
-        """The process goes on: what arrived meanwhile is handled now."""
+        """Let the process go on: handle what arrived meanwhile."""
         held, self._held = self._held, []
         for given in held:
             self.handle(given)
@@ -88,7 +88,7 @@ class BrokerHost:
     # ------------------------------------------------------------ the machine
 
     def handle(self, given: Input) -> None:
-        """One event for the machine, unless its process is frozen or gone."""
+        """Give the machine an event, unless its process is frozen or gone."""
         if self.broker is None:
             return
         if self._process.is_frozen:

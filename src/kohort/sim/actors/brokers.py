@@ -88,7 +88,7 @@ class BrokerActor:
         return self._world.now_ms + self.clock_ahead_ms
 
     def jump(self, ahead_ms: int) -> None:
-        """Its clock is put forward; a clock that goes back is not shown to a machine at all."""
+        """Put its clock forward; a clock that goes back is not shown to a machine at all."""
         self._history.add("broker", "clock put forward", f"{ahead_ms} ms")
         self.clock_ahead_ms += ahead_ms
         self._host.handle(Tick())
@@ -102,9 +102,9 @@ class BrokerActor:
             self._host.thaw()
 
     def after_event(self) -> None:
-        """Nobody else is told."""
+        """Tell nobody else."""
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """What the group has committed, as the coordinator has it now."""
+        """Return what the group has committed, as the coordinator has it now."""
         offsets = self.broker.state.coordinator.committed(group_id) if self.broker is not None else None
         return {TopicPartition(t, p): value.offset for t, p, value in offsets or ()}

@@ -28,7 +28,7 @@ class Administer(Protocol):
 
 
 def clear_up(administer: Administer, group_id: str, topic: str, restart: Callable[[], None]) -> None:
-    """Raises CheckFailed if anything that was done is not so, before or after a restart of the broker."""
+    """Do all of it, and look again. Raises CheckFailed if anything is not so, before or after a restart."""
     kept, gone = TopicPartition(topic, 0), TopicPartition(SIDE, 1)
 
     def commit(metadata: Metadata) -> Operation[Results[TopicPartition, None]]:

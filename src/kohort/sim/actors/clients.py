@@ -44,7 +44,7 @@ class EngineActor:
         return self.world.now_ms < self.frozen_until_ms
 
     def run_engine(self, engine: Engine) -> None:
-        """The process starts with this engine."""
+        """Start the process with this engine."""
         assert self.engine is None, "it runs already"
         self.engine = engine
         self._offset_of_connections += 1_000_000  # an old link must not be taken for a new one
@@ -52,7 +52,7 @@ class EngineActor:
         self.step(Tick())
 
     def kill(self, why: str) -> None:
-        """SIGKILL: no goodbye."""
+        """End the process as SIGKILL does: no goodbye."""
         if self.engine is None:
             return
         self.history.add(self.name, "killed", why)
@@ -93,7 +93,7 @@ class EngineActor:
     # ------------------------------------------------------------ the engine
 
     def step(self, given: Input) -> None:
-        """One event for the engine, unless the process is frozen or gone."""
+        """Give the engine an event, unless the process is frozen or gone."""
         if self.engine is None:
             return
         if self.frozen:
@@ -121,7 +121,7 @@ class EngineActor:
                     self.network.client_closes(self, number + self._offset_of_connections)
 
     def after_step(self) -> None:
-        """What the user of the engine does after each of its steps."""
+        """Do what the user of the engine does after each of its steps."""
 
     def _arm(self) -> None:
         if self.engine is None or (at_ms := self.engine.wake_at_ms) is None:

@@ -76,7 +76,7 @@ class ConsumerActor(EngineActor):
         self._polling = False
 
     def restart_later(self) -> None:
-        """As whoever watches over a process does it: unless it is killed meanwhile."""
+        """Start it again a little later, unless it is killed meanwhile."""
         kills = self._kills
         self.world.after(self.rng.randint(*RESTART_MS), lambda: self.start() if kills == self._kills else None)
 
@@ -235,7 +235,7 @@ class ConsumerActor(EngineActor):
         self.think(self.takes_ms())
 
     def end_poll(self) -> None:
-        """The user is out of poll()."""
+        """Leave poll()."""
         assert self.machine is not None
         self._polling = False
         self.left_poll_ms = self.world.now_ms
@@ -246,7 +246,7 @@ class ConsumerActor(EngineActor):
         self._after_thinking(for_ms)
 
     def takes_ms(self) -> int:
-        """How long the user is busy now, by chance."""
+        """Draw for how long the user is busy now, in milliseconds."""
         low, high = self.pace.slow_ms if self.rng.random() < self.pace.slow else self.pace.think_ms
         busy_ms = self.rng.randint(low, high)
         self.busy_until_ms = self.world.now_ms + busy_ms

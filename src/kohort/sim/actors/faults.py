@@ -82,7 +82,7 @@ class Faults:
         self._next()
 
     def calm(self) -> None:
-        """No more faults; network and disk are well, users are quick, and everybody is back."""
+        """End all faults: network and disk are well, users are quick, and everybody comes back."""
         self.on = False
         self._network.heal()
         self._double.kill("it should never have been there")
@@ -142,7 +142,7 @@ class Faults:
         self._victim().freeze(self._rng.randint(100, longest))
 
     def _deploy(self) -> None:
-        """Every member stops and starts again, one after the other."""
+        """Stop and start every member, one after the other."""
         for number, consumer in enumerate(self._consumers):
             self._world.after(number * self._rng.randint(200, 4_000), lambda c=consumer: self._restart(c))  # type: ignore[misc]  # bound at once
 
@@ -157,7 +157,7 @@ class Faults:
             consumer.restart_later()
 
     def _start_double(self) -> None:
-        """A second process with the first one's configuration, instance id included, for a while."""
+        """Start a second process with the first one's configuration, instance id included, for a while."""
         if not self._double.alive:
             self._for_a_while(self._double.start, lambda: self._double.kill("noticed and stopped"))
 

@@ -125,7 +125,7 @@ class ClusterActor:
                 host.thaw()
 
     def jump(self, ahead_ms: int) -> None:
-        """The clock of its computer is put forward."""
+        """Put the clock of its computer forward."""
         self._history.add("cluster", "clock put forward", f"{ahead_ms} ms")
         self.clock_ahead_ms += ahead_ms
         for host in self._hosts.values():
@@ -178,7 +178,7 @@ class ClusterActor:
         return [TopicPartition(topic.name, number) for topic in topics for number in range(len(topic.partitions))]
 
     def leader_of(self, partition: TopicPartition) -> Broker | None:
-        """The machine that leads a partition and has taken it up."""
+        """Return the machine that leads a partition and has taken it up, if one does."""
         for broker in self.brokers:
             topic = broker.state.topics.get(partition.topic)
             leads = topic is not None and broker.state.cluster.leader_of(topic, partition.partition)
@@ -228,7 +228,7 @@ class ClusterActor:
         self._world.after(self._rng.randint(*RESTART_MS), lambda: self._start_node(cluster, number))
 
     def _start_node(self, cluster: Cluster, number: int) -> None:
-        """As ``aio.cluster_server``: the machine, then its port, then its place among those that are up."""
+        """Start as ``aio`` does: the machine, then its port, then its place among those that are up."""
         if self.cluster is not cluster:
             return
         if number not in cluster.wanted:
@@ -246,7 +246,7 @@ class ClusterActor:
         self._start_and_end_nodes()
 
     def committed(self, group_id: str, partition: int) -> dict[TopicPartition, int]:
-        """What the group has committed, as its coordinator has it now; ``partition``: of ``__consumer_offsets``."""
+        """Return what the group has committed, as its coordinator has it; ``partition``: of ``__consumer_offsets``."""
         leader = self.leader_of(TopicPartition(OFFSETS_TOPIC, partition))
         offsets = leader.state.coordinator.committed(group_id) if leader is not None else None
         return {TopicPartition(t, p): value.offset for t, p, value in offsets or ()}

@@ -163,7 +163,7 @@ class Processor(ConsumerActor):
         self.think(0)
 
     def _handle(self, reached: str) -> Promise[None]:
-        """The user takes time, in the middle of the transaction."""
+        """Let the user take time, in the middle of the transaction."""
         self.midway(reached)
         promise: Promise[None] = Promise()
 

@@ -79,7 +79,7 @@ def commit_as(metadata: Metadata, group_id: str, who: Guise, partition: TopicPar
 
 
 def heartbeat_as(metadata: Metadata, group_id: str, who: Guise) -> Operation[int]:
-    """A heartbeat in somebody's name."""
+    """Send a heartbeat as somebody."""
 
     def read(answer: HeartbeatResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
         return 0, None, answer.error_code
@@ -109,7 +109,7 @@ def remove_member(metadata: Metadata, group_id: str, who: Guise) -> Operation[in
 
 
 def write_as_broker(metadata: Metadata, group_id: str, partition: TopicPartition, offset: int) -> Operation[int]:
-    """Write what would be a commit of the group into ``__consumer_offsets``, with one's own hands."""
+    """Write what would be a commit of the group into ``__consumer_offsets``, by Produce."""
     value = OffsetCommitValue(offset=offset, metadata="forged")
     key_bytes, value_bytes = build_record(OffsetCommitted(group_id, *partition, value))
     batch = build_batch([NewRecord(key_bytes, value_bytes, (), 0)])

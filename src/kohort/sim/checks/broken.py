@@ -16,7 +16,7 @@ class CheckFailed(AssertionError):
 
 
 def caught_by(error: BaseException) -> str:
-    """The name of the check that raised ``error``; for an error of a machine, where it came from."""
+    """Return the name of the check that raised ``error``; for an error of a machine, where it came from."""
     if isinstance(error, Storm):
         return "world: storm"
     where = ("", "")

@@ -12,7 +12,7 @@ Standing = dict[str, tuple[int, str, frozenset[TopicPartition]]]
 
 
 def standing(consumers: Sequence[WatchedConsumer]) -> Standing:
-    """Generation, member id and partitions of each consumer."""
+    """Return generation, member id and partitions of each consumer."""
     return {c.name: (c.generation_id, c.member_id, frozenset(c.assigned)) for c in consumers if c.alive}
 
 
@@ -22,7 +22,7 @@ def why_not_settled(
     ends: Mapping[TopicPartition, int],
     committed: Mapping[TopicPartition, int],
 ) -> str | None:
-    """What is missing before the group is settled, or None: one generation, each partition once, no lag."""
+    """Say what is missing before the group is settled, or None: one generation, each partition once, no lag."""
     alive = [c for c in consumers if c.alive]
     if len(alive) < len(consumers):
         return "not everybody is back"
@@ -43,7 +43,7 @@ def why_not_settled(
 
 
 def check_settled(why_not: str | None, bound_ms: int) -> None:
-    """The calm has lasted for as long as settling can take."""
+    """Check that nothing is missing after the calm has lasted for as long as it may take."""
     if why_not is not None:
         raise CheckFailed(f"not settled {bound_ms} ms after the faults ended: {why_not}")
 
@@ -51,7 +51,7 @@ def check_settled(why_not: str | None, bound_ms: int) -> None:
 def check_delivered(
     acknowledged: Mapping[bytes, tuple[TopicPartition, int]], read: Mapping[TopicPartition, Sequence[bytes]]
 ) -> None:
-    """Every acknowledged record reached the group, from where it lies."""
+    """Check that every acknowledged record reached the group, from where it lies."""
     for value, (partition, offset) in acknowledged.items():
         values = read.get(partition, ())
         if offset >= 0 and (offset >= len(values) or values[offset] != value):
@@ -60,7 +60,7 @@ def check_delivered(
 
 
 def check_nothing_moved(before: Standing, after: Standing) -> None:
-    """A failover in calm: the same generation, the same members, the same partitions."""
+    """Check a failover in calm: the same generation, the same members, the same partitions."""
     if before != after:
         moved = {
             n: (before.get(n), after.get(n)) for n in before.keys() | after.keys() if before.get(n) != after.get(n)

@@ -10,7 +10,7 @@ from kohort.sim.checks.broken import CheckFailed
 
 
 def check_gone(group_id: str, listed: Collection[str], when: str) -> None:
-    """The group was deleted, and nobody lists it."""
+    """Check that the group was deleted, and nobody lists it."""
     if group_id in listed:
         raise CheckFailed(f"group {group_id} was deleted and is listed {when}")
 
@@ -18,7 +18,7 @@ def check_gone(group_id: str, listed: Collection[str], when: str) -> None:
 def check_offsets(
     wanted: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetAndMetadata | None], when: str
 ) -> None:
-    """Committed is what the administrator committed, less what went with its topic."""
+    """Check that committed is what the administrator committed, less what went with its topic."""
     there = {partition: value.offset for partition, value in found.items() if value is not None}
     if there != wanted:
         raise CheckFailed(f"committed is {there} {when}, and it should be {dict(wanted)}")

@@ -48,7 +48,7 @@ class Durability(Watcher):
             check_replay(node)
 
     def check_end(self, broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
-        """Everything that was ever acknowledged is there."""
+        """Check that everything that was ever acknowledged is there."""
         check_records(broker, acknowledged)
         check_commits(broker, self._commits)
         check_replay(broker)
@@ -63,7 +63,7 @@ def log_of(broker: Broker, partition: TopicPartition) -> PartitionLog:
 
 
 def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, BatchHeader]]:
-    """Every batch that the log holds, from the offset ``start`` on."""
+    """Yield every batch that the log holds, from the offset ``start`` on."""
     at = max(start, log.log_start_offset)
     while at < log.log_end_offset:
         try:
@@ -80,14 +80,14 @@ def batches_on(log: PartitionLog, start: int = 0) -> Iterator[tuple[bytes, Batch
 
 
 def records_on(log: PartitionLog) -> Iterator[ReadRecord]:
-    """Every record that the log holds; no markers."""
+    """Yield every record that the log holds; no markers."""
     for batch, header in batches_on(log):
         if not header.is_control:
             yield from records_of(batch)
 
 
 def items_on(log: PartitionLog) -> Iterator[LogItem]:
-    """What a log of the coordinator's says, as it is replayed."""
+    """Yield what a log of the coordinator's says, as it is replayed."""
     for batch, header in batches_on(log):
         if header.is_control:
             marker = parse_marker(batch, header)
@@ -108,7 +108,7 @@ def records_of(batch: bytes) -> tuple[ReadRecord, ...]:
 
 
 def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
-    """Each acknowledged record lies at its offset, and an idempotent producer's record lies there once."""
+    """Check that each acknowledged record lies at its offset, and an idempotent producer's once."""
     by_partition: dict[TopicPartition, dict[int, bytes]] = {}
     for value, (partition, offset) in acknowledged.items():
         if offset >= 0:
@@ -170,7 +170,7 @@ def check_replay(broker: Broker) -> None:
 
 
 def check_logs(broker: Broker) -> None:
-    """Every log is whole, segment by segment, and its indexes lead where they say."""
+    """Check that every log is whole, segment by segment, and its indexes lead where they say."""
     for topic in broker.state.topics:
         for log in topic.partitions:
             check_invariants(log)

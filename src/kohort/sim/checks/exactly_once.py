@@ -12,7 +12,7 @@ from kohort.wire.control_records import parse_marker
 
 
 def values_on(log: PartitionLog) -> list[bytes]:
-    """Every value of the log that counts, as it comes to count; transactions that are open are left out."""
+    """Return every value of the log that counts, as it comes to count; open transactions are left out."""
     counts: list[bytes] = []
     open_ones: dict[int, list[bytes]] = {}
     for batch, header in batches_on(log):

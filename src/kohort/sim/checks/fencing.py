@@ -86,7 +86,7 @@ class Fencing(Watcher):
             self.check_member("commit", asked.member_id, asked.group_instance_id, generation_id)
 
     def check_goes_up(self, generation_id: int) -> None:
-        """A group that was not forgotten does not count from 1 again."""
+        """Check that a group that was not forgotten does not count from 1 again."""
         if generation_id < self._told:
             raise CheckFailed(
                 f"a JoinGroup is answered with generation {generation_id} after {self._told}, and the log does not say "
@@ -94,13 +94,13 @@ class Fencing(Watcher):
             )
 
     def check_leader_sees(self, answer: JoinGroupResponse) -> None:
-        """The leader shares among members, not among those who have left."""
+        """Check that the leader shares among members, not among those who have left."""
         gone = sorted(m.member_id for m in answer.members if m.member_id in self._left)
         if gone:
             raise CheckFailed(f"the leader of generation {answer.generation_id} is told of {gone}, who have left")
 
     def check_member(self, what: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
-        """Nothing of a fenced member is accepted."""
+        """Check that nothing of a fenced member is accepted."""
         if generation_id < self._told:
             raise CheckFailed(f"a {what} of generation {generation_id} is accepted; members know of {self._told}")
         if member_id in self._left:

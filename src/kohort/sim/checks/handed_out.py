@@ -36,7 +36,7 @@ class HandedOut(Watcher):
     # What the group has committed, as its members were told.
 
     def asked(self, exchange: Exchange) -> None:
-        """What is asked for may be written, even if nobody hears of it."""
+        """Note what is asked for: it may be written, even if nobody hears of it."""
         if isinstance(exchange.asked, OffsetCommitRequest) and exchange.asked.group_id == self._group_id:
             for topic in exchange.asked.topics:
                 name = topic.name or self._topic_name(topic.topic_id)
@@ -59,7 +59,7 @@ class HandedOut(Watcher):
                     self._committed[partition] = (p.committed_offset, self._life.expired(partition))
 
     def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
-        """A commit says that everything before it was handed out."""
+        """Check that everything before a commit was handed out."""
         end = len(self.values.get(partition, ()))
         if offset > end:
             raise CheckFailed(f"{who} commits {offset} for {partition}, of which only {end} records were handed out")
@@ -88,7 +88,7 @@ class HandedOut(Watcher):
             self.check_seen(partition, record)
 
     def check_order(self, who: str, partition: TopicPartition, offset: int) -> None:
-        """From the committed offset on, one after the other."""
+        """Check that records come from the committed offset on, one after the other."""
         expected = self._next.get((who, partition))
         start, expired = self._starts.pop((who, partition), (None, 0))
         if expected is not None and offset != expected:
@@ -100,7 +100,7 @@ class HandedOut(Watcher):
         self._next[who, partition] = offset + 1
 
     def check_seen(self, partition: TopicPartition, record: Record) -> None:
-        """The group skips nothing, and an offset has one value for ever."""
+        """Check that the group skips nothing, and that an offset always has the same value."""
         values = self.values.setdefault(partition, [])
         value = record.value or b""
         if record.offset > len(values):

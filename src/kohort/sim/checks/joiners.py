@@ -75,7 +75,7 @@ class Joiners(Watcher):
             raise CheckFailed(f"generation {generation_id} could not be written, and a JoinGroup is answered with it")
 
     def check_members(self, answer: JoinGroupResponse, who: str) -> None:
-        """What the leader is told of the members of its generation."""
+        """Check what the leader is told of the members of its generation."""
         for member in answer.members:
             told = self._told.get(member.member_id) == answer.generation_id
             silent = not (told or self._waiting.get(member.member_id) or member.member_id == who)

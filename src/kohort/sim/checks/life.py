@@ -50,11 +50,11 @@ class GroupLife(Watcher):
         return self._is_written
 
     def of(self, member_id: str) -> int:
-        """The life that a member was let into; UNKNOWN for one that was never told of a generation."""
+        """Return the life that a member was let into; UNKNOWN for one that was never told of a generation."""
         return self._born.get(member_id, UNKNOWN)
 
     def expired(self, partition: TopicPartition) -> int:
-        """How often the group's offset of a partition was taken away."""
+        """Count how often the group's offset of a partition was taken away."""
         self._follow()
         return self._expired.get(partition, 0)
 

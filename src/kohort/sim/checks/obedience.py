@@ -44,6 +44,6 @@ class Obedience(Watcher):
             raise CheckFailed(f"{client} was told that {member_id} is not known, and sends heartbeats for it")
 
     def check_session(self, client: str, error: ErrorCode) -> None:
-        """After an answer that was lost a client begins a new session (KIP-227)."""
+        """Check that a client begins a new session after an answer that was lost (KIP-227)."""
         if error is CODE_OF_A_GUESS:
             raise CheckFailed(f"{client} goes on with a fetch session that it has lost track of: {error.name}")

@@ -30,7 +30,7 @@ def check_parked(broker: Broker) -> None:
 
 
 def bytes_there(state: BrokerState, reading: Reading) -> int:
-    """How many bytes the fetch could be given now."""
+    """Count the bytes that the fetch could be given now."""
     there = 0
     for wanted in reading.plan.wanted:
         topic: Topic | None

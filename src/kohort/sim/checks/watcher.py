@@ -76,28 +76,28 @@ class Watcher:
     """Every method may raise CheckFailed; none changes the run."""
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
-        """A consumer has taken its assignment and owns ``owned`` from now on."""
+        """Hear that a consumer has taken its assignment and owns ``owned`` from now on."""
 
     def gave_up(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
-        """A consumer has told its user that these are gone: revoked, lost, or the process ended."""
+        """Hear that a consumer has told its user what is gone: revoked, lost, or the process ended."""
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
-        """Records were handed out to the user."""
+        """Hear that records were handed out to the user."""
 
     def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """A commit of the user's own was acknowledged."""
+        """Hear that a commit of the user's own was acknowledged."""
 
     def asked(self, exchange: Exchange) -> None:
-        """A client has sent a request."""
+        """Hear that a client has sent a request."""
 
     def answered(self, exchange: Exchange) -> None:
-        """A broker has answered one."""
+        """Hear that a broker has answered one."""
 
     def broker_started(self, broker: WatchedProcess) -> None:
-        """A broker has recovered its disk and serves."""
+        """Hear that a broker has recovered its disk and serves."""
 
     def broker_dies(self, broker: WatchedProcess, *, writing: bool) -> None:
-        """A broker is about to die; ``writing``: in the middle of a write."""
+        """Hear that a broker is about to die; ``writing``: in the middle of a write."""
 
     def leaders_moved(self) -> None:
         """Other nodes may coordinate groups from now on, from what is written: a round under way is gone."""

@@ -23,7 +23,7 @@ class Bug:
 
     @contextmanager
     def planted(self) -> Iterator[None]:
-        """The bug is there until the block ends."""
+        """Have the bug there until the block ends."""
         with Patch() as patch:
             self.plant(patch)
             yield
@@ -45,5 +45,5 @@ def bug(area: str, what: str) -> Callable[[Plant], Plant]:
 
 
 def registered() -> dict[str, Bug]:
-    """The bugs of the modules that are imported; ``catalogue.all_bugs`` imports them all."""
+    """Return the bugs of the modules that are imported; ``catalogue.all_bugs`` imports them all."""
     return dict(_BUGS)

@@ -10,6 +10,6 @@ AREAS = (coordinator, offsets, log, membership, fetcher)
 
 
 def all_bugs() -> dict[str, Bug]:
-    """Every planted bug by its name, area by area."""
+    """Return every planted bug by its name, area by area."""
     areas = [area.__name__.rpartition(".")[2] for area in AREAS]
     return dict(sorted(registered().items(), key=lambda item: areas.index(item[1].area)))

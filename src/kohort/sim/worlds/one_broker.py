@@ -133,7 +133,7 @@ class OneBroker(Simulation):
         return self._partitions - {p for consumer in self.consumers for p in consumer.assigned}
 
     def _rebalance_by_hand(self) -> None:
-        """As whoever operates the group has to do, with Kafka's clients as with these."""
+        """Rebalance as whoever operates the group has to do, with Kafka's clients as with these."""
         self.history.add("world", "rebalanced by hand", ", ".join(map(str, sorted(self._orphans()))))
         for consumer in self.consumers:
             if consumer.machine is not None:
@@ -211,7 +211,7 @@ class OneBroker(Simulation):
         self._check_end()
 
     def _farewell(self) -> None:
-        """Everybody leaves, one after the other, and the broker is as it was before they came."""
+        """Have everybody leave, and check that the broker is as it was before they came."""
         for consumer in self.consumers:
             self.world.after(self.world.rng.randrange(0, 1_000), consumer.leave)
         self.producer.kill("done")

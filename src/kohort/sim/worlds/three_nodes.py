@@ -107,12 +107,12 @@ class ThreeNodes(Simulation):
         self._quiet_moves()
 
     def _start_all(self) -> None:
-        """Every node shall be up; a process that is down starts them all by itself."""
+        """Have every node up; a process that is down starts them all by itself."""
         for number in range(NODES):
             self.cluster.start_node(number)
 
     def _quiet_moves(self) -> None:
-        """Everything is led elsewhere, then a node stops and starts: no member may notice more than a reconnect."""
+        """Have all led elsewhere, then stop and start a node: no member may notice more than a reconnect."""
         before = standing(self.consumers)
         self.producer.go_on(list(self.plan.topics), MORE_RECORDS, self.plan.send_every_ms)
         leaders = {partition: self.cluster.leader_of(partition) for partition in self.cluster.partitions}
@@ -135,7 +135,7 @@ class ThreeNodes(Simulation):
     # ------------------------------------------------------------ what strikes
 
     def _move(self, rng: random.Random) -> None:
-        """One partition, or all of them, or those of the groups."""
+        """Move one partition, or all of them, or those of the groups."""
         partitions = self.cluster.partitions
         own = [p for p in partitions if p.topic == OFFSETS_TOPIC]
         some = rng.choice([partitions, own, [rng.choice(partitions)] if partitions else []])
@@ -151,7 +151,7 @@ class ThreeNodes(Simulation):
     # ------------------------------------------------------------ what must hold
 
     def check(self) -> None:
-        """Of nodes that have heard of everything, see that nobody waits in vain and that the invariants hold."""
+        """Check of nodes that have heard of everything that nobody waits in vain and that the invariants hold."""
         cluster = self.cluster
         if self.world.events % CHECK_EVERY or cluster.cluster is None or cluster.is_frozen:
             return

@@ -60,7 +60,7 @@ class ScriptedBroker:
         self._answers[request] = answer
 
     def requests(self, kind: type[Message]) -> list[Any]:
-        """The requests of one class, in the order of their arrival."""
+        """Return the requests of one class, in the order of their arrival."""
         return [seen.request for seen in self.seen if isinstance(seen.request, kind)]
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
