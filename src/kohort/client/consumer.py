@@ -16,9 +16,10 @@ from kohort.client.group.committed import Committed, CommittedOffsets
 from kohort.client.group.member_messages import NO_GENERATION
 from kohort.client.group.membership_classic import Membership
 from kohort.client.group.rebalance import CallbackNeeded, Rebalance
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.failures import Failures
 from kohort.client.reading.fetched import Fetched
-from kohort.client.reading.fetcher import Fetcher, Wants
+from kohort.client.reading.fetcher import PREFETCH_BYTES, Fetcher, Wants
 from kohort.client.reading.list_offsets import Listed, OffsetQueries
 from kohort.client.reading.positions import Damage, Position
 from kohort.client.reading.resets import Resets
@@ -26,7 +27,7 @@ from kohort.client.reading.subscription import Mode, SubscriptionState
 from kohort.client.reading.topic_watch import TopicWatch
 from kohort.client.reading.validation import Validation
 from kohort.client.requests.engine import Engine
-from kohort.client.requests.find_coordinator import CoordinatorLookup
+from kohort.client.requests.find_coordinator import CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.promise import Promise
@@ -57,47 +58,44 @@ class Group(NamedTuple):
 class ConsumerMachine:
     """Everything a consumer is, but for sockets, threads and the clock."""
 
-    def __init__(self, config: ConsumerConfig, rng: Rng) -> None:
+    def __init__(self, config: ConsumerConfig, rng: Rng, *, prefetch_bytes: int = PREFETCH_BYTES) -> None:
         self.config = config
         self.metadata = Metadata(config, rng, allow_auto_create=config.allow_auto_create_topics)
         self.metadata.want(())
         self.subscription = SubscriptionState(self.metadata, exclude_internal_topics=config.exclude_internal_topics)
         self.failures = Failures(self.subscription)
         self.notes = Notes()
-        troubles = self._troubles = Troubles(self.notes)
+        troubles = Troubles(self.notes)
+        context = ConsumerContext(config, self.subscription, self.metadata, self.failures, self.notes, troubles, rng)
         self._open: Fetched | None = None
         self._judged: tuple[int, frozenset[str]] | None = None
         self._refused: Refused | None = None
         """What ``_refused_topic`` found, in this version of the metadata and for these topics."""
-        self._resets = Resets(config, self.subscription, self.metadata, rng, self.failures, troubles)
+        self._resets = Resets(context)
         self.queries = OffsetQueries(config, self.metadata, rng)
-        self._fetcher = Fetcher(
-            config, self.subscription, self.metadata, rng, self.failures.append, self._resets.out_of_range, troubles
-        )
-        validation = Validation(config, self.subscription, self.metadata, self._resets, rng, self.failures, troubles)
+        self._fetcher = Fetcher(context, self._resets.out_of_range, prefetch_bytes=prefetch_bytes)
+        validation = Validation(context, self._resets)
         self._group: Group | None = None
         sources: list[RequestSource] = []
         if config.group_id is not None:
-            lookup = CoordinatorLookup(config.group_id, config, self.metadata, rng, self.failures.append, troubles)
-            self._group = self._join_together(lookup, rng)
+            key = CoordinatorKey(config.group_id)
+            lookup = CoordinatorLookup(key, config, self.metadata, rng, self.failures.append, troubles)
+            self._group = self._join_together(context, lookup)
             sources += [self._group.membership, self._group.commits, self._group.committed, lookup]
         watch = TopicWatch(self.metadata, troubles, self.subscription)
         sources += [self._resets, validation, self.queries, self._fetcher, watch]
         self.engine = Engine(config, sources, self.metadata, rng, troubles)
 
-    def _join_together(self, lookup: CoordinatorLookup, rng: Rng) -> Group:
-        config, subscription, metadata = self.config, self.subscription, self.metadata
+    def _join_together(self, context: ConsumerContext, lookup: CoordinatorLookup) -> Group:
+        config = context.config
         assignors = assignors_named(config.partition_assignment_strategy)
-        raise_later, warn, troubles = self.failures.append, self.notes.warn, self._troubles
-        membership = Membership(config, assignors, lookup, subscription, metadata, rng, raise_later, warn, troubles)
-        commits = Commits(config, lookup, membership, subscription, metadata, rng, warn)
-        committed = CommittedOffsets(
-            config, lookup, subscription, metadata, rng, raise_later, self._resets.no_offset, troubles
-        )
+        membership = Membership(context, lookup, assignors)
+        commits = Commits(context, lookup, membership)
+        committed = CommittedOffsets(context, lookup, self._resets.no_offset)
         rebalance = Rebalance(
             membership,
-            subscription,
-            metadata,
+            context.subscription,
+            context.metadata,
             cooperative=is_cooperative(assignors),
             commit_timeout_ms=config.max_poll_interval_ms,
             commit_positions=commits.commit_positions if config.enable_auto_commit else None,
@@ -241,8 +239,8 @@ class ConsumerMachine:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing of what the user does in poll() is news for the engine: it knows the assignment, the group is
-        settled, no commit waits and every node works on a fetch. What is due by the clock has its timer."""
+        """Whether nothing of what the user does in poll() changes anything for the engine: it knows the assignment, no
+        rebalance is under way, no commit waits, every node works on a fetch. What is due by the clock has its timer."""
         is_waiting = self._group is not None and self._group.commits.is_waiting
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_settled and not self.may_fetch
 
@@ -419,7 +417,7 @@ class ConsumerMachine:
         return None if self._group is None else self._group.rebalance.leave()
 
     def leave(self, reason: str) -> Promise[None]:
-        """Leave the group and forget the subscription; settled when the coordinator has answered."""
+        """Leave the group and forget the subscription; done when the coordinator has answered."""
         promise: Promise[None] = Promise()
         if self._group is not None and self.subscription.mode.is_group:
             promise = self._group.membership.leave(reason)

@@ -56,7 +56,7 @@ class ProducerMachine:
         elif config.enable_idempotence:
             waiting = self.accumulator.waiting
             numbering = ProducerIds(config, rng, lambda: bool(waiting), self._no_id_yet)
-        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, self.transactions, troubles)
+        self.sender = Sender(config, self.metadata, self.accumulator, rng, numbering, troubles)
         sources: list[RequestSource] = [self.sender, TopicWatch(self.metadata, troubles)]
         if numbering is not None:
             sources.append(numbering)

@@ -10,6 +10,7 @@ from kohort.broker.broker import Broker
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded
 from kohort.client.producer import ProducerMachine
+from kohort.client.reading.fetcher import PREFETCH_BYTES
 from kohort.client.requests.promise import Promise
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
@@ -27,10 +28,11 @@ SERVERS = "one:9092"
 class User:
     """One consumer with the face's habits, in a single thread: it polls, is told of rebalances, and reads."""
 
-    def __init__(self, stage: ConsumerStage | Any, **options: Any) -> None:
+    def __init__(self, stage: ConsumerStage | Any, *, prefetch_bytes: int = PREFETCH_BYTES, **options: Any) -> None:
         options = {"bootstrap_servers": SERVERS, "auto_offset_reset": "earliest", **options}
         self.stage = stage
-        self.machine = ConsumerMachine(client_config(ConsumerConfig, None, options), random.Random(stage.next_seed()))
+        config, rng = client_config(ConsumerConfig, None, options), random.Random(stage.next_seed())
+        self.machine = ConsumerMachine(config, rng, prefetch_bytes=prefetch_bytes)
         self.told: list[tuple[str, str]] = []
         self.records: list[Record] = []
         self.errors: list[KohortError] = []

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kohort.client import consumer as consumer_module
-from kohort.client.reading import fetcher as fetcher_module
 from kohort.client.reading.positions import FetchState, Position
 from kohort.client.reading.subscription import Reset
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, ProtocolError
@@ -26,7 +27,7 @@ def stage() -> ScriptedGroup:
     return ScriptedGroup()
 
 
-def reader(stage: ScriptedGroup, **options: object) -> User:
+def reader(stage: ScriptedGroup, **options: Any) -> User:
     """A consumer of t-0 without a group."""
     user = stage.user(**options)
     user.machine.subscription.assign([T0])
@@ -76,11 +77,8 @@ def test_only_one_fetch_is_in_flight_per_node(stage: ScriptedGroup):
     assert len(stage.sent(FetchRequest)) == 1
 
 
-def test_a_node_is_left_alone_while_more_is_buffered_than_the_limit(
-    stage: ScriptedGroup, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(fetcher_module, "PREFETCH_BYTES", 1)
-    user = reader(stage)
+def test_a_node_is_left_alone_while_more_is_buffered_than_the_limit(stage: ScriptedGroup):
+    user = reader(stage, prefetch_bytes=1)
     stage.loop.run(1000)
     assert offsets_asked(stage) == [0]
 

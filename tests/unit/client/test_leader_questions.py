@@ -6,12 +6,15 @@ import random
 
 import pytest
 
+from kohort.client.reading.context import ConsumerContext
+from kohort.client.reading.failures import Failures
 from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.positions import FetchState, Position
 from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
 from kohort.client.requests.metadata import Metadata
+from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import Unsent
+from kohort.client.requests.troubles import Troubles
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
 from kohort.wire.messages.metadata import (
@@ -30,15 +33,16 @@ class Asker:
     """Three partitions without a position, and the questions about them; ``leaders`` are theirs, -1 for none."""
 
     def __init__(self, *leaders: int) -> None:
-        rng = random.Random(1)
-        self.metadata = Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng)
+        rng, config, notes = random.Random(1), ConsumerConfig(bootstrap_servers=["one:9092"]), Notes()
+        self.metadata = Metadata(config, rng)
         self.subscription = SubscriptionState(self.metadata)
         self.subscription.assign([T0, T1, T2])
         self.lead(*leaders)
         for state in self.subscription.assigned.values():
             state.await_reset("earliest")
-        backoff = Backoff(100, 1000, rng)
-        self.questions = LeaderQuestions(FetchState.AWAIT_RESET, self.subscription, self.metadata, backoff)
+        failures, troubles = Failures(self.subscription), Troubles(notes)
+        context = ConsumerContext(config, self.subscription, self.metadata, failures, notes, troubles, rng)
+        self.questions = LeaderQuestions(FetchState.AWAIT_RESET, context)
         self.sent: list[Unsent] = []
 
     def lead(self, *leaders: int) -> None:

@@ -552,4 +552,4 @@ def test_by_the_second_protocol_a_lost_answer_to_the_end_is_asked_for_again():
     world.commit()
 
     assert world.asked()[-3:] == ["commit"] * 3
-    assert world.transactions.who.epoch == 1
+    assert world.transactions.producer.id_and_epoch.epoch == 1

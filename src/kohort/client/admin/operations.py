@@ -123,7 +123,7 @@ class AdminMachine:
         self._running: list[_Running] = []
 
     def start(self, name: str, operation: Operation[R], timeout_ms: int, now_ms: int) -> Promise[R]:
-        """Begin an operation; the promise is settled by its end or by ``timeout_ms``."""
+        """Begin an operation; the promise is done at its end, or after ``timeout_ms``."""
         promise: Promise[R] = Promise()
         running = _Running(name, operation, promise, now_ms + timeout_ms, timeout_ms)
         self._running.append(running)

@@ -5,21 +5,18 @@ The rules: protocol/offsets.md#what-a-client-commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from kohort.client.group.member_messages import NO_GENERATION
 from kohort.client.group.membership_classic import COORDINATOR_MOVED, Membership, MemberState
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetCommitResponse
@@ -48,25 +45,17 @@ class _Commit(TimedRequestState):
 class Commits:
     """The source that writes offsets."""
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        lookup: CoordinatorLookup,
-        membership: Membership,
-        subscription: SubscriptionState,
-        metadata: Metadata,
-        rng: Rng,
-        note: Callable[[str], None],
-    ) -> None:
+    def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, membership: Membership) -> None:
+        config = context.config
         assert config.group_id is not None
         self._group_id: str = config.group_id
         self._config = config
         self._lookup = lookup
-        self._note = note
+        self._note = context.notes.warn
         self._membership = membership
-        self._subscription = subscription
-        self._metadata = metadata
-        self._backoff = retry_backoff(config, rng)
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._backoff = retry_backoff(config, context.rng)
         self._waiting: TimedRequests[_Commit] = TimedRequests()
         self._auto_at_ms: int | None = None
         self._auto: Promise[Offsets] | None = None
@@ -198,7 +187,7 @@ class Commits:
         )
 
     def _fenced(self, commit: _Commit, error: ApiError) -> KohortError:
-        """The coordinator does not know the member or its generation: is that news, or has it joined again since?"""
+        """The coordinator does not know the member or its generation: has it joined again since?"""
         if not self._subscription.mode.is_group or not self._membership.is_current(commit.generation):
             return ApiError(
                 ErrorCode.REBALANCE_IN_PROGRESS, "the member has joined again since; poll() and commit again"

@@ -10,17 +10,13 @@ from typing import Final
 
 from kohort.client.group.membership_classic import COORDINATOR_MOVED
 from kohort.client.group.offset_messages import BY_NAME_FETCH, FetchedOffset, build_fetch, fetched_offsets, shape_fetch
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.positions import FetchState, PartitionState, Position
-from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.backoff import Backoff, retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.client.requests.troubles import Troubles
-from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetFetchResponse
@@ -50,25 +46,21 @@ class CommittedOffsets:
 
     def __init__(
         self,
-        config: ConsumerConfig,
+        context: ConsumerContext,
         lookup: CoordinatorLookup,
-        subscription: SubscriptionState,
-        metadata: Metadata,
-        rng: Rng,
-        raise_later: Callable[[KohortError], None],
         no_offset: Callable[[TopicPartition, PartitionState], None],
-        troubles: Troubles,
     ) -> None:
+        config = context.config
         assert config.group_id is not None
         self._group_id: str = config.group_id
         self._config = config
         self._lookup = lookup
-        self._subscription = subscription
-        self._metadata = metadata
-        self._backoff = retry_backoff(config, rng)
-        self._raise_later = raise_later
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._backoff = retry_backoff(config, context.rng)
+        self._raise_later = context.failures.append
         self._no_offset = no_offset
-        self._troubles = troubles
+        self._troubles = context.troubles
         self._waiting: TimedRequests[_Query] = TimedRequests()
 
     def committed(self, partitions: Collection[TopicPartition], deadline_ms: int) -> Promise[Committed]:

@@ -11,7 +11,7 @@ When to join, and what the user is told before and after, is decided in ``rebala
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -19,16 +19,12 @@ from kohort.assignors.spec import Assignor
 from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.leader import GroupLeader
 from kohort.client.group.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
-from kohort.client.reading.subscription import SubscriptionState
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
-from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
-from kohort.client.requests.troubles import Troubles
-from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
@@ -59,18 +55,8 @@ class MemberState(Enum):
 class Membership:
     """The source that keeps this consumer in its group."""
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        assignors: Sequence[Assignor],
-        lookup: CoordinatorLookup,
-        subscription: SubscriptionState,
-        metadata: Metadata,
-        rng: Rng,
-        raise_later: Callable[[KohortError], None],
-        note: Callable[[str], None],
-        troubles: Troubles,
-    ) -> None:
+    def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, assignors: Sequence[Assignor]) -> None:
+        config, subscription = context.config, context.subscription
         assert config.group_id is not None
         self.state = MemberState.UNJOINED
         self.generation = NO_GENERATION
@@ -82,17 +68,17 @@ class Membership:
         """The last assignment that was taken, and its generation: what sticky strategies are told."""
         self.user_generation = NO_GENERATION
         """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
-        self.clocks = HeartbeatClocks(config, rng)
-        self.leader = GroupLeader({a.name: a for a in assignors}, metadata, subscription)
+        self.clocks = HeartbeatClocks(config, context.rng)
+        self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
         self._config = config
         self._group_id: str = config.group_id
         self._messages = MemberMessages(config, assignors, subscription)
         self._lookup = lookup
-        self._request = RequestState(retry_backoff(config, rng))
+        self._request = RequestState(retry_backoff(config, context.rng))
         """The join or sync that is waited for."""
-        self._raise_later = raise_later
-        self._note = note
-        self._troubles = troubles
+        self._raise_later = context.failures.append
+        self._note = context.notes.warn
+        self._troubles = context.troubles
         self._join_reason = ""
         self._leads = False
         self._beating: Unsent | None = None
@@ -184,7 +170,7 @@ class Membership:
                 self._lookup.mark_unknown()
                 self.clocks.failed(now_ms)
             case _:
-                if not self._request.ended(sent) or self.state not in JOINING:
+                if not self._request.ended(sent) or self.state not in REBALANCING:
                     return
                 if error.retriable:
                     self._lookup.mark_unknown()
@@ -399,4 +385,4 @@ class Membership:
         self._raise_later(error)
 
 
-JOINING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)
+REBALANCING: Final = (MemberState.PREPARING_REBALANCE, MemberState.COMPLETING_REBALANCE)

@@ -37,13 +37,35 @@ class CallbackNeeded:
 
 
 class RebalanceListener(Protocol):
-    """What ``subscribe(..., listener=)`` takes. Every method runs in the thread that polls."""
+    """Hears of rebalances: what ``subscribe(..., listener=)`` takes.
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None: ...
+    Every method is called inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread that called it (of an
+    ``AsyncConsumer``: in its task), and the rebalance goes on when it returns. Its time counts against
+    ``max.poll.interval.ms``. An exception does not stop the rebalance: the first one is raised by the call that the
+    listener ran in, once the rebalance can do without the user.
+    """
 
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None: ...
+    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Finish with ``partitions`` before somebody else gets them.
 
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None: ...
+        Called while this consumer still owns them, so what was done can be committed here: ``commit()`` waits until it
+        is written. With auto-commit that has been tried before. With an eager assignor these are all that it owns, and
+        the list may be empty; with a cooperative one those that move, and it is not called where none does.
+        """
+
+    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+        """Prepare for ``partitions``, which were not owned before; what stays is not among them.
+
+        Called after every rebalance, with an empty list too, and before any record of them is handed out:
+        ``seek()`` and ``pause()`` hold from the first record on.
+        """
+
+    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
+        """Drop what is held for ``partitions``: the group has gone on without this member.
+
+        Others may own them already, and a commit is refused. Called in place of ``on_partitions_revoked``, and not
+        where nothing was owned.
+        """
 
 
 class Rebalance:

@@ -3,7 +3,7 @@
 The rules: protocol/fetching.md#fetch-sessions.
 
 One session per node. A request says either everything (epoch 0) or the difference to the request before; an answer to
-the latter holds only partitions with news. Whatever goes wrong ends in a full fetch.
+the latter holds only partitions that have something new. Whatever goes wrong ends in a full fetch.
 """
 
 from __future__ import annotations

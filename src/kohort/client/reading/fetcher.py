@@ -2,7 +2,7 @@
 
 One fetch is in flight per node. Partitions are asked for from where their buffered data ends, not from where the user
 is, so the next fetch is on its way while records are still being decoded. A node whose buffered data exceeds
-``PREFETCH_BYTES`` is left alone until some of it is taken, and so is a partition of which ``PREFETCH_FETCHES`` whole
+``prefetch_bytes`` is left alone until some of it is taken, and so is a partition of which ``PREFETCH_FETCHES`` whole
 fetches wait. Paused partitions keep what they have and do not count against their node: so at most that and one answer
 are held per node, and never more than a few fetches of a partition, however often it is paused and resumed.
 """
@@ -13,24 +13,22 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.fetch_sessions import FetchSession, SessionRequest, Wanted, nodes_with_sessions
 from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.positions import PartitionState
-from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.backoff import retry_backoff
-from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
-from kohort.client.requests.troubles import READING, Troubles
-from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig
+from kohort.client.requests.troubles import READING
 from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_UUID, Node, TopicPartition
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kohort.wire.schema import Message
 
 PREFETCH_BYTES: Final = 16 << 20
+"""Buffered of one node, unless the consumer is told otherwise."""
 PREFETCH_FETCHES: Final = 4
 BY_NAME: Final = 12
 """The highest version of Fetch that names topics."""
@@ -65,22 +63,19 @@ class Fetcher:
 
     def __init__(
         self,
-        config: ConsumerConfig,
-        subscription: SubscriptionState,
-        metadata: Metadata,
-        rng: Rng,
-        raise_later: Callable[[KohortError], None],
+        context: ConsumerContext,
         out_of_range: Callable[[TopicPartition, PartitionState], None],
-        troubles: Troubles,
+        *,
+        prefetch_bytes: int = PREFETCH_BYTES,
     ) -> None:
-        self._config = config
-        self._subscription = subscription
-        self._metadata = metadata
-        self._backoff = retry_backoff(config, rng)
-        self._raise_later = raise_later
+        self._config = config = context.config
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._backoff = retry_backoff(config, context.rng)
+        self._raise_later = context.failures.append
         self._out_of_range = out_of_range
-        self._troubles = troubles
-        self._limit = min(PREFETCH_BYTES, max(config.fetch_max_bytes, 1))
+        self._troubles = context.troubles
+        self._limit = min(prefetch_bytes, max(config.fetch_max_bytes, 1))
         self._sessions: dict[int, FetchSession] = {}
         self._in_flight: dict[int, Unsent] = {}
         self._looked_at: tuple[dict[TopicPartition, PartitionState] | None, int] = (None, -1)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.positions import FetchState, PartitionState
-from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import Backoff
-from kohort.client.requests.metadata import LeaderAndEpoch, Metadata
+from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.metadata import LeaderAndEpoch
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.model import TopicPartition
@@ -34,13 +34,11 @@ BuildRequest = Callable[[int, list[Question]], Unsent | None]
 class LeaderQuestions:
     """Asks about every assigned partition that waits in one state, again after a back-off until there is an answer."""
 
-    def __init__(
-        self, waiting_in: FetchState, subscription: SubscriptionState, metadata: Metadata, backoff: Backoff
-    ) -> None:
+    def __init__(self, waiting_in: FetchState, context: ConsumerContext) -> None:
         self._waiting_in = waiting_in
-        self._subscription = subscription
-        self._metadata = metadata
-        self._failures = RequestState(backoff)
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._failures = RequestState(retry_backoff(context.config, context.rng))
         """Of all partitions together: what keeps one from an answer mostly keeps others from it too."""
 
     def poll(self, now_ms: int, build: BuildRequest) -> Poll:

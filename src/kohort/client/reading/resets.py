@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.client.reading.failures import Failures
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.list_offsets import (
     EARLIEST,
@@ -15,13 +15,9 @@ from kohort.client.reading.list_offsets import (
     listed_offsets,
 )
 from kohort.client.reading.positions import FetchState, PartitionState, Position
-from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import retry_backoff
-from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.client.requests.troubles import READING, Troubles
-from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig, reset_duration_ms
+from kohort.client.requests.troubles import READING
+from kohort.config.client import reset_duration_ms
 from kohort.errors import ApiError, ErrorCode, KohortError, NoOffsetForPartition
 from kohort.model import TopicPartition
 from kohort.wire.messages.list_offsets import ListOffsetsResponse
@@ -33,21 +29,13 @@ NONE: Final = "none"
 class Resets:
     """Finds the end of the log that a policy names, and puts partitions there."""
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        subscription: SubscriptionState,
-        metadata: Metadata,
-        rng: Rng,
-        failures: Failures,
-        troubles: Troubles,
-    ) -> None:
-        self._config = config
-        self._subscription = subscription
-        self._metadata = metadata
-        self._questions = LeaderQuestions(FetchState.AWAIT_RESET, subscription, metadata, retry_backoff(config, rng))
-        self._failures = failures
-        self._troubles = troubles
+    def __init__(self, context: ConsumerContext) -> None:
+        self._config = context.config
+        self._subscription = context.subscription
+        self._metadata = context.metadata
+        self._questions = LeaderQuestions(FetchState.AWAIT_RESET, context)
+        self._failures = context.failures
+        self._troubles = context.troubles
 
     @property
     def has_policy(self) -> bool:

@@ -8,18 +8,14 @@ reading goes on from the cut if there is a reset policy; without one the user de
 
 from __future__ import annotations
 
-from kohort.client.reading.failures import Failures
+from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.list_offsets import CONSUMER, REFRESHED
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.reading.resets import Resets
-from kohort.client.reading.subscription import SubscriptionState
-from kohort.client.requests.backoff import retry_backoff
-from kohort.client.requests.metadata import LeaderAndEpoch, Metadata
+from kohort.client.requests.metadata import LeaderAndEpoch
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.client.requests.troubles import READING, Troubles
-from kohort.clock import Rng
-from kohort.config.client import ConsumerConfig
+from kohort.client.requests.troubles import READING
 from kohort.errors import ApiError, ErrorCode, KohortError, LogTruncated, UnsupportedVersion, error_code
 from kohort.model import TopicPartition
 from kohort.wire.messages.epochs import (
@@ -34,25 +30,14 @@ from kohort.wire.schema import Message
 class Validation:
     """The source that validates positions."""
 
-    def __init__(
-        self,
-        config: ConsumerConfig,
-        subscription: SubscriptionState,
-        metadata: Metadata,
-        resets: Resets,
-        rng: Rng,
-        failures: Failures,
-        troubles: Troubles,
-    ) -> None:
-        self._config = config
-        self._subscription = subscription
-        self._metadata = metadata
+    def __init__(self, context: ConsumerContext, resets: Resets) -> None:
+        self._config = context.config
+        self._subscription = context.subscription
+        self._metadata = context.metadata
         self._resets = resets
-        self._questions = LeaderQuestions(
-            FetchState.AWAIT_VALIDATION, subscription, metadata, retry_backoff(config, rng)
-        )
-        self._failures = failures
-        self._troubles = troubles
+        self._questions = LeaderQuestions(FetchState.AWAIT_VALIDATION, context)
+        self._failures = context.failures
+        self._troubles = context.troubles
         self._seen_version = -1
 
     def poll(self, now_ms: int) -> Poll:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.metadata import Metadata
@@ -24,28 +24,33 @@ WHAT: Final = {GROUP_KEY: "group", TRANSACTION_KEY: "transactional.id"}
 BATCHED_FROM: Final = 4
 
 
+class CoordinatorKey(NamedTuple):
+    """What a node coordinates: a group, or a transactional id."""
+
+    name: str
+    type: int = GROUP_KEY
+
+
 class CoordinatorLookup:
-    """The source that finds the coordinator of one group, or of one transactional id (``key_type`` 1)."""
+    """The source that finds the coordinator of one group, or of one transactional id."""
 
     def __init__(
         self,
-        key: str,
+        key: CoordinatorKey,
         config: ClientConfig,
         metadata: Metadata,
         rng: Rng,
         raise_later: Callable[[KohortError], None],
         troubles: Troubles,
-        key_type: int = GROUP_KEY,
     ) -> None:
         self.node_id: int | None = None
         self._key = key
-        self._key_type = key_type
         self._config = config
         self._metadata = metadata
         self._request = RequestState(retry_backoff(config, rng))
         self._raise_later = raise_later
         self._troubles = troubles
-        self._what = f"the coordinator of {WHAT[key_type]} {key!r}"
+        self._what = f"the coordinator of {WHAT[key.type]} {key.name!r}"
         self._wanted = False
 
     def require(self) -> int | None:
@@ -63,7 +68,7 @@ class CoordinatorLookup:
             return IDLE
         if not self._request.may_send(now_ms):
             return Poll(wake_at_ms=self._request.wake_at_ms(now_ms))
-        request = FindCoordinatorRequest(key=self._key, key_type=self._key_type)
+        request = FindCoordinatorRequest(key=self._key.name, key_type=self._key.type)
         unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=lookup_shape, context=self)
         return Poll([self._request.sent(unsent)])
 

@@ -165,7 +165,7 @@ class Metadata:
         return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
 
     def update_leader(self, tp: TopicPartition, node_id: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
-        """Take a hint of KIP-951 if it is news: returns whether the leader is now ``node_id``."""
+        """Take a hint of KIP-951 if it is newer than what is known; return whether the leader is now ``node_id``."""
         for node in nodes:
             self.learn_node(node)
         info = self._topics.get(tp.topic)

@@ -1,4 +1,4 @@
-"""A result that a machine will have later: asked for by the user, settled by an answer."""
+"""A result that a machine will have later: asked for by the user, completed by an answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Promise(Generic[T]):
-    """Settled once, with a value or an error; ``done`` is all that a waiter has to look at."""
+    """Completed once, with a value or an error; ``done`` is all that a waiter has to look at."""
 
     __slots__ = ("_value", "done", "error")
 
@@ -20,20 +20,20 @@ class Promise(Generic[T]):
         self._value: T | None = None
 
     def resolve(self, value: T) -> None:
-        """Settle with a value; an earlier settlement stands."""
+        """Complete with a value, unless it is done already."""
         if not self.done:
             self.done = True
             self._value = value
 
     def fail(self, error: KohortError) -> None:
-        """Settle with an error; an earlier settlement stands."""
+        """Complete with an error, unless it is done already."""
         if not self.done:
             self.done = True
             self.error = error
 
     def result(self) -> T:
-        """The value, or the error raised. Only once ``done``."""
-        assert self.done, "nothing has settled it yet"
+        """Return the value, or raise the error. Only once ``done``."""
+        assert self.done, "it is not done yet"
         if self.error is not None:
             raise self.error
         return cast("T", self._value)

@@ -90,12 +90,12 @@ class Accumulator:
         if headers:
             size += size_of_headers(headers)
         batch = self._open.get((topic, partition))
-        news = batch is None
+        wakes_sender = batch is None
         if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
             if size > self._record_most:
                 self.check_size(size)
             batch = self._start(topic, partition, now_ms)
-            news = True
+            wakes_sender = True
         values = batch.values
         index = len(values)
         values.append(value)
@@ -107,8 +107,8 @@ class Accumulator:
         batch.size = after = before + size
         self.buffered_bytes += size
         if before < self._ready_size <= after or not self._ready_size:
-            batch.full = news = True
-        return batch, index, news
+            batch.full = wakes_sender = True
+        return batch, index, wakes_sender
 
     def extend(self, topic: str, partition: int, lot: Lot, now_ms: int) -> list[tuple[ProduceBatch, int]]:
         """Add records one after another; returns each batch that they fell into, and the place of its last one."""

@@ -78,7 +78,8 @@ class Lineage:
 
 
 class Sender:
-    """The request source of a producer. Without idempotence its batches have no ``numbering``."""
+    """The request source of a producer. Without idempotence its batches have no ``numbering``; the transactions number
+    those of a transactional one."""
 
     def __init__(
         self,
@@ -87,7 +88,6 @@ class Sender:
         accumulator: Accumulator,
         rng: Rng,
         numbering: Numbering | None,
-        transactions: Transactions | None,
         troubles: Troubles,
     ) -> None:
         self.completed: list[ProduceBatch] = []
@@ -96,7 +96,7 @@ class Sender:
         self._metadata = metadata
         self._accumulator = accumulator
         self._numbering = numbering
-        self._transactions = transactions
+        self._transactions = numbering if isinstance(numbering, Transactions) else None
         self._troubles = troubles
         self._backoff = retry_backoff(config, rng)
         self._lineages: dict[TopicPartition, Lineage] = {}

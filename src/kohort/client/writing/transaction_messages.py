@@ -8,10 +8,18 @@ says which it speaks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from kohort.errors import ErrorCode, error_code
-from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition, by_topic
+from kohort.model import (
+    NO_PRODUCER_ID_AND_EPOCH,
+    GroupMetadata,
+    OffsetAndMetadata,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    by_topic,
+)
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -44,32 +52,29 @@ PRODUCE_MAX_VERSION: Final = 11
 """Of the first protocol: from Produce 12 on a batch begins its transaction by itself."""
 
 
-class Identity:
-    """A producer's transactional id, and the producer id and epoch that the coordinator gave it."""
+@dataclass(slots=True)
+class TransactionalProducer:
+    """A producer's transactional id, and the producer id and epoch that the coordinator gave it last."""
 
-    __slots__ = ("epoch", "producer_id", "transactional_id")
-
-    def __init__(self, transactional_id: str) -> None:
-        self.transactional_id = transactional_id
-        self.producer_id = -1
-        self.epoch = -1
+    transactional_id: str
+    id_and_epoch: ProducerIdAndEpoch = NO_PRODUCER_ID_AND_EPOCH
 
 
-def init_request(who: Identity, timeout_ms: int) -> InitProducerIdRequest:
-    """Ask for an id, or with one for its next epoch; what an earlier holder left open is aborted."""
+def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProducerIdRequest:
+    """Ask for an id; with an id, for its next epoch; what an earlier holder left open is aborted."""
     return InitProducerIdRequest(
-        transactional_id=who.transactional_id,
+        transactional_id=producer.transactional_id,
         transaction_timeout_ms=timeout_ms,
-        producer_id=who.producer_id,
-        producer_epoch=who.epoch,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
     )
 
 
-def add_partitions(who: Identity, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
+def add_partitions(producer: TransactionalProducer, partitions: Iterable[TopicPartition]) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(
-        v3_and_below_transactional_id=who.transactional_id,
-        v3_and_below_producer_id=who.producer_id,
-        v3_and_below_producer_epoch=who.epoch,
+        v3_and_below_transactional_id=producer.transactional_id,
+        v3_and_below_producer_id=producer.id_and_epoch.producer_id,
+        v3_and_below_producer_epoch=producer.id_and_epoch.epoch,
         v3_and_below_topics=[
             AddPartitionsToTxnTopic(name=topic, partitions=numbers)
             for topic, numbers in by_topic(sorted(partitions)).items()
@@ -77,17 +82,17 @@ def add_partitions(who: Identity, partitions: Iterable[TopicPartition]) -> AddPa
     )
 
 
-def add_group(who: Identity, group_id: str) -> AddOffsetsToTxnRequest:
+def add_group(producer: TransactionalProducer, group_id: str) -> AddOffsetsToTxnRequest:
     return AddOffsetsToTxnRequest(
-        transactional_id=who.transactional_id,
-        producer_id=who.producer_id,
-        producer_epoch=who.epoch,
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
         group_id=group_id,
     )
 
 
 def commit_offsets(
-    who: Identity, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    producer: TransactionalProducer, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> TxnOffsetCommitRequest:
     topics: dict[str, TxnOffsetCommitRequestTopic] = {}
     for partition, offset in offsets.items():
@@ -101,10 +106,10 @@ def commit_offsets(
             )
         )
     return TxnOffsetCommitRequest(
-        transactional_id=who.transactional_id,
+        transactional_id=producer.transactional_id,
         group_id=group.group_id,
-        producer_id=who.producer_id,
-        producer_epoch=who.epoch,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
         generation_id=group.generation_id,
         member_id=group.member_id,
         group_instance_id=group.group_instance_id,
@@ -112,11 +117,11 @@ def commit_offsets(
     )
 
 
-def end(who: Identity, *, commit: bool) -> EndTxnRequest:
+def end(producer: TransactionalProducer, *, commit: bool) -> EndTxnRequest:
     return EndTxnRequest(
-        transactional_id=who.transactional_id,
-        producer_id=who.producer_id,
-        producer_epoch=who.epoch,
+        transactional_id=producer.transactional_id,
+        producer_id=producer.id_and_epoch.producer_id,
+        producer_epoch=producer.id_and_epoch.epoch,
         committed=commit,
     )
 

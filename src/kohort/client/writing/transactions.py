@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from kohort.client.requests.backoff import retry_backoff
-from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorLookup
+from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState
@@ -27,7 +27,7 @@ from kohort.client.writing.transaction_messages import (
     MAX_VERSION_OF_SECOND,
     PRODUCE_MAX_VERSION,
     SECOND_PROTOCOL,
-    Identity,
+    TransactionalProducer,
     add_group,
     add_partitions,
     commit_offsets,
@@ -38,7 +38,13 @@ from kohort.client.writing.transaction_messages import (
 from kohort.clock import Rng, earliest
 from kohort.config.client import ProducerConfig
 from kohort.errors import ApiError, ErrorCode, KohortError, ProducerFenced, TransactionFailed, UsageError
-from kohort.model import GroupMetadata, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
+from kohort.model import (
+    NO_PRODUCER_ID_AND_EPOCH,
+    GroupMetadata,
+    OffsetAndMetadata,
+    ProducerIdAndEpoch,
+    TopicPartition,
+)
 from kohort.wire.messages.find_coordinator import FindCoordinatorResponse
 from kohort.wire.messages.producer_ids import InitProducerIdResponse
 from kohort.wire.messages.transactions import (
@@ -66,7 +72,8 @@ TO_BE_ABORTED: Final = frozenset(
         ErrorCode.OPERATION_NOT_ATTEMPTED,
     }
 )
-JOINING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
+ADDING: Final = (AddPartitionsToTxnRequest, AddOffsetsToTxnRequest, TxnOffsetCommitRequest)
+"""Requests that add something to the transaction."""
 TRANSACTION: Final = "transaction"
 CONCURRENT_MS: Final = 20
 """The coordinator still writes the markers of the transaction before: that takes a moment."""
@@ -108,7 +115,7 @@ class Transactions:
         troubles: Troubles,
     ) -> None:
         assert config.transactional_id is not None
-        self.who = Identity(config.transactional_id)
+        self.producer = TransactionalProducer(config.transactional_id)
         self.phase = Phase.NEW
         self.newest = True
         """Whether to speak the second protocol with clusters that do; simulations speak both."""
@@ -119,7 +126,7 @@ class Transactions:
         self._troubles = troubles
         self._request = RequestState(retry_backoff(config, rng))
         self._lookup = CoordinatorLookup(
-            config.transactional_id, config, metadata, rng, self._stop, troubles, TRANSACTION_KEY
+            CoordinatorKey(config.transactional_id, TRANSACTION_KEY), config, metadata, rng, self._stop, troubles
         )
         self._group_lookups: dict[str, CoordinatorLookup] = {}
         self._promise: Promise[None] = Promise()
@@ -238,7 +245,7 @@ class Transactions:
 
     @property
     def identity(self) -> ProducerIdAndEpoch:
-        return ProducerIdAndEpoch(self.who.producer_id, self.who.epoch)
+        return self.producer.id_and_epoch
 
     def sequence_lost(self, _of: ProducerIdAndEpoch) -> None:
         """The next transaction needs the next epoch."""
@@ -265,19 +272,19 @@ class Transactions:
     def _next(self) -> Unsent | None:
         """The request whose turn it is, if any; what needs none is done here."""
         if self.phase is Phase.STARTING:
-            return self._ask(init_request(self.who, self._config.transaction_timeout_ms))
+            return self._ask(init_request(self.producer, self._config.transaction_timeout_ms))
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._lost is None:
             if self._wanted:
-                return self._ask(add_partitions(self.who, self._wanted))
+                return self._ask(add_partitions(self.producer, self._wanted))
             if self._offsets:
                 return self._ask_group(self._offsets[0])
         if self.is_ending and self._delivered():
             if self._in_doubt and self.phase is Phase.ABORTING:
                 self._needs_epoch = True  # which aborts whatever there is
             if self._partitions or self._groups:
-                return self._ask(end(self.who, commit=self.phase is Phase.COMMITTING))
+                return self._ask(end(self.producer, commit=self.phase is Phase.COMMITTING))
             if self._needs_epoch:
-                return self._ask(init_request(self.who, self._config.transaction_timeout_ms))
+                return self._ask(init_request(self.producer, self._config.transaction_timeout_ms))
             self._ended()
         return None
 
@@ -286,13 +293,13 @@ class Transactions:
         if self._second:
             self._groups.add(group_id)  # by the commit itself
         if group_id not in self._groups:
-            return self._ask(add_group(self.who, group_id))
+            return self._ask(add_group(self.producer, group_id))
         lookup = self._group_lookups.get(group_id)
         if lookup is None:
-            config, metadata = self._config, self._metadata
-            lookup = CoordinatorLookup(group_id, config, metadata, self._rng, self._lose, self._troubles)
+            key, config, metadata = CoordinatorKey(group_id), self._config, self._metadata
+            lookup = CoordinatorLookup(key, config, metadata, self._rng, self._lose, self._troubles)
             self._group_lookups[group_id] = lookup
-        return self._ask(commit_offsets(self.who, asked.group, asked.offsets), lookup)
+        return self._ask(commit_offsets(self.producer, asked.group, asked.offsets), lookup)
 
     def _ask(self, request: Message, lookup: CoordinatorLookup | None = None) -> Unsent | None:
         lookup = lookup or self._lookup
@@ -338,7 +345,7 @@ class Transactions:
     def _done(self, request: Message, response: Message) -> None:
         self._in_doubt = False
         if isinstance(response, InitProducerIdResponse):
-            self.who.producer_id, self.who.epoch = response.producer_id, response.producer_epoch
+            self.producer.id_and_epoch = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
             self._needs_epoch = False
             self._ended()
         elif isinstance(request, AddPartitionsToTxnRequest):
@@ -352,7 +359,7 @@ class Transactions:
             self._partitions.clear()
             self._groups.clear()
             if response.producer_id >= 0:
-                self.who.producer_id, self.who.epoch = response.producer_id, response.producer_epoch
+                self.producer.id_and_epoch = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
                 self._needs_epoch = False
             if not self._needs_epoch:
                 self._ended()
@@ -374,20 +381,20 @@ class Transactions:
             self._stop(self._fenced(error))
         elif code in FORGOTTEN and self.phase is Phase.ABORTING:
             # The coordinator holds nothing of this producer: there is nothing to abort, and a new id to be had.
-            self.who.producer_id = self.who.epoch = -1
+            self.producer.id_and_epoch = NO_PRODUCER_ID_AND_EPOCH
             self._partitions.clear()
             self._groups.clear()
             self._needs_epoch = True
         elif (code in FORGOTTEN or code in TO_BE_ABORTED) and self.phase in (Phase.OPEN, Phase.COMMITTING):
             self._lose(error)
-        elif self.phase is Phase.ABORTING and isinstance(sent.request, JOINING):
+        elif self.phase is Phase.ABORTING and isinstance(sent.request, ADDING):
             pass  # asked for before the abort, to which it does not matter
         else:
             self._stop(error)
 
     @property
     def _name(self) -> str:
-        return f"transactional.id {self.who.transactional_id!r}"
+        return f"transactional.id {self.producer.transactional_id!r}"
 
     def _ended(self) -> None:
         self.phase = Phase.READY
@@ -423,7 +430,7 @@ class Transactions:
 
     def _fenced(self, error: KohortError) -> ProducerFenced:
         fenced = ProducerFenced(
-            f"another producer has taken over transactional.id {self.who.transactional_id!r}, or the transaction "
+            f"another producer has taken over transactional.id {self.producer.transactional_id!r}, or the transaction "
             f"outlived transaction.timeout.ms={self._config.transaction_timeout_ms}: {error}"
         )
         fenced.__cause__ = error
