@@ -14,7 +14,18 @@ from typing import Any, Final, TypeVar, cast
 
 from kohort.aio.system import SystemClock
 from kohort.client.requests.engine import Engine
-from kohort.client.requests.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Send, Tick
+from kohort.client.requests.io import (
+    Close,
+    Closed,
+    ConnectionId,
+    FramesArrived,
+    Input,
+    Open,
+    Opened,
+    Output,
+    Send,
+    Tick,
+)
 from kohort.clock import Clock
 from kohort.errors import KohortError
 
@@ -39,7 +50,7 @@ class _Link(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._driver.engine.arrived(self._connection, nbytes):
-            self._driver.handle(Landed(self._connection))
+            self._driver.handle(FramesArrived(self._connection))
 
     def connection_lost(self, exc: Exception | None) -> None:
         reason = f"the connection broke: {exc}" if exc else "the broker closed the connection"

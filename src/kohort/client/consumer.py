@@ -242,12 +242,12 @@ class ConsumerMachine:
         """Whether nothing of what the user does in poll() changes anything for the engine: it knows the assignment, no
         rebalance is under way, no commit waits, every node works on a fetch. What is due by the clock has its timer."""
         is_waiting = self._group is not None and self._group.commits.is_waiting
-        return self._fetcher.has_seen_assignment and not is_waiting and self.is_settled and not self.may_fetch
+        return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
 
     @property
-    def is_settled(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether no rebalance is under way or due."""
-        return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_settled
+        return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_fetched(self) -> tuple[Fetched | None, bool]:
         """The data to hand out from now, if any, and whether it is newly taken: then the next fetch may leave."""

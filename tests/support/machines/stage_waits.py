@@ -60,8 +60,8 @@ class StageWaits:
                 return promise.result()
             case WaitUntil(ready, timeout_ms):
                 return self._until(ready, timeout_ms)
-            case WaitLast(promise, parting):
-                while not promise.done and parting.left_ms(self.now_ms()) > 0:
+            case WaitLast(promise, close_timeout):
+                while not promise.done and close_timeout.left_ms(self.now_ms()) > 0:
                     self._go_on(STEP_MS)
             case PollUntil(ready, timeout_ms):
                 return self._poll_until(ready, timeout_ms)

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from kohort.aio.driver import Driver
-from kohort.client.requests.io import Closed, Landed, Open, Opened, Send, Tick
+from kohort.client.requests.io import Closed, FramesArrived, Open, Opened, Send, Tick
 from kohort.errors import KohortError
 
 
@@ -18,14 +18,14 @@ class Engine:
     def __init__(self, script=lambda _given: ()) -> None:
         self.script = script
         self.told = []
-        self.landed = bytearray(100)
+        self.frames = bytearray(100)
         self.wake_at_ms = None
 
     def room(self, connection):
-        return memoryview(self.landed)
+        return memoryview(self.frames)
 
     def arrived(self, connection, count):
-        self.told.append(bytes(self.landed[:count]))
+        self.told.append(bytes(self.frames[:count]))
         return True
 
     def handle(self, given, now_ms):
@@ -70,7 +70,7 @@ def test_bytes_go_out_and_come_back():
         Tick(),
         Opened(7),
         b"HELLO THERE",
-        Landed(7),
+        FramesArrived(7),
         Closed(7, "the broker closed the connection"),
     ]
 

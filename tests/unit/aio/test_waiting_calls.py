@@ -112,7 +112,7 @@ def test_the_end_commits_leaves_and_stops_fetching_although_the_listener_raises(
     kicks = face.waits.kicks
 
     with pytest.raises(ValueError, match="no"):
-        face.run(face.calls.finish(face.calls.parting(None)))
+        face.run(face.calls.finish(face.calls.close_timeout(None)))
 
     assert face.told == [("before", None)]
     assert face.committed() == 3
@@ -124,6 +124,6 @@ def test_the_end_waits_for_nobody_who_cannot_be_reached():
     face.stage.loop.stop(ONE)
     began_at_ms = face.waits.now_ms()
 
-    face.run(face.calls.finish(face.calls.parting(None)))
+    face.run(face.calls.finish(face.calls.close_timeout(None)))
 
     assert face.waits.now_ms() - began_at_ms <= 2100

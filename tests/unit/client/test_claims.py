@@ -16,7 +16,7 @@ def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
     """A member that owns everything and knows where it stands, and the claims of its session."""
     user = stage.user("t", group_id="g", enable_auto_commit=False, **options)
     user.alive = False  # the stage must not read
-    while not is_settled(user):
+    while not is_stable(user):
         user.machine.enter_poll(stage.now_ms)
         while user.machine.advance(stage.now_ms) is not None:
             user.machine.acknowledge(stage.now_ms)
@@ -25,9 +25,9 @@ def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
     return user, Claims(user.machine, PATIENCE_MS)
 
 
-def is_settled(user: User) -> bool:
+def is_stable(user: User) -> bool:
     assigned = user.machine.subscription.assigned
-    return user.machine.group.rebalance.is_settled and all(s.has_position for s in assigned.values())
+    return user.machine.group.rebalance.is_stable and all(s.has_position for s in assigned.values())
 
 
 def taken(claims: Claims, partition: str) -> list[Record]:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from kohort.client.requests.close_timeout import ALONE_MS, CLOSE_MS, Parting
+from kohort.client.requests.close_timeout import ALONE_MS, CLOSE_MS, CloseTimeout
 from kohort.errors import ErrorCode, NotKafka, UnsupportedVersion
 from kohort.notes import Level
 from kohort.testing.machines.scripted import HANG_UP, SILENCE
@@ -307,7 +307,7 @@ def test_who_is_closed_waits_as_long_as_told_or_until_nobody_is_there(stage: Scr
     user = reader(stage)
     stage.until(lambda: user.records)
     engine = user.machine.engine
-    told, by_itself = Parting(engine, 0, 70_000), Parting(engine, 0)
+    told, by_itself = CloseTimeout(engine, 0, 70_000), CloseTimeout(engine, 0)
     assert (told.left_ms(0), by_itself.left_ms(0)) == (70_000, CLOSE_MS)
     assert by_itself.left_ms(CLOSE_MS + 1) == 0
 

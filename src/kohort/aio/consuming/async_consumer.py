@@ -270,10 +270,10 @@ class AsyncConsumer(ImmediateCalls):
         """
         if self._waits.closing:
             return
-        parting = self._calls.parting(timeout_ms)
-        await self._waits.stop_polling(parting.left_ms(self._waits.now_ms()))
+        close_timeout = self._calls.close_timeout(timeout_ms)
+        await self._waits.stop_polling(close_timeout.left_ms(self._waits.now_ms()))
         try:
-            await self._waits.run_anywhere(self._calls.finish(parting))
+            await self._waits.run_anywhere(self._calls.finish(close_timeout))
         finally:
             await self._waits.end()
 

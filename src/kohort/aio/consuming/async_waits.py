@@ -19,7 +19,7 @@ from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
-from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError
 from kohort.model import TopicPartition
@@ -152,8 +152,8 @@ class AsyncConsumerWaits:
                 return await self.wait_for(promise, timeout_ms, too_late, check=check)
             case WaitUntil(ready, timeout_ms):
                 return await self.wait(ready, timeout_ms)
-            case WaitLast(promise, parting):
-                return await self.wait_last(promise, parting)
+            case WaitLast(promise, close_timeout):
+                return await self.wait_last(promise, close_timeout)
             case PollUntil(ready, timeout_ms, has_work):
                 with self.polling():
                     return await self.until(ready, timeout_ms, has_work)
@@ -247,9 +247,9 @@ class AsyncConsumerWaits:
         finally:
             self.machine.stay_in_poll()
 
-    async def wait_last(self, promise: Promise[Any], parting: Parting) -> None:
+    async def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
-        while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
+        while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:
             await self.driver.until(lambda: promise.done or None, min(left_ms, LOOK_UP_MS))
 
     def raise_listener_error(self) -> None:

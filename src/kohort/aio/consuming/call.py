@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded
-from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 
 R = TypeVar("R")
@@ -48,10 +48,10 @@ class WaitUntil:
 
 @dataclass(slots=True)
 class WaitLast:
-    """Wait until ``promise`` has a result or an error, which is not raised, but for no longer than ``parting``."""
+    """Wait until ``promise`` has a result or an error, which is not raised, at most for ``close_timeout``."""
 
     promise: Promise[Any]
-    parting: Parting
+    close_timeout: CloseTimeout
 
 
 @dataclass(slots=True)
@@ -107,8 +107,8 @@ class Waits(Protocol):
         """Run a call in whatever thread or task, or return what has to be awaited for it."""
 
 
-def leave_group(waits: Waits, reason: str, parting: Parting) -> Call[None]:
-    """Tell the listener, leave the group, and wait for the answer, but for no longer than ``parting``.
+def leave_group(waits: Waits, reason: str, close_timeout: CloseTimeout) -> Call[None]:
+    """Tell the listener, leave the group, and wait for the answer, but for no longer than ``close_timeout``.
 
     Raises the listener's error.
     """
@@ -118,5 +118,5 @@ def leave_group(waits: Waits, reason: str, parting: Parting) -> Call[None]:
         yield Run(lambda: waits.tell(callback))
     with waits.guard:
         promise = waits.machine.leave(reason)
-    yield WaitLast(promise, parting)
+    yield WaitLast(promise, close_timeout)
     waits.raise_listener_error()

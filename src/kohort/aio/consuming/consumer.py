@@ -258,11 +258,11 @@ class Consumer(ImmediateCalls):
         """
         if not self._waits.is_usable_here:
             return
-        parting = self._calls.parting(timeout_ms)
+        close_timeout = self._calls.close_timeout(timeout_ms)
         with self._waits.using():
             self._waits.closing = True
             try:
-                self._waits.run(self._calls.finish(parting))
+                self._waits.run(self._calls.finish(close_timeout))
             finally:
                 self._waits.end(self)
 

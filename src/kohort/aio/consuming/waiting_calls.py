@@ -13,7 +13,7 @@ from typing import Final
 from kohort.aio.consuming.call import Call, WaitFor, WaitLast, Waits, WaitUntil, leave_group
 from kohort.aio.consuming.commit_callbacks import CommitCallbacks
 from kohort.client.reading.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
-from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.user_input import checked_ms, checked_partition, checked_partitions, whole_number
 from kohort.errors import ApiTimeout, KohortError, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
@@ -36,7 +36,7 @@ class WaitingCalls:
     def unsubscribe(self) -> Call[None]:
         """Leave the group and read nothing."""
         yield from leave_group(
-            self._waits, "the consumer unsubscribed from all topics", self.parting(self._limit(None))
+            self._waits, "the consumer unsubscribed from all topics", self.close_timeout(self._limit(None))
         )
 
     def partitions_for(self, topic: str, timeout_ms: int | None) -> Call[int]:
@@ -111,22 +111,22 @@ class WaitingCalls:
 
     # The end
 
-    def parting(self, timeout_ms: int | None) -> Parting:
+    def close_timeout(self, timeout_ms: int | None) -> CloseTimeout:
         """Return the time that the end of the consumer may take, from now. Raises UsageError for what is no time."""
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        return Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
+        return CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
 
-    def finish(self, parting: Parting) -> Call[None]:
+    def finish(self, close_timeout: CloseTimeout) -> Call[None]:
         """Commit if auto-commit is on, leave the group and stop fetching. Raises the listener's error."""
         left = self._callbacks.promises()
         if self._config.enable_auto_commit:
             with self._waits.guard:
-                left.append(self._machine.commit(None, parting.deadline_ms))
+                left.append(self._machine.commit(None, close_timeout.deadline_ms))
         for promise in left:  # what is not committed is read again: that is the promise of auto-commit
-            yield WaitLast(promise, parting)
+            yield WaitLast(promise, close_timeout)
         self._callbacks.tell()
         try:
-            yield from leave_group(self._waits, "the consumer is being closed", parting)
+            yield from leave_group(self._waits, "the consumer is being closed", close_timeout)
         finally:
             with self._waits.guard:
                 self._machine.stop_fetching()

@@ -19,7 +19,7 @@ from kohort.aio.io_thread import Closeable, IoThread
 from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
-from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup
 
@@ -154,8 +154,8 @@ class ConsumerWaits:
                 return self.wait_for(promise, timeout_ms, too_late, check=check)
             case WaitUntil(ready, timeout_ms):
                 return self.wait(ready, timeout_ms)
-            case WaitLast(promise, parting):
-                return self.wait_last(promise, parting)
+            case WaitLast(promise, close_timeout):
+                return self.wait_last(promise, close_timeout)
             case PollUntil(ready, timeout_ms, has_work):
                 with self.polling():
                     return self.until(ready, timeout_ms, has_work)
@@ -195,7 +195,7 @@ class ConsumerWaits:
                 is_due = machine.needs_user
                 if is_due:
                     kicked = False  # the engine may have to hear of what it does next
-                may_advance = is_due or not machine.is_settled  # what is under way goes on by the clock, too
+                may_advance = is_due or not machine.is_stable  # what is under way goes on by the clock, too
         time.sleep(0)  # lets go of the GIL: a user who asks without waiting, again and again, would keep the I/O out
         return None
 
@@ -283,11 +283,11 @@ class ConsumerWaits:
             with self.guard:
                 self.machine.stay_in_poll()
 
-    def wait_last(self, promise: Promise[Any], parting: Parting) -> None:
+    def wait_last(self, promise: Promise[Any], close_timeout: CloseTimeout) -> None:
         """Wait for ``promise``, whatever becomes of it, for as long as the end of the consumer may take."""
         with self.guard:
             self.driver.kick_soon()
-            while not promise.done and (left_ms := parting.left_ms(self.now_ms())) > 0:
+            while not promise.done and (left_ms := close_timeout.left_ms(self.now_ms())) > 0:
                 self._sleep(left_ms)
 
     def raise_listener_error(self) -> None:

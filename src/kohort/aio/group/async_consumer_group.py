@@ -82,15 +82,15 @@ class AsyncConsumerGroup:
         """
         if self._waits.closed:
             return
-        parting = self._calls.begin_close(timeout_ms, is_runner=asyncio.current_task() is self._runner)
+        close_timeout = self._calls.begin_close(timeout_ms, is_runner=asyncio.current_task() is self._runner)
         if self._runner is not None:
             try:
-                await asyncio.wait_for(self._idle.wait(), parting.most_ms / 1000)
+                await asyncio.wait_for(self._idle.wait(), close_timeout.most_ms / 1000)
             except TimeoutError:
-                raise session_goes_on(parting) from None
+                raise session_goes_on(close_timeout) from None
         self._waits.closing = True
         try:
-            await self._waits.run_anywhere(self._calls.finish(parting))
+            await self._waits.run_anywhere(self._calls.finish(close_timeout))
         finally:
             await self._waits.end()
 

@@ -96,13 +96,13 @@ class ConsumerGroup:
         """
         if not self._waits.is_usable_here:
             return
-        parting = self._calls.begin_close(timeout_ms, is_runner=threading.current_thread() is self._runner)
-        if not self._idle.wait(parting.most_ms / 1000):
-            raise session_goes_on(parting)
+        close_timeout = self._calls.begin_close(timeout_ms, is_runner=threading.current_thread() is self._runner)
+        if not self._idle.wait(close_timeout.most_ms / 1000):
+            raise session_goes_on(close_timeout)
         with self._waits.using():
             self._waits.closing = True
             try:
-                self._waits.run(self._calls.finish(parting))
+                self._waits.run(self._calls.finish(close_timeout))
             finally:
                 self._waits.end(self)
 

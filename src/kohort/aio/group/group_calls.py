@@ -18,7 +18,7 @@ from kohort.aio.consuming.immediate_calls import topics_of
 from kohort.aio.group.session_state import SessionState
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError
@@ -126,7 +126,7 @@ class GroupCalls:
     def _is_assigned(self) -> bool | None:
         """Return True when the group has agreed and every position is found, or the wait is over."""
         with self._waits.guard:
-            settled = self._machine.group.rebalance.is_settled
+            settled = self._machine.group.rebalance.is_stable
             known = all(s.has_position for s in self._machine.subscription.assigned.values())
         return True if self.stopping or (settled and known) else None
 
@@ -163,28 +163,28 @@ class GroupCalls:
             workers.state.end()
         self._waits.look_again()
 
-    def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> Parting:
+    def begin_close(self, timeout_ms: int | None, *, is_runner: bool) -> CloseTimeout:
         """Stop, and return the time that the end may take. Raises UsageError for who would wait for their own end."""
         workers = self._workers
         if is_runner or (workers is not None and workers.have_me()):
             raise UsageError("close() would wait for its own handler: call stop() in handlers, close() outside of them")
         limit_ms = None if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
-        parting = Parting(self._machine.engine, self._waits.now_ms(), limit_ms)
+        close_timeout = CloseTimeout(self._machine.engine, self._waits.now_ms(), limit_ms)
         self.stop()
-        return parting
+        return close_timeout
 
-    def finish(self, parting: Parting) -> Call[None]:
+    def finish(self, close_timeout: CloseTimeout) -> Call[None]:
         """Leave the group and stop fetching."""
         with suppress(KohortError):
-            yield from leave_group(self._waits, "the consumer group is being closed", parting)
+            yield from leave_group(self._waits, "the consumer group is being closed", close_timeout)
         with self._waits.guard:
             self._machine.stop_fetching()
         self._waits.kick()
 
 
-def session_goes_on(parting: Parting) -> ApiTimeout:
+def session_goes_on(close_timeout: CloseTimeout) -> ApiTimeout:
     """Return the error for a session that did not end in the time there was."""
-    return ApiTimeout(f"the session has not ended after {parting.most_ms} ms: its handlers have not returned")
+    return ApiTimeout(f"the session has not ended after {close_timeout.most_ms} ms: its handlers have not returned")
 
 
 class _SessionEnder:

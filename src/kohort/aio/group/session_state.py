@@ -15,7 +15,7 @@ from kohort.aio.consuming.waiting_calls import COMMIT_TOO_LATE
 from kohort.client.group.commits import Offsets
 from kohort.client.partition_claims import Claims, ClaimState
 from kohort.client.reading.fetched import Fetched
-from kohort.client.requests.close_timeout import Parting
+from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.client.user_input import checked_ms
 from kohort.config.client import ConsumerConfig
@@ -124,11 +124,11 @@ class SessionState:
 
     def commit_last(self) -> Call[None]:
         """Do as ``commit``, but without waiting for a broker that cannot be reached: the session is the last one."""
-        parting = Parting(self.waits.machine.engine, self.waits.now_ms(), most_ms=self._commit_ms)
+        close_timeout = CloseTimeout(self.waits.machine.engine, self.waits.now_ms(), most_ms=self._commit_ms)
         with self.waits.guard:
-            offsets, promise = self._begin_commit(parting.deadline_ms)
+            offsets, promise = self._begin_commit(close_timeout.deadline_ms)
         self.waits.kick()
-        yield WaitLast(promise, parting)
+        yield WaitLast(promise, close_timeout)
         if not promise.done:
             raise ApiTimeout("no broker answered in time")
         promise.result()

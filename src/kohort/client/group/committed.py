@@ -120,7 +120,7 @@ class CommittedOffsets:
         """Ask for the committed offsets of partitions that have no position yet."""
         starts = {
             p: (s, s.run)
-            for p, s in self._subscription.unsettled
+            for p, s in self._subscription.not_fetching
             if s.state is FetchState.INITIALIZING and not s.looking_up and s.retry_at_ms <= now_ms
         }
         if starts:

@@ -105,7 +105,7 @@ class Rebalance:
         return self._next is not None or self._membership.new_assignment is not None or self._must_rejoin()
 
     @property
-    def is_settled(self) -> bool:
+    def is_stable(self) -> bool:
         """Whether what is assigned is what the group agreed on, with nothing more to come that is known of."""
         membership = self._membership
         idle = self.callback is None and self._next is None and self._commit is None

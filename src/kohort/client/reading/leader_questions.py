@@ -46,7 +46,7 @@ class LeaderQuestions:
         wakes: list[int] = []
         leaderless: list[PartitionState] = []
         by_leader: dict[int, list[Question]] = {}
-        for partition, state in self._subscription.unsettled:
+        for partition, state in self._subscription.not_fetching:
             if state.state is not self._waiting_in or state.looking_up:
                 continue
             if state.retry_at_ms > now_ms:

@@ -41,7 +41,7 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     offset_epoch: int = NO_EPOCH
 
 
-class Moves:
+class TransitionCount:
     """How often any partition of one consumer went from one state to another: what was found by states is to be looked
     for again when this has changed."""
 
@@ -63,9 +63,9 @@ class Damage(NamedTuple):
 class PartitionState:
     """One assigned partition."""
 
-    moves: Moves = field(default_factory=Moves)
+    transitions: TransitionCount = field(default_factory=TransitionCount)
     state: FetchState = FetchState.INITIALIZING
-    """Changed by the methods below alone: each change counts as one of ``moves``."""
+    """Changed by the methods below alone: each change counts as one of ``transitions``."""
     position: Position | None = None
     fetch_offset: int = 0
     run: int = 0
@@ -144,7 +144,7 @@ class PartitionState:
 
     def _go(self, state: FetchState) -> None:
         self.state = state
-        self.moves.count += 1
+        self.transitions.count += 1
 
     def _start_run(self) -> None:
         self.run += 1

@@ -62,11 +62,11 @@ class Resets:
         self._failures.append_about(partition, state, ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, text))
 
     def poll(self, now_ms: int) -> Poll:
-        unsettled = self._subscription.unsettled
-        if not unsettled:
+        not_fetching = self._subscription.not_fetching
+        if not not_fetching:
             return IDLE
         if self._config.group_id is None:
-            for partition, state in unsettled:
+            for partition, state in not_fetching:
                 if state.state is FetchState.INITIALIZING and not state.looking_up:
                     self.no_offset(partition, state)
         return self._questions.poll(now_ms, lambda node_id, asked: self._ask(node_id, asked, now_ms))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum, auto
 
-from kohort.client.reading.positions import FetchState, Moves, PartitionState, Position
+from kohort.client.reading.positions import FetchState, PartitionState, Position, TransitionCount
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import is_topic_name
 from kohort.errors import UsageError
@@ -42,9 +42,9 @@ class SubscriptionState:
         self.group_topics: frozenset[str] = frozenset()
         """What the whole group subscribes to, while this member leads it."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
-        self._moves = Moves()
-        self._unsettled: list[tuple[TopicPartition, PartitionState]] = []
-        self._unsettled_of: tuple[object, int] = (None, 0)
+        self._transitions = TransitionCount()
+        self._not_fetching: list[tuple[TopicPartition, PartitionState]] = []
+        self._not_fetching_of: tuple[object, int] = (None, 0)
         self._metadata = metadata
         self.pattern: re.Pattern[str] | None = None
         self._exclude_internal = exclude_internal_topics
@@ -85,7 +85,7 @@ class SubscriptionState:
         self.topics = self.group_topics = frozenset()
         self.pattern = None
         self.assigned.clear()
-        self._moves.count += 1
+        self._transitions.count += 1
         self.want_metadata()
 
     def match_pattern(self) -> bool:
@@ -143,17 +143,17 @@ class SubscriptionState:
             self.topics |= {p.topic for p in wanted}
 
     def _replace(self, partitions: Mapping[TopicPartition, None]) -> None:
-        self.assigned = {p: self.assigned.get(p) or PartitionState(self._moves) for p in partitions}
+        self.assigned = {p: self.assigned.get(p) or PartitionState(self._transitions) for p in partitions}
 
     @property
-    def unsettled(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
+    def not_fetching(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
         """Assigned partitions that cannot be fetched yet, for want of a position that is known to be good. Sources are
         polled whenever bytes arrive, so all partitions are looked at only where one has moved."""
-        assigned, count = self.assigned, self._moves.count
-        if self._unsettled_of[0] is not assigned or self._unsettled_of[1] != count:
-            self._unsettled = [(p, s) for p, s in assigned.items() if s.state is not FetchState.FETCHING]
-            self._unsettled_of = (assigned, count)
-        return self._unsettled
+        assigned, count = self.assigned, self._transitions.count
+        if self._not_fetching_of[0] is not assigned or self._not_fetching_of[1] != count:
+            self._not_fetching = [(p, s) for p, s in assigned.items() if s.state is not FetchState.FETCHING]
+            self._not_fetching_of = (assigned, count)
+        return self._not_fetching
 
     def state(self, partition: TopicPartition) -> PartitionState:
         """Raises UsageError for a partition that is not assigned."""

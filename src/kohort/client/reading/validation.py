@@ -44,7 +44,7 @@ class Validation:
         if self._seen_version != self._metadata.version:
             self._seen_version = self._metadata.version
             self._subscription.check_leaders()
-        return self._questions.poll(now_ms, self._ask) if self._subscription.unsettled else IDLE
+        return self._questions.poll(now_ms, self._ask) if self._subscription.not_fetching else IDLE
 
     def _ask(self, node_id: int, asked: list[Question]) -> Unsent | None:
         """Build the request for one leader. A leader without an epoch has no history to compare with."""

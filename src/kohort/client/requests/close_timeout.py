@@ -16,7 +16,7 @@ ALONE_MS: Final = 2000
 """While no connection stands: long enough for one to be made again."""
 
 
-class Parting:
+class CloseTimeout:
     """From now on. With ``timeout_ms`` that is all there is, whoever can be reached."""
 
     def __init__(self, engine: Engine, now_ms: int, timeout_ms: int | None = None, *, most_ms: int = CLOSE_MS) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from kohort.client.requests.frame_buffers import Landing
+from kohort.client.requests.frame_buffers import FrameBuffers
 from kohort.client.requests.source import Unsent
 from kohort.client.requests.strangers import FIRST_BYTES, stranger
 from kohort.errors import ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
@@ -33,7 +33,7 @@ _ERROR_CODE_AT: Final = 4
 WHO_ELSE: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """Where a connection stands in its life."""
 
     CONNECTING = auto()
@@ -53,7 +53,7 @@ class Pending:
 
 
 @dataclass(slots=True)
-class Answer:
+class ClientResponse:
     """A response and the request it belongs to, or the error that stands for it."""
 
     pending: Pending
@@ -68,7 +68,7 @@ class Connection:
     ) -> None:
         self.id = connection_id
         self.host, self.port = address
-        self.state = State.CONNECTING
+        self.state = ConnectionState.CONNECTING
         self.deadline_ms = deadline_ms
         """Until when the connection must be READY."""
         self.broken: ProtocolError | NotKafka | None = None
@@ -77,8 +77,8 @@ class Connection:
         self.queue: deque[Pending] = deque()
         self.in_flight: deque[Pending] = deque()
         self._client_id = client_id
-        self._landing = Landing(max_bytes)
-        self._landed: list[Buffer] = []
+        self._buffers = FrameBuffers(max_bytes)
+        self._frames: list[Buffer] = []
         self._first = b""
         """How the other side began, as far as it is needed to tell who it is."""
         self._correlation_id = 0
@@ -98,11 +98,11 @@ class Connection:
 
     def opened(self, now_ms: int) -> list[Buffer]:
         """The socket stands: begin the handshake."""
-        self.state = State.HANDSHAKE
+        self.state = ConnectionState.HANDSHAKE
         self.last_used_ms = now_ms
         return self._ask_versions()
 
-    def received(self, data: bytes, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+    def received(self, data: bytes, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
         """Take bytes; returns what to write (a second handshake) and the answers found.
 
         ``broken`` is set if the bytes are not responses to what was asked: the connection is then of no use.
@@ -113,35 +113,35 @@ class Connection:
             room[:] = rest[: len(room)]
             self.arrived(len(room))
             rest = rest[len(room) :]
-        return self.take_landed(now_ms)
+        return self.take_frames(now_ms)
 
     def room(self) -> memoryview:
         """Where the next bytes are to be written, for who reads a socket in place instead of calling ``received``."""
-        return self._landing.room()
+        return self._buffers.room()
 
     def arrived(self, count: int) -> bool:
-        """So many bytes were written there; whether ``take_landed`` has anything to do now."""
-        if self.state is State.HANDSHAKE and len(self._first) < FIRST_BYTES:
+        """So many bytes were written there; whether ``take_frames`` has anything to do now."""
+        if self.state is ConnectionState.HANDSHAKE and len(self._first) < FIRST_BYTES:
             self._first = (self._first + bytes(self.room()[:count]))[:FIRST_BYTES]
             who = stranger(self._first)
             if who is not None:
                 self.broken = NotKafka(who)
                 return True
         try:
-            self._landed += self._landing.arrived(count)
+            self._frames += self._buffers.arrived(count)
         except ProtocolError as error:
             self.broken = error
-        return bool(self._landed) or self.broken is not None
+        return bool(self._frames) or self.broken is not None
 
-    def take_landed(self, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+    def take_frames(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
         """As ``received``, of the frames that are whole."""
         self.last_used_ms = now_ms
         out: list[Buffer] = []
-        answers: list[Answer] = []
-        landed, self._landed = self._landed, []
+        answers: list[ClientResponse] = []
+        frames, self._frames = self._frames, []
         try:
-            for frame in landed:
-                if self.state is State.HANDSHAKE:
+            for frame in frames:
+                if self.state is ConnectionState.HANDSHAKE:
                     out += self._shake(bytes(frame))
                 else:
                     answers.append(self._pair(frame, now_ms))
@@ -149,24 +149,24 @@ class Connection:
             self.broken = error
         return out, answers
 
-    def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[Answer]]:
+    def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
         """The bytes of queued requests that may go now, and answers for those that cannot or need not wait for one."""
         out: list[Buffer] = []
-        answers: list[Answer] = []
-        if self.state is not State.READY or self.muted_until_ms > now_ms:
+        answers: list[ClientResponse] = []
+        if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:
             return out, answers
         while self.queue and len(self.in_flight) < IN_FLIGHT_MAX:
             pending = self.queue.popleft()
             try:
                 out += self._encode(pending)
             except KohortError as error:
-                answers.append(Answer(pending, error))
+                answers.append(ClientResponse(pending, error))
                 continue
             self.last_used_ms = now_ms
             if pending.unsent.expect_response:
                 self.in_flight.append(pending)
             else:
-                answers.append(Answer(pending, api_of(pending.unsent.request).response()))
+                answers.append(ClientResponse(pending, api_of(pending.unsent.request).response()))
         return out, answers
 
     def overdue(self, now_ms: int) -> Pending | None:
@@ -182,20 +182,20 @@ class Connection:
 
     def unfinished(self, waited_ms: int) -> str:
         """How far it came in so long, in words; only before it is READY."""
-        if self.state is State.CONNECTING:
+        if self.state is ConnectionState.CONNECTING:
             return f"no connection within {waited_ms} ms"
         return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
 
     def ended(self, reason: str) -> str:
         """Why the other side may have ended it, in words."""
-        if self.state is State.HANDSHAKE:
+        if self.state is ConnectionState.HANDSHAKE:
             return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
         return reason
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
         """When something here needs a look, if nothing arrives before."""
         times = [p.deadline_ms for p in self.pending()]
-        if self.state is not State.READY:
+        if self.state is not ConnectionState.READY:
             times.append(self.deadline_ms)
         elif not times and idle_ms >= 0:
             times.append(self.last_used_ms + idle_ms)
@@ -221,7 +221,7 @@ class Connection:
             raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
         self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
         self.features = {f.name: f.max_version_level for f in response.finalized_features}
-        self.state = State.READY
+        self.state = ConnectionState.READY
         return []
 
     def _downgrade(self, frame: bytes) -> list[Buffer]:
@@ -230,7 +230,7 @@ class Connection:
         self._handshake_version = max(0, min(highest, self._handshake_version - 1))
         return self._ask_versions()
 
-    def _pair(self, frame: Buffer, now_ms: int) -> Answer:
+    def _pair(self, frame: Buffer, now_ms: int) -> ClientResponse:
         if not self.in_flight:
             raise ProtocolError(f"a response (correlation id {correlation_of(frame)}) to no request")
         pending = self.in_flight[0]
@@ -247,7 +247,7 @@ class Connection:
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
-        return Answer(pending, response)
+        return ClientResponse(pending, response)
 
     def _what_answers(self, pending: Pending) -> str:
         return f"{api_of(pending.unsent.request).name} v{pending.unsent.version} response from {self.address}"

@@ -12,8 +12,19 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kohort.client.requests.backoff import Backoff
-from kohort.client.requests.connections import Answer, Connection, Pending, State
-from kohort.client.requests.io import Close, Closed, ConnectionId, Input, Landed, Open, Opened, Output, Received, Send
+from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, Pending
+from kohort.client.requests.io import (
+    Close,
+    Closed,
+    ConnectionId,
+    FramesArrived,
+    Input,
+    Open,
+    Opened,
+    Output,
+    Received,
+    Send,
+)
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import ANY_NODE, RequestSource
@@ -91,7 +102,8 @@ class Engine:
     def is_connected(self) -> bool:
         """Whether any broker could be asked something now."""
         return any(
-            lane.connection is not None and lane.connection.state is State.READY for lane in self._lanes.values()
+            lane.connection is not None and lane.connection.state is ConnectionState.READY
+            for lane in self._lanes.values()
         )
 
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
@@ -101,13 +113,13 @@ class Engine:
                 self._opened(connection, now_ms)
             case Received(connection, data):
                 self._received(connection, data, now_ms)
-            case Landed(connection):
+            case FramesArrived(connection):
                 self._received(connection, None, now_ms)
             case Closed(connection, reason):
                 lane = self._by_connection.get(connection)
                 ended = None if lane is None else lane.connection
                 if lane is not None and ended is not None:
-                    unneeded = ended.state is State.READY and not ended.load
+                    unneeded = ended.state is ConnectionState.READY and not ended.load
                     self._lost(lane, ended.ended(reason), now_ms, quietly=unneeded)
         if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
             self._expire(now_ms)
@@ -145,7 +157,7 @@ class Engine:
         return memoryview(bytearray(NOWHERE_BYTES)) if connection is None else connection.room()
 
     def arrived(self, connection_id: ConnectionId, count: int) -> bool:
-        """So many bytes were written there; whether it is worth a ``Landed``."""
+        """So many bytes were written there; whether it is worth a ``FramesArrived``."""
         connection = self._connection(connection_id)
         return connection is not None and connection.arrived(count)
 
@@ -159,13 +171,13 @@ class Engine:
         if lane is None or connection is None:
             return
         was = connection.state
-        out, answers = connection.take_landed(now_ms) if data is None else connection.received(data, now_ms)
+        out, answers = connection.take_frames(now_ms) if data is None else connection.received(data, now_ms)
         self._write(connection, out)
-        if connection.state is State.READY:
+        if connection.state is ConnectionState.READY:
             self.ever_connected = True
             self.metadata.features = connection.features
             lane.failures = 0
-            if was is not State.READY:
+            if was is not ConnectionState.READY:
                 self._refused.pop(lane.node_id, None)
                 self._troubles.mended(
                     (CONNECTION, connection.address), f"{connection.address} is connected again", now_ms
@@ -208,7 +220,7 @@ class Engine:
 
     def _tell_loss(self, lane: Lane, connection: Connection, reason: str, now_ms: int) -> None:
         about, address = (CONNECTION, connection.address), (connection.host, connection.port)
-        if connection.state is State.READY:
+        if connection.state is ConnectionState.READY:
             self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
             return
         whose = ""
@@ -227,7 +239,7 @@ class Engine:
                 continue
             if connection.queue:
                 self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
-            if connection.state is not State.READY and connection.deadline_ms <= now_ms:
+            if connection.state is not ConnectionState.READY and connection.deadline_ms <= now_ms:
                 self._end(lane, keep=True)
                 self._lost(lane, connection.unfinished(self._config.socket_connection_setup_timeout_ms), now_ms)
             elif (stuck := connection.overdue(now_ms)) is not None:
@@ -253,12 +265,14 @@ class Engine:
     def told_of_addresses(self, waited_ms: int) -> str:
         """Which connections failed, and which are still being made after so long and how far they came."""
         connections = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
-        unfinished = [f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not State.READY]
+        unfinished = [
+            f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not ConnectionState.READY
+        ]
         return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])
 
     def _is_idle(self, connection: Connection, now_ms: int) -> bool:
         idle_ms = self._config.connections_max_idle_ms
-        quiet = connection.state is State.READY and not connection.load
+        quiet = connection.state is ConnectionState.READY and not connection.load
         return idle_ms >= 0 and quiet and connection.last_used_ms + idle_ms <= now_ms
 
     # What leaves
@@ -308,7 +322,7 @@ class Engine:
                 if connection is None and lane.retry_at_ms <= now_ms:
                     self._open(lane, now_ms)
                     connection = lane.connection
-                if connection is not None and connection.state is State.READY:
+                if connection is not None and connection.state is ConnectionState.READY:
                     connection.queue.extend(lane.waiting)
                     lane.waiting = []
             if connection is None:
@@ -327,7 +341,7 @@ class Engine:
         ready = [
             (lane.connection.load, lane.node_id < 0, lane.name != DATA, lane.node_id, lane)
             for lane in self._lanes.values()
-            if lane.connection is not None and lane.connection.state is State.READY
+            if lane.connection is not None and lane.connection.state is ConnectionState.READY
         ]
         if ready:
             lane = min(ready, key=lambda entry: entry[:4])[4]
@@ -411,7 +425,7 @@ class Engine:
         if buffers:
             self._out.append(Send(connection.id, buffers))
 
-    def _deliver(self, answers: Sequence[Answer], now_ms: int) -> None:
+    def _deliver(self, answers: Sequence[ClientResponse], now_ms: int) -> None:
         for answer in answers:
             source = self._sources[answer.pending.source]
             if isinstance(answer.response, KohortError):

@@ -23,7 +23,7 @@ KEPT_BYTES: Final = 48 << 20
 """How much one connection keeps for frames to come."""
 
 
-class Landing:
+class FrameBuffers:
     """Asked for room, told how many bytes came, gives whole frames. A frame in place is a view from the beginning of
     its buffer."""
 

@@ -26,7 +26,7 @@ class Received:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class FramesArrived:
     """Bytes were written where ``Engine.room`` said, and ``Engine.arrived`` found something whole among them."""
 
     connection: ConnectionId
@@ -69,5 +69,5 @@ class Close:
     connection: ConnectionId
 
 
-Input = Opened | Received | Landed | Closed | Tick
+Input = Opened | Received | FramesArrived | Closed | Tick
 Output = Open | Send | Close

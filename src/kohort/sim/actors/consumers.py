@@ -187,7 +187,7 @@ class ConsumerActor(EngineActor):
             is_due = machine.needs_user
             if is_due:
                 self._kicked = False
-            if entering or is_due or not machine.is_settled:
+            if entering or is_due or not machine.is_stable:
                 while (needed := machine.advance(now_ms)) is not None:
                     self._tell(machine, needed.kind, frozenset(needed.partitions))
             fetched, is_new = machine.open_fetched()

@@ -40,13 +40,13 @@ def happens(subscription, rng):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_unsettled_are_those_that_cannot_be_fetched_for_want_of_a_position(seed):
+def test_not_fetching_are_those_that_cannot_be_fetched_for_want_of_a_position(seed):
     rng = random.Random(seed)
     subscription = SubscriptionState(Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng))
     seen = set()
     for _ in range(300):
         happens(subscription, rng)
         found = [(p, s) for p, s in subscription.assigned.items() if s.state is not FetchState.FETCHING]
-        assert list(subscription.unsettled) == found
+        assert list(subscription.not_fetching) == found
         seen.add(bool(found))
     assert seen == {True, False}

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from kohort.client.requests.frame_buffers import IN_PLACE_FROM, IN_PLACE_MOST, SCRATCH_BYTES, Landing
+from kohort.client.requests.frame_buffers import IN_PLACE_FROM, IN_PLACE_MOST, SCRATCH_BYTES, FrameBuffers
 from kohort.errors import ProtocolError
 from kohort.wire.codec import Buffer
 
@@ -15,14 +15,14 @@ def framed(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def pour(landing: Landing, data: bytes, most: int = 1 << 30) -> list[Buffer]:
+def pour(buffers: FrameBuffers, data: bytes, most: int = 1 << 30) -> list[Buffer]:
     """Write ``data`` as a socket would, at most ``most`` bytes at a time; the frames that came."""
     frames: list[Buffer] = []
     while data:
-        room = landing.room()
+        room = buffers.room()
         count = min(len(room), len(data), most)
         room[:count] = data[:count]
-        frames += landing.arrived(count)
+        frames += buffers.arrived(count)
         data = data[count:]
     return frames
 
@@ -36,53 +36,53 @@ def test_small_and_large_frames_come_whole_and_in_order_however_the_bytes_come(m
     bodies = [b"small", pattern(300_000 if most > 3 else 200), b"", pattern(IN_PLACE_FROM, 3), b"x" * 5000, b"last"]
     if most == 3:
         bodies.pop(3)
-    landing = Landing(1 << 30)
+    buffers = FrameBuffers(1 << 30)
 
-    frames = pour(landing, b"".join(map(framed, bodies)), most)
+    frames = pour(buffers, b"".join(map(framed, bodies)), most)
 
     assert [bytes(f) for f in frames] == bodies
 
 
 def test_a_large_frame_is_a_view_of_the_beginning_of_its_buffer_and_the_rest_is_read_into_it():
-    landing, body = Landing(1 << 30), pattern(2_500_000)
+    buffers, body = FrameBuffers(1 << 30), pattern(2_500_000)
     data = framed(body)
-    assert pour(landing, data[:SCRATCH_BYTES]) == []
-    assert len(landing.room()) == len(data) - SCRATCH_BYTES, "no byte of the next frame is read with this one"
+    assert pour(buffers, data[:SCRATCH_BYTES]) == []
+    assert len(buffers.room()) == len(data) - SCRATCH_BYTES, "no byte of the next frame is read with this one"
 
-    (frame,) = pour(landing, data[SCRATCH_BYTES:])
+    (frame,) = pour(buffers, data[SCRATCH_BYTES:])
 
     assert isinstance(frame, memoryview)
     assert isinstance(frame.obj, bytearray)
     assert frame.obj[: len(frame)] == body
-    assert len(landing.room()) == SCRATCH_BYTES
+    assert len(buffers.room()) == SCRATCH_BYTES
 
 
 def test_a_buffer_is_used_again_once_nobody_looks_into_it():
-    landing = Landing(1 << 30)
-    (first,) = pour(landing, framed(pattern(900_000)))
+    buffers = FrameBuffers(1 << 30)
+    (first,) = pour(buffers, framed(pattern(900_000)))
     slice_of_first = memoryview(first)[10:20]
     kept = bytes(slice_of_first)
     buffer = first.obj
 
-    (second,) = pour(landing, framed(pattern(900_000, 7)))
+    (second,) = pour(buffers, framed(pattern(900_000, 7)))
     assert second.obj is not buffer, "somebody looks into the first still"
     assert bytes(slice_of_first) == kept
 
     del first
-    (third,) = pour(landing, framed(pattern(900_000, 9)))
+    (third,) = pour(buffers, framed(pattern(900_000, 9)))
     assert third.obj is not buffer
     slice_of_first.release()
-    (fourth,) = pour(landing, framed(pattern(500_000, 11)))
+    (fourth,) = pour(buffers, framed(pattern(500_000, 11)))
     assert fourth.obj is buffer
     assert bytes(fourth) == pattern(500_000, 11)
 
 
 def test_nothing_is_set_aside_for_a_frame_that_promises_too_much():
-    landing = Landing(1 << 30)
-    assert pour(landing, struct.pack(">i", IN_PLACE_MOST + 1) + b"begun") == []
-    assert len(landing.room()) == SCRATCH_BYTES
+    buffers = FrameBuffers(1 << 30)
+    assert pour(buffers, struct.pack(">i", IN_PLACE_MOST + 1) + b"begun") == []
+    assert len(buffers.room()) == SCRATCH_BYTES
 
 
 def test_a_length_that_cannot_be_is_an_error():
     with pytest.raises(ProtocolError, match="more than the 100 accepted"):
-        pour(Landing(100), framed(bytes(101)))
+        pour(FrameBuffers(100), framed(bytes(101)))
