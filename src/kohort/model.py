@@ -80,12 +80,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 def uuid_to_text(value: bytes) -> str:
-    """Kafka's text form of an id: base64url without padding, 22 characters."""
+    """Return Kafka's text form of an id: base64url without padding, 22 characters."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The 16 bytes of an id's text form. Raises ValueError for anything else."""
+    """Return the 16 bytes of an id's text form. Raises ValueError for anything else."""
     try:
         value = base64.urlsafe_b64decode(text + "==")
     except (binascii.Error, ValueError) as error:
@@ -96,7 +96,7 @@ def uuid_from_text(text: str) -> bytes:
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode: 32-bit wrapping sum over UTF-16 code units, as a signed int."""
+    """Return Java's String.hashCode: 32-bit wrapping sum over UTF-16 code units, as a signed int."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for i in range(0, len(units), 2):

@@ -137,7 +137,8 @@ class ConsumerMachine:
             self._group.commits.commit(offsets, None)
 
     def group_metadata(self) -> GroupMetadata:
-        """The member whose partitions the user works on, or worked on last; nobody where they are assigned by hand."""
+        """Return the member whose partitions the user works on, or worked on last; nobody where they are assigned by
+        hand."""
         generation = self.group.membership.user_generation
         if self.subscription.mode is Mode.PARTITIONS:
             generation = NO_GENERATION
@@ -155,7 +156,8 @@ class ConsumerMachine:
     # Polling
 
     def enter_poll(self, now_ms: int) -> None:
-        """The user polls: what was handed out before is done with. Raises UsageError if there is nothing to read."""
+        """Note that the user polls: what was handed out before is done with. Raises UsageError if there is nothing to
+        read."""
         if self.subscription.mode is Mode.NONE:
             raise UsageError("there is nothing to poll: subscribe() to topics or assign() partitions first")
         if self._group is not None:
@@ -163,7 +165,7 @@ class ConsumerMachine:
             self._group.commits.auto_commit(now_ms)
 
     def stay_in_poll(self) -> None:
-        """The listener has returned; the user is in poll() still."""
+        """Note that the listener has returned; the user is in poll() still."""
         if self._group is not None:
             self._group.membership.clocks.enter_poll()
 
@@ -189,7 +191,7 @@ class ConsumerMachine:
         return self._group.rebalance.callback
 
     def acknowledge(self, now_ms: int) -> None:
-        """The listener has been told."""
+        """Note that the listener has been told, or that there is none."""
         if self._group is not None:
             self._group.rebalance.acknowledge()
             self._group.commits.restart_auto_commit(now_ms)
@@ -203,8 +205,8 @@ class ConsumerMachine:
             raise self.metadata.hopeless
 
     def _refused_topic(self) -> Refused | None:
-        """A topic that the cluster will not let this consumer read, and why: another one only with other metadata or
-        another subscription, so it is not looked for at every poll."""
+        """Return a topic that the cluster will not let this consumer read, and why: another one only with other
+        metadata or another subscription, so it is not looked for at every poll."""
         version, topics = self.metadata.version, self.subscription.topics
         if self._judged != (version, topics):
             self._judged = (version, topics)
@@ -214,7 +216,8 @@ class ConsumerMachine:
         return self._refused
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record, None while it is looked for. Raises UsageError if it is not assigned."""
+        """Return the offset of the next record, None while it is looked for. Raises UsageError if it is not
+        assigned."""
         state = self.subscription.state(partition)
         return state.position.offset if state.has_position and state.position is not None else None
 
@@ -250,7 +253,8 @@ class ConsumerMachine:
         return self._group is None or not self.subscription.mode.is_group or self._group.rebalance.is_stable
 
     def open_fetched(self) -> tuple[Fetched | None, bool]:
-        """The data to hand out from now, if any, and whether it is newly taken: then the next fetch may leave."""
+        """Return the data to hand out from now, if any, and whether it is newly taken: then the next fetch may
+        leave."""
         fetched = self._open
         if fetched is not None and self._may_hand_out(fetched):
             return fetched, False
@@ -260,7 +264,8 @@ class ConsumerMachine:
         return self._open, self._open is not None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Up to ``most`` decoded records; the position moves behind them. Nothing if the partition went meanwhile."""
+        """Return up to ``most`` decoded records; the position moves behind them. Nothing if the partition went
+        meanwhile."""
         if fetched is not self._open or not self._may_hand_out(fetched):
             return []
         records = fetched.records
@@ -271,7 +276,7 @@ class ConsumerMachine:
         return out
 
     def hand_out_one(self, fetched: Fetched) -> Record | None:
-        """As ``hand_out`` of a single record."""
+        """Return a single record, as ``hand_out`` does."""
         if fetched is not self._open or not self._may_hand_out(fetched):
             return None
         records, at = fetched.records, fetched.at
@@ -283,7 +288,7 @@ class ConsumerMachine:
         return records[at]
 
     def _stand_behind(self, fetched: Fetched, records: list[Record]) -> None:
-        """The position is behind what was handed out; behind all that was fetched once nothing of it is left."""
+        """Move the position behind what was handed out; behind all that was fetched once nothing of it is left."""
         at = fetched.at
         if at == len(records) and fetched.error is None:
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
@@ -293,7 +298,7 @@ class ConsumerMachine:
             fetched.state.advance(last.offset + 1, last.leader_epoch)
 
     def take_whole(self, most_bytes: int) -> list[Fetched]:
-        """What is buffered, whole, up to ``most_bytes`` but at least one; positions move behind all of it."""
+        """Take what is buffered, whole, up to ``most_bytes`` but at least one; positions move behind all of it."""
         taken: list[Fetched] = []
         size = 0
         while size < most_bytes:
@@ -316,11 +321,11 @@ class ConsumerMachine:
         return taken
 
     def has_data_for(self, wanted: Wants) -> bool:
-        """Whether ``take_for`` would give something now."""
+        """Tell whether ``take_for`` would give something now."""
         return self._fetcher.has_ready(wanted)
 
     def take_for(self, wanted: Wants) -> Fetched | None:
-        """The oldest buffered data of a partition that is wanted, whole; the position moves behind it.
+        """Return the oldest buffered data of a partition that is wanted, whole; the position moves behind it.
 
         Not to be mixed with the other ways to take: what one of them has opened is not seen here.
         """
@@ -331,7 +336,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """``corrupt`` could be decoded up to its error only: stand there, and keep what was taken behind it."""
+        """Stand where ``corrupt`` could be decoded up to, and keep what was taken behind it."""
         for fetched in reversed(list(behind)):
             if not self._is_gone(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
@@ -343,7 +348,7 @@ class ConsumerMachine:
             self._open = corrupt
 
     def ask_again(self, fetched: Fetched) -> bool:
-        """Whether what is damaged is fetched once more, or is of no interest any more: then nothing is to be raised.
+        """Tell whether what is damaged is fetched once more, or of no interest any more: then nothing is to be raised.
 
         A checksum fails where the log is damaged, or where bytes were on their way. The latter are other bytes the next
         time, so the same ones twice are raised, and so is what stays damaged however often it is fetched.
@@ -391,7 +396,7 @@ class ConsumerMachine:
         return self.queries.ask(targets, deadline_ms)
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
+        """Return how many partitions ``topic`` has; None until metadata tells. Raises ApiError for a hopeless topic."""
         count = self.metadata.partition_count(checked_topic(topic))
         if count is None:
             self.metadata.want_also(topic)
@@ -401,7 +406,7 @@ class ConsumerMachine:
         return count
 
     def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets lie between each position and the end that can be read; only where both are known."""
+        """Return how many offsets lie between each position and the end that can be read; only where both are known."""
         read_committed = self.config.isolation_level == "read_committed"
         found: dict[TopicPartition, int] = {}
         for partition, state in self.subscription.assigned.items():
@@ -413,7 +418,7 @@ class ConsumerMachine:
     # Goodbye
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """What the listener has to hear before the member leaves."""
+        """Return what the listener has to hear before the member leaves."""
         return None if self._group is None else self._group.rebalance.leave()
 
     def leave(self, reason: str) -> Promise[None]:
@@ -428,5 +433,5 @@ class ConsumerMachine:
         return promise
 
     def stop_fetching(self) -> None:
-        """No more fetches; brokers may forget the sessions."""
+        """Send no more fetches; brokers may forget the sessions."""
         self._fetcher.close()

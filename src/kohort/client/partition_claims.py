@@ -90,7 +90,7 @@ class Claims:
         return fed, freed or bool(fed)
 
     def has_work(self) -> bool:
-        """Whether ``feed`` would do something now."""
+        """Tell whether ``feed`` would do something now."""
         return any(c.held and c.has_room for c in self.by_partition.values()) or self._machine.has_data_for(
             self._accepts
         )
@@ -112,7 +112,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """As of the machine; what lies behind the damage comes again, too."""
+        """Fetch again as the machine does; what lies behind the damage comes again, too."""
         is_asked = self._machine.ask_again(fetched)
         if is_asked:
             claim.inbox.clear()
@@ -121,7 +121,7 @@ class Claims:
     # Marks
 
     def mark_record(self, record: Record, metadata: str) -> None:
-        """``record`` and everything before it in its partition is handled."""
+        """Count ``record`` and everything before it in its partition as handled."""
         if metadata and not is_text(metadata):
             raise UsageError(f"mark_message: the metadata is text, not {shown(metadata)}")
         self._mark((record.topic, record.partition), (record.offset + 1, metadata, record.leader_epoch))
@@ -145,7 +145,7 @@ class Claims:
             claim.marked = mark
 
     def to_commit(self) -> Offsets:
-        """What is marked and not committed yet."""
+        """Return what is marked and not committed yet."""
         return {
             partition: OffsetAndMetadata(*claim.marked)
             for partition, claim in self.by_partition.items()
@@ -153,7 +153,7 @@ class Claims:
         }
 
     def committed(self, offsets: Offsets) -> None:
-        """A commit of these was acknowledged."""
+        """Note that a commit of these was acknowledged."""
         for partition, offset in offsets.items():
             if partition in self.by_partition:
                 self.by_partition[partition].committed = offset

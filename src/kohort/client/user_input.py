@@ -16,13 +16,13 @@ SHOWN: Final = 80
 
 
 def shown(given: object) -> str:
-    """What was given, as an error names it."""
+    """Show what was given, as an error names it."""
     text = repr(given)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def is_text(given: object) -> bool:
-    """Whether it is text that can be sent: UTF-8 knows no lone surrogates."""
+    """Tell whether it is text that can be sent: UTF-8 knows no lone surrogates."""
     if not isinstance(given, str):
         return False
     try:
@@ -33,25 +33,25 @@ def is_text(given: object) -> bool:
 
 
 def is_topic_name(given: object) -> bool:
-    """Whether it can be a topic's name as far as a client is concerned; the cluster has rules of its own."""
+    """Tell whether it can be a topic's name as far as a client is concerned; the cluster has rules of its own."""
     return is_text(given) and bool(str(given).strip())
 
 
 def checked_topic(given: object) -> str:
-    """A topic's name."""
+    """Check a topic's name."""
     if not is_topic_name(given):
         raise UsageError(f"a topic's name is text that is not blank, not {shown(given)}")
     return str(given)
 
 
 def refused_topic(code: ErrorCode, name: str) -> ApiError:
-    """What the cluster says of a topic, with its rules where these are what is broken."""
+    """Return what the cluster says of a topic as an error, with its rules where these are what is broken."""
     rules = ": a name has up to 249 letters (a-z, A-Z), digits, dots, underscores and hyphens"
     return ApiError(code, f"topic {name!r}{rules if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ''}")
 
 
 def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
-    """A number without a fraction, of any integer type, of at most ``high``."""
+    """Check a number without a fraction, of any integer type, of at most ``high``."""
     try:
         number = operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:
@@ -62,7 +62,7 @@ def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:
 
 
 def checked_ms(what: str, given: object) -> int:
-    """A time to wait, in milliseconds. Other clients take seconds, as floats: these are told apart by that."""
+    """Check a time to wait, in milliseconds. Other clients take seconds, as floats: these are told apart by that."""
     try:
         number = operator.index(given)  # type: ignore[arg-type]  # that is the question
     except TypeError:
@@ -74,7 +74,7 @@ def checked_ms(what: str, given: object) -> int:
 
 
 def checked_timestamp(given: object) -> int:
-    """Milliseconds since the epoch; -1 for none."""
+    """Check a timestamp: milliseconds since the epoch; -1 for none."""
     number = whole_number("a timestamp, in milliseconds,", given)
     if number < -1:
         raise UsageError(f"a timestamp is milliseconds since the epoch, not {number}")
@@ -82,7 +82,7 @@ def checked_timestamp(given: object) -> int:
 
 
 def checked_partition(what: str, given: object) -> TopicPartition:
-    """A partition, as TopicPartition or as any pair like it."""
+    """Check a partition, given as TopicPartition or as any pair like it."""
     if isinstance(given, tuple | list) and len(given) == 2 and is_topic_name(given[0]):
         number = whole_number(f"{what}: the partition of topic {given[0]!r}", given[1], INT32_MAX)
         if number >= 0:
@@ -91,14 +91,14 @@ def checked_partition(what: str, given: object) -> TopicPartition:
 
 
 def checked_partitions(what: str, given: Iterable[object]) -> list[TopicPartition]:
-    """Some partitions. A single one, which is iterable too, is told apart from a list."""
+    """Check several partitions. A single one, which is iterable too, is told apart from a list."""
     if isinstance(given, TopicPartition | str) or not isinstance(given, Iterable):
         raise UsageError(f"{what}: expected a list of TopicPartition, not {shown(given)}")
     return [checked_partition(what, one) for one in given]
 
 
 def checked_offset(what: str, partition: object, at: object) -> tuple[TopicPartition, OffsetAndMetadata]:
-    """An offset as it is committed, and of what."""
+    """Check an offset as it is committed, and of what."""
     place = checked_partition(what, partition)
     if not isinstance(at, OffsetAndMetadata):
         raise UsageError(f"{what}: {place} needs OffsetAndMetadata({shown(at)}), not {type(at).__name__}")
@@ -113,7 +113,7 @@ def checked_offset(what: str, partition: object, at: object) -> tuple[TopicParti
 
 
 def offsets_to_commit(what: str, given: object) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Offsets by partition, as they are committed."""
+    """Check offsets by partition, as they are committed."""
     if not isinstance(given, Mapping):
         raise UsageError(f"{what}: expected a mapping of TopicPartition to OffsetAndMetadata, not {shown(given)}")
     return dict(checked_offset(what, partition, at) for partition, at in given.items())

@@ -93,7 +93,7 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
 def _find_coordinators(
     metadata: Metadata, groups: Sequence[str], results: Results[str, Any], key_type: int
 ) -> Operation[tuple[dict[str, int], list[str]]]:
-    """The coordinator of each group, and the groups to try again; the hopeless go to ``results``."""
+    """Return the coordinator of each group, and the groups to try again; the hopeless go to ``results``."""
     answers = yield [Ask(FindCoordinatorRequest(key=g, key_type=key_type), shape=lookup_shape) for g in groups]
     coordinators: dict[str, int] = {}
     again: list[str] = []
@@ -116,7 +116,7 @@ def _find_coordinators(
 
 
 def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[str]) -> Operation[list[GroupListing]]:
-    """Every group of the cluster, asked of every broker. Raises the error of a broker that does not tell."""
+    """Return every group of the cluster, asked of every broker. Raises the error of a broker that does not tell."""
     request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
     answers = yield from ask_every_broker(metadata, request)
     found = [
@@ -128,7 +128,7 @@ def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[st
 
 
 def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, GroupDescription]]:
-    """Groups with their members. A group that does not exist is GROUP_ID_NOT_FOUND, on old brokers too."""
+    """Return groups with their members. A group that does not exist is GROUP_ID_NOT_FOUND, on old brokers too."""
 
     def read(answer: DescribeGroupsResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
         described = next(g for g in answer.groups if g.group_id == group)
@@ -153,7 +153,8 @@ def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Result
 def list_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition] | None
 ) -> Operation[Results[TopicPartition, OffsetAndMetadata | None]]:
-    """What a group has committed, for ``partitions`` (None where nothing is) or, without them, for all it has."""
+    """Return what a group has committed, for ``partitions`` (None where nothing is) or, without them, for all it
+    has."""
     topics = None
     if partitions is not None:
         topics = [
@@ -222,7 +223,7 @@ def delete_group_offsets(
 
 
 def _one_group(request: Message, version: int) -> Message:
-    """From v8 groups come as a list, before it is one (KIP-709)."""
+    """Ask for one group: from v8 groups come as a list, before it is one (KIP-709)."""
     assert isinstance(request, OffsetFetchRequest)
     if version >= BATCHED_GROUPS_FROM:
         return request
@@ -241,7 +242,7 @@ def _described(group: DescribedGroup, node_id: int) -> GroupDescription:
 
 
 def _member(member: DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """A member; what it wants and owns is read only where the blobs are those of consumers, and readable."""
+    """Return a member; what it wants and owns is read only where the blobs are those of consumers, and readable."""
     topics: tuple[str, ...] = ()
     assignment: tuple[TopicPartition, ...] = ()
     if protocol_type == PROTOCOL_TYPE:
@@ -283,7 +284,7 @@ def _to_commit(partition: int, offset: OffsetAndMetadata) -> OffsetCommitRequest
 
 
 def _common_code(codes: Iterable[int]) -> int:
-    """The error that every partition shares, if it speaks of the coordinator and may pass; else none."""
+    """Return the error that every partition shares, if it speaks of the coordinator and may pass; else none."""
     distinct = set(codes)
     code = distinct.pop() if len(distinct) == 1 else 0
     return code if passes(code) else 0

@@ -81,7 +81,7 @@ def reassign_partitions(
 
 
 def list_reassignments(metadata: Metadata, *, timeout_ms: int) -> Operation[dict[TopicPartition, Reassignment]]:
-    """The reassignments that are under way."""
+    """Return the reassignments that are under way."""
     request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=timeout_ms)
     response: ListPartitionReassignmentsResponse = yield from to_controller(metadata, request, lambda r: [r.error_code])
     _check(response.error_code, response.error_message or "the list of reassignments")
@@ -100,7 +100,7 @@ def _check(code: int, what: str) -> None:
 
 
 def _as_preferred(request: Message, version: int) -> Message:
-    """Before version 1 there is one kind of election."""
+    """Leave out the kind of election: before version 1 there is one."""
     assert isinstance(request, ElectLeadersRequest)
     if version >= 1 or request.election_type == PREFERRED:
         return request

@@ -40,7 +40,8 @@ ROUNDS: Final = 10
 def list_offsets(
     metadata: Metadata, wanted: Mapping[TopicPartition, int | str], *, isolation_level: str
 ) -> Operation[Results[TopicPartition, ListedOffset]]:
-    """An offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or the first at or after a time."""
+    """Return an offset per partition: ``"earliest"``, ``"latest"``, ``"max_timestamp"``, or the first at or after a
+    time."""
     times = {tp: timestamp_of(tp, place) for tp, place in wanted.items()}
 
     def request(partitions: Iterable[TopicPartition]) -> ListOffsetsRequest:
@@ -115,7 +116,7 @@ def _of_leaders(
 
 
 def timestamp_of(tp: TopicPartition, place: int | str) -> int:
-    """The number that stands for a place. Raises UsageError for anything but a known name or a time."""
+    """Return the number that stands for a place. Raises UsageError for anything but a known name or a time."""
     if isinstance(place, str):
         if place not in SPECIAL:
             raise UsageError(f"{tp}: {place!r} is no place; expected {', '.join(SPECIAL)} or a time in milliseconds")
@@ -126,7 +127,7 @@ def timestamp_of(tp: TopicPartition, place: int | str) -> int:
 
 
 def _offset_of(tp: TopicPartition, place: int | str) -> int:
-    """The number that stands for an offset. Raises UsageError for anything but "latest" or an offset."""
+    """Return the number that stands for an offset. Raises UsageError for anything but "latest" or an offset."""
     if place == "latest":
         return HIGH_WATERMARK
     if isinstance(place, str) or place < 0:
@@ -139,7 +140,7 @@ def _by_leader(
     pending: dict[TopicPartition, KohortError | None],
     results: Results[TopicPartition, V],
 ) -> dict[int, list[TopicPartition]]:
-    """Partitions by leader; those that do not exist are refused, those without a leader stay pending."""
+    """Return partitions by leader; those that do not exist are refused, those without a leader stay pending."""
     errors = {t.name: t.error_code for t in response.topics}
     leaders = {(t.name, p.partition_index): p.leader_id for t in response.topics for p in t.partitions}
     grouped: dict[int, list[TopicPartition]] = {}

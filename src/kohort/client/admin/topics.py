@@ -71,7 +71,7 @@ DELETE: Final = 1
 
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
-    """The cluster's nodes, which the engine then can reach, and what it says of ``topics`` (None: all)."""
+    """Return the cluster's nodes, which the engine then can reach, and what it says of ``topics`` (None: all)."""
     wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     response: MetadataResponse = yield from ask(request, shape=_without_flag, codes=lambda r: [r.error_code])
@@ -81,7 +81,8 @@ def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[
 
 
 def ask_every_broker(metadata: Metadata, request: Message) -> Operation[list[tuple[int, Any]]]:
-    """Each broker's answer, with its node id. Raises the error of a broker that does not tell, which is asked twice."""
+    """Return each broker's answer, with its node id. Raises the error of a broker that does not tell, which is asked
+    twice."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -159,7 +160,7 @@ def create_partitions(
 
 
 def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicListing]]:
-    """Every topic by name, those of the cluster itself only if ``internal``."""
+    """Return every topic by name, those of the cluster itself only if ``internal``."""
     response = yield from cluster(metadata, None)
     listings = [
         TopicListing(topic.name or "", topic.topic_id, len(topic.partitions), topic.is_internal)
@@ -170,7 +171,7 @@ def list_topics(metadata: Metadata, *, internal: bool) -> Operation[list[TopicLi
 
 
 def describe_topics(metadata: Metadata, names: Sequence[str]) -> Operation[Results[str, TopicDescription]]:
-    """Topics with their partitions."""
+    """Return topics with their partitions."""
     response = yield from cluster(metadata, names)
     results: Results[str, TopicDescription] = Results()
     for topic in response.topics:
@@ -179,7 +180,7 @@ def describe_topics(metadata: Metadata, names: Sequence[str]) -> Operation[Resul
 
 
 def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
-    """The cluster's id, controller and brokers."""
+    """Return the cluster's id, controller and brokers."""
     response = yield from cluster(metadata)
     nodes = tuple(sorted(Node(b.node_id, b.host, b.port, b.rack) for b in response.brokers))
     return ClusterDescription(response.cluster_id or "", response.controller_id, nodes)
@@ -188,7 +189,7 @@ def describe_cluster(metadata: Metadata) -> Operation[ClusterDescription]:
 def describe_configs(
     metadata: Metadata, resources: Sequence[ConfigResource]
 ) -> Operation[Results[ConfigResource, dict[str, ConfigEntry]]]:
-    """The options that hold for topics and brokers. A broker is asked for its own."""
+    """Return the options that hold for topics and brokers. A broker is asked for its own."""
     yield from cluster(metadata)
     asks = []
     for resource in resources:
@@ -242,7 +243,7 @@ def to_controller(
     codes: Callable[[Any], list[int]],
     shape: Callable[[Message, int], Message] | None = None,
 ) -> Operation[Any]:
-    """The answer of the controller; before KRaft no other broker takes such a request."""
+    """Return the answer of the controller; before KRaft no other broker takes such a request."""
     attempt = 0
     while True:
         response = yield from cluster(metadata)
@@ -261,7 +262,7 @@ def _kind(resource: ConfigResource) -> int:
 
 
 def _without_flag(request: Message, version: int) -> Message:
-    """Before v4 a request cannot forbid that topics are created."""
+    """Leave out the flag: before v4 a request cannot forbid that topics are created."""
     assert isinstance(request, MetadataRequest)
     return request if version >= NO_CREATION_FROM else MetadataRequest(topics=request.topics)
 

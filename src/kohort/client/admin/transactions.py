@@ -29,7 +29,7 @@ FENCING_TIMEOUT_MS: Final = 1
 def list_transactions(
     metadata: Metadata, *, states: Sequence[str], producer_ids: Sequence[int]
 ) -> Operation[list[TransactionListing]]:
-    """Every transactional id of the cluster. Raises the error of a broker that does not tell."""
+    """Return every transactional id of the cluster. Raises the error of a broker that does not tell."""
     request = ListTransactionsRequest(state_filters=list(states), producer_id_filters=list(producer_ids))
     answers = yield from ask_every_broker(metadata, request)
     found = [
@@ -43,7 +43,7 @@ def list_transactions(
 def describe_transactions(
     metadata: Metadata, transactional_ids: Iterable[str]
 ) -> Operation[Results[str, TransactionDescription]]:
-    """What each transactional id has open. One that is not known is TRANSACTIONAL_ID_NOT_FOUND."""
+    """Return what each transactional id has open. One that is not known is TRANSACTIONAL_ID_NOT_FOUND."""
 
     def read(answer: DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states

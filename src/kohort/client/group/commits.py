@@ -81,7 +81,7 @@ class Commits:
         return self.commit(self.positions(partitions), deadline_ms)
 
     def positions(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """What a commit of these partitions would say; those without a position are left out."""
+        """Return what a commit of these partitions would say; those without a position are left out."""
         found: Offsets = {}
         for partition in partitions:
             state = self._subscription.assigned.get(partition)
@@ -91,7 +91,7 @@ class Commits:
         return found
 
     def auto_commit(self, now_ms: int) -> None:
-        """Called when the user polls: what was handed out before counts as done. Commits if the interval is over."""
+        """Commit what was handed out before if the interval is over; called when the user polls."""
         if not self._config.enable_auto_commit:
             return
         if self._auto is not None and self._auto.done:
@@ -162,7 +162,7 @@ class Commits:
         self._retry(sent.context, error, now_ms)
 
     def _refusal(self) -> KohortError | None:
-        """Why a commit would be wrong now, or None. Without group subscription everybody may."""
+        """Return why a commit would be wrong now, or None. Without group subscription everybody may."""
         if not self._subscription.mode.is_group or self._membership.state is MemberState.STABLE:
             return None
         if self._membership.state is MemberState.UNJOINED:
@@ -187,7 +187,8 @@ class Commits:
         )
 
     def _fenced(self, commit: _Commit, error: ApiError) -> KohortError:
-        """The coordinator does not know the member or its generation: has it joined again since?"""
+        """Return the error for a member or a generation that the coordinator does not know, and rejoin if it is the
+        current one."""
         if not self._subscription.mode.is_group or not self._membership.is_current(commit.generation):
             return ApiError(
                 ErrorCode.REBALANCE_IN_PROGRESS, "the member has joined again since; poll() and commit again"

@@ -23,18 +23,18 @@ class HeartbeatClocks:
         self.poll_until_ms = 0
 
     def start(self, now_ms: int) -> None:
-        """A JoinGroup succeeded."""
+        """Start all three clocks: a JoinGroup succeeded."""
         self._request.succeeded()
         self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
         self.session_until_ms = now_ms + self._config.session_timeout_ms
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
     def sent(self, now_ms: int) -> None:
-        """The interval counts from here, not from the answer."""
+        """Count the interval from here, not from the answer."""
         self.beat_at_ms = now_ms + self._config.heartbeat_interval_ms
 
     def received(self, now_ms: int) -> None:
-        """The coordinator answered: the session goes on."""
+        """Let the session go on: the coordinator answered."""
         self._request.succeeded()
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
@@ -43,11 +43,11 @@ class HeartbeatClocks:
         self.beat_at_ms = self._request.failed(now_ms)
 
     def enter_poll(self) -> None:
-        """The user is in poll(): there is nothing to expire."""
+        """Stop the clock of the user, who is in poll()."""
         self._polling = True
 
     def leave_poll(self, now_ms: int) -> None:
-        """The user's own work begins, and its time runs."""
+        """Start the clock of the user: the user's own work begins."""
         self._polling = False
         self.poll_until_ms = now_ms + self._config.max_poll_interval_ms
 
@@ -58,11 +58,11 @@ class HeartbeatClocks:
         return not self._polling and now_ms >= self.poll_until_ms
 
     def renew_session(self, now_ms: int) -> None:
-        """Its end was acted upon; act again only after another whole one."""
+        """Let the session run once more: its end was acted upon."""
         self.session_until_ms = now_ms + self._config.session_timeout_ms
 
     def wake_at_ms(self, *, may_beat: bool) -> int:
-        """The nearest deadline; that of the next heartbeat counts only where one could be sent."""
+        """Return the nearest deadline; that of the next heartbeat counts only where one could be sent."""
         at_ms = self.session_until_ms
         if may_beat and self.beat_at_ms < at_ms:
             at_ms = self.beat_at_ms

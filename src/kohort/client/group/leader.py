@@ -36,7 +36,7 @@ class GroupLeader:
     def elect(
         self, protocol_name: str, members: Sequence[JoinGroupResponseMember], *, skip_assignment: bool, now_ms: int
     ) -> None:
-        """This member leads the generation. Raises ApiError for a protocol that it did not offer."""
+        """Lead the generation. Raises ApiError for a protocol that this member did not offer."""
         assignor = self._assignors.get(protocol_name)
         if assignor is None:
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the group chose {protocol_name!r}")
@@ -46,7 +46,7 @@ class GroupLeader:
         self._subscription.lead({topic for member in self._members for topic in member.topics})
 
     def resign(self) -> None:
-        """Another generation begins, or none."""
+        """Lead no more: another generation begins, or none."""
         self._members = []
         self._assignor = self._seen = None
         self._seen_version = -1
@@ -54,7 +54,8 @@ class GroupLeader:
             self._subscription.lead(())
 
     def assignments(self, now_ms: int) -> list[SyncGroupRequestAssignment] | None:
-        """What SyncGroup carries; None while metadata is still to come. Nothing where the coordinator said to skip."""
+        """Return what SyncGroup carries; None while metadata is still to come. Nothing where the coordinator said to
+        skip."""
         if self._lacks_metadata() and now_ms < self._deadline_ms:
             return None
         self._seen = self._topics()
@@ -72,7 +73,7 @@ class GroupLeader:
         return self._deadline_ms
 
     def is_out_of_date(self) -> bool:
-        """Whether the partitions of the group's topics, or their racks, changed since the assignment was made."""
+        """Tell whether the partitions of the group's topics, or their racks, changed since the assignment was made."""
         if self._seen is None or self._seen_version == self._metadata.version:
             return False
         self._seen_version = self._metadata.version

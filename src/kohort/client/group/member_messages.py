@@ -60,7 +60,7 @@ class MemberMessages:
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, adopted: Adopted, reason: str) -> JoinGroupRequest:
-        """``reason``: why, in words, for the group's journal (KIP-800)."""
+        """Build a JoinGroup. ``reason``: why, in words, for the group's journal (KIP-800)."""
         config = self._config
         return JoinGroupRequest(
             group_id=self._group_id,
@@ -79,7 +79,7 @@ class MemberMessages:
         )
 
     def _said_to(self, assignor: Assignor, generation: Generation, adopted: Adopted) -> Subscription:
-        """What this member tells the leader. Eager members own nothing any more when they join."""
+        """Return what this member tells the leader. Eager members own nothing any more when they join."""
         partitions, generation_id = adopted
         return Subscription(
             topics=list(self._subscription.topics),
@@ -118,7 +118,7 @@ class MemberMessages:
 
 
 def leave_shape(request: Message, version: int) -> Message:
-    """Before version 3 a member leaves alone (KIP-345)."""
+    """Let the member leave alone before version 3 (KIP-345)."""
     assert isinstance(request, LeaveGroupRequest)
     if version >= LEAVE_BY_LIST_FROM:
         return request

@@ -88,7 +88,7 @@ class Membership:
     # What the rebalance asks of it
 
     def request_rejoin(self, reason: str) -> None:
-        """A rebalance is needed, at the user's next poll."""
+        """Note that a rebalance is needed; it begins at the user's next poll."""
         if self.rejoin_reason is None:
             self.rejoin_reason = reason
 
@@ -105,7 +105,7 @@ class Membership:
         return taken
 
     def adopt(self, partitions: list[TopicPartition]) -> None:
-        """The user has been told: this is what the member owns."""
+        """Own these partitions from now on: the user has been told."""
         self.adopted = (partitions, self.generation.generation_id)
         if self.generation.is_member:
             self.user_generation = self.generation
@@ -128,7 +128,7 @@ class Membership:
         return self.generation == generation
 
     def reset_after_commit_error(self, reason: str, *, keep_member_id: bool) -> None:
-        """A commit was refused because the member is not of its generation any more."""
+        """Lose the generation, because a commit was refused for it."""
         self._fall_out(reason, keep_member_id=keep_member_id)
 
     # The source
@@ -333,7 +333,7 @@ class Membership:
             self._raise_later(ApiError(code, f"a heartbeat to group {self._group_id!r}"))
 
     def resume_heartbeats(self) -> None:
-        """The user has seen the error that held them."""
+        """Send heartbeats again: the user has seen the error that held them."""
         self._beats_held = False
 
     # Leave, and what ends a generation
@@ -360,7 +360,7 @@ class Membership:
             self._request.failed(now_ms)
 
     def _fall_out(self, reason: str, *, keep_member_id: bool) -> None:
-        """The coordinator does not count this member in any more."""
+        """Lose the generation because the coordinator does not count this member in any more, and note why."""
         generation = self.generation
         self._note(
             f"member {generation.member_id!r} lost generation {generation.generation_id} of group {self._group_id!r}: "
@@ -369,7 +369,7 @@ class Membership:
         self._lose_generation(reason, keep_member_id=keep_member_id)
 
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
-        """Not of the group any more, or not of its present generation: rejoin at the user's next poll."""
+        """Forget the generation, or the whole membership, and rejoin at the user's next poll."""
         self.state = MemberState.UNJOINED
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
         self.new_assignment = None
@@ -378,7 +378,7 @@ class Membership:
         self.rejoin_reason = reason
 
     def _fail(self, error: KohortError) -> None:
-        """The user has to know; another poll may try again."""
+        """Give up the join and tell the user; another poll may try again."""
         self.state = MemberState.UNJOINED
         self.leader.resign()
         self.request_rejoin(self._join_reason or "the last join failed")

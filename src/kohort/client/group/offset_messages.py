@@ -45,7 +45,7 @@ def build_commit(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
     ids: TopicIds,
 ) -> OffsetCommitRequest:
-    """The request, with names and ids; each version writes what it has."""
+    """Return the request, with names and ids; each version writes what it has."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic,
@@ -73,7 +73,7 @@ def _commit_partition(number: int, offset: OffsetAndMetadata) -> OffsetCommitReq
 
 
 def commit_errors(response: OffsetCommitResponse, name_of: TopicName) -> dict[TopicPartition, ErrorCode]:
-    """The partitions that were refused, and why."""
+    """Return the partitions that were refused, and why."""
     found: dict[TopicPartition, ErrorCode] = {}
     for topic in response.topics:
         name = topic.name or name_of(topic.topic_id) or ""
@@ -84,7 +84,7 @@ def commit_errors(response: OffsetCommitResponse, name_of: TopicName) -> dict[To
 
 
 def build_fetch(group_id: str, partitions: Iterable[TopicPartition], ids: TopicIds) -> OffsetFetchRequest:
-    """The request in its newest form; ``shape_fetch`` rewrites it for older versions."""
+    """Return the request in its newest form; ``shape_fetch`` rewrites it for older versions."""
     topics = [
         OffsetFetchRequestTopics(name=topic, topic_id=ids.get(topic) or NO_UUID, partition_indexes=numbers)
         for topic, numbers in by_topic(partitions).items()
@@ -93,7 +93,7 @@ def build_fetch(group_id: str, partitions: Iterable[TopicPartition], ids: TopicI
 
 
 def shape_fetch(request: Message, version: int) -> Message:
-    """Before version 8 one group is asked for at a time; before 7 unstable offsets cannot be refused."""
+    """Ask for one group at a time before version 8; before 7 unstable offsets cannot be refused."""
     assert isinstance(request, OffsetFetchRequest)
     if version >= GROUPS_FROM:
         return request
@@ -110,7 +110,7 @@ def shape_fetch(request: Message, version: int) -> Message:
 def fetched_offsets(
     response: OffsetFetchResponse, name_of: TopicName
 ) -> tuple[ErrorCode, dict[TopicPartition, FetchedOffset]]:
-    """The error of the whole answer, and what it says of each partition."""
+    """Return the error of the whole answer, and what it says of each partition."""
     found: dict[TopicPartition, FetchedOffset] = {}
     if response.groups:
         group = response.groups[0]

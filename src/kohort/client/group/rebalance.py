@@ -130,12 +130,12 @@ class Rebalance:
                 return
 
     def acknowledge(self) -> None:
-        """The listener has been told (or there is none)."""
+        """Note that the listener has been told, or that there is none."""
         assert self.callback is not None, "no callback is open"
         self.callback = None
 
     def leave(self) -> CallbackNeeded | None:
-        """What the listener has to hear before the member leaves for good; drops whatever was under way."""
+        """Return what the listener has to hear before the member leaves for good; drop whatever was under way."""
         membership = self._membership
         owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
         self._next = self._commit = self.callback = self._joined_topics = None

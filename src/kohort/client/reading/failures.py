@@ -18,11 +18,11 @@ class Failures:
         self._errors: deque[tuple[KohortError, TopicPartition | None, PartitionState | None, int]] = deque()
 
     def append(self, error: KohortError) -> None:
-        """Whatever the user does meanwhile."""
+        """Raise ``error`` at the next poll, whatever the user does meanwhile."""
         self._errors.append((error, None, None, 0))
 
     def append_about(self, partition: TopicPartition, state: PartitionState, error: KohortError) -> None:
-        """As long as the partition is assigned and stands where it stood."""
+        """Raise ``error`` at the next poll if the partition is assigned then, and stands where it stands now."""
         self._errors.append((error, partition, state, state.run))
 
     def __bool__(self) -> bool:
@@ -36,5 +36,5 @@ class Failures:
         return False
 
     def popleft(self) -> KohortError:
-        """The oldest. Only where there is one."""
+        """Take the oldest error. Only where there is one."""
         return self._errors.popleft()[0]

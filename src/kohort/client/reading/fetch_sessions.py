@@ -59,7 +59,7 @@ class FetchSession:
         return self._id != NO_SESSION
 
     def build(self, wanted: Mapping[TopicPartition, Wanted]) -> SessionRequest:
-        """The next request: all of ``wanted``, or what changed."""
+        """Return the next request: all of ``wanted``, or what changed."""
         uses_ids = all(w.topic_id != NO_UUID for w in wanted.values())
         if uses_ids != self._uses_ids:
             self._uses_ids = uses_ids
@@ -73,19 +73,20 @@ class FetchSession:
         return SessionRequest(self._id, self._epoch, _topics(changed), _forgotten(gone))
 
     def build_close(self) -> SessionRequest:
-        """The last request of this session: the node may forget it."""
+        """Return the last request of this session: the node may forget it."""
         request = SessionRequest(self._id, FINAL_EPOCH, [], _forgotten(self._known))
         self._id, self._epoch, self._known = NO_SESSION, FULL_FETCH, {}
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """The topic of an answer; from version 13 on it is given by its id. Empty if this session has none such."""
+        """Return the topic of an answer; from version 13 on it is given by its id. Empty if this session has none
+        such."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")
 
     def take(self, response: FetchResponse) -> bool:
-        """Whether the answer can be used; moves the session on, or back to its beginning."""
+        """Tell whether the answer can be used; move the session on, or back to its beginning."""
         if response.error_code:
             if error_code(response.error_code) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION
@@ -108,7 +109,7 @@ class FetchSession:
         return True
 
     def lost(self) -> None:
-        """No answer came: the node may or may not have seen the request. Close the session and begin another."""
+        """Begin another session: no answer came, and the node may or may not have seen the request."""
         self._epoch = FULL_FETCH
 
     def _take_full(self, answered: set[TopicPartition], response: FetchResponse) -> bool:
@@ -145,5 +146,5 @@ def _forgotten(partitions: Mapping[TopicPartition, Wanted]) -> list[ForgottenTop
 
 
 def nodes_with_sessions(sessions: Mapping[int, FetchSession]) -> Iterable[tuple[int, FetchSession]]:
-    """The sessions that a closing consumer should end."""
+    """Return the sessions that a closing consumer should end."""
     return [(node_id, session) for node_id, session in sessions.items() if session.is_open]

@@ -91,8 +91,8 @@ class Fetched:
         return self.state.run != self.run
 
     def damage(self) -> int:
-        """The checksum of the batch that ``error`` speaks of, or of its header where that makes no sense: the same
-        after another fetch if it is so in the log, another one if it came about on the way."""
+        """Return the checksum of the batch that ``error`` speaks of, or of its header where that makes no sense: the
+        same after another fetch if it is so in the log, another one if it came about on the way."""
         assert self.error is not None
         at, end = 0, len(self.data)
         while end - at >= _BATCH_MIN:
@@ -106,7 +106,7 @@ class Fetched:
         return zlib.crc32(self.data[at : at + _BATCH_MIN])
 
     def decode_records(self, *, check_crcs: bool) -> list[Record]:
-        """The records, decoded once. Those before a corrupt batch are served; ``error`` keeps the rest's."""
+        """Return the records, decoded once. Those before a corrupt batch are served; ``error`` keeps the rest's."""
         if self.records is None:
             try:
                 self.records = self._records(None, check_crcs=check_crcs)
@@ -116,8 +116,8 @@ class Fetched:
         return self.records
 
     def decode_arrow(self, *, check_crcs: bool, layout: Layout) -> list[pyarrow.RecordBatch]:
-        """The records as Arrow batches, mostly one; corruption, and values that are not what the layout says, as with
-        ``decode_records``."""
+        """Return the records as Arrow batches, mostly one; corruption, and values that are not what the layout says, as
+        with ``decode_records``."""
         try:
             return self._arrow(None, layout, check_crcs=check_crcs)
         except CorruptRecord as error:

@@ -96,11 +96,12 @@ class Fetcher:
         return sum(fetched.size for fetched in self._buffered)
 
     def has_ready(self, wanted: Wants = everything) -> bool:
-        """Whether there is something to take now."""
+        """Tell whether there is something to take now."""
         return any(self._is_ready(fetched) and wanted(fetched.partition) for fetched in self._buffered)
 
     def take(self, wanted: Wants = everything) -> Fetched | None:
-        """The oldest data that may be handed out. What was fetched for an older position is dropped on the way."""
+        """Return the oldest data that may be handed out. What was fetched for an older position is dropped on the
+        way."""
         for fetched in list(self._buffered):
             if self._is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -151,8 +152,8 @@ class Fetcher:
             self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def nothing_is_free(self) -> bool:
-        """Whether every node that leads a partition of ours has a fetch under way. Sources are polled whenever bytes
-        arrive, so this must not cost a walk over all partitions each time."""
+        """Tell whether every node that leads a partition of ours has a fetch under way. Sources are polled whenever
+        bytes arrive, so this must not cost a walk over all partitions each time."""
         assigned, version = self._subscription.assigned, self._metadata.version
         if self._looked_at[0] is not assigned or self._looked_at[1] != version:
             self._looked_at = (assigned, version)
@@ -161,7 +162,7 @@ class Fetcher:
         return self._leaders <= self._in_flight.keys() and not self._follows
 
     def _wanted(self, now_ms: int) -> dict[int, dict[TopicPartition, Wanted]]:
-        """What each free node can be asked for."""
+        """Return what each free node can be asked for."""
         buffered: dict[int, int] = {}
         held: dict[TopicPartition, int] = {}
         for fetched in self._buffered:
@@ -188,7 +189,7 @@ class Fetcher:
         return wanted
 
     def _node(self, state: PartitionState, leader_id: int, now_ms: int) -> int:
-        """The preferred replica while its lease lasts and it is there, or the leader."""
+        """Return the preferred replica while its lease lasts and it is there, or the leader."""
         if state.preferred_replica < 0:
             return leader_id
         if now_ms < state.preferred_until_ms and self._metadata.node(state.preferred_replica) is not None:

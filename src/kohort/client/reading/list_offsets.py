@@ -60,7 +60,7 @@ class OffsetAndTimestamp(NamedTuple):
 def by_leader(
     targets: Mapping[TopicPartition, int], metadata: Metadata
 ) -> tuple[dict[int, dict[TopicPartition, int]], list[TopicPartition]]:
-    """The targets of each leader, and those that have none at present."""
+    """Return the targets of each leader, and those that have none at present."""
     grouped: dict[int, dict[TopicPartition, int]] = {}
     leaderless: list[TopicPartition] = []
     for partition, timestamp in targets.items():
@@ -75,7 +75,7 @@ def by_leader(
 def build_list_offsets(
     node_id: int, targets: Mapping[TopicPartition, int], config: ConsumerConfig, metadata: Metadata
 ) -> Unsent:
-    """The request for one leader; the context is ``targets``, for the caller to replace."""
+    """Return the request for one leader; the context is ``targets``, for the caller to replace."""
     topics = []
     for topic, numbers in by_topic(targets).items():
         partitions = []
@@ -99,7 +99,7 @@ def build_list_offsets(
 
 
 def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[ErrorCode, OffsetAndTimestamp]]:
-    """What the leader says of each partition; an offset of -1 means that there is none."""
+    """Return what the leader says of each partition; an offset of -1 means that there is none."""
     return {
         TopicPartition(topic.name, p.partition_index): (
             error_code(p.error_code),
@@ -111,7 +111,7 @@ def listed_offsets(response: ListOffsetsResponse) -> dict[TopicPartition, tuple[
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Before version 2 there is no isolation level."""
+    """Leave out the isolation level, which does not exist before version 2."""
     assert isinstance(request, ListOffsetsRequest)
     if version >= ISOLATION_FROM:
         return request
@@ -141,7 +141,7 @@ class OffsetQueries:
         self._queries: TimedRequests[_Query] = TimedRequests()
 
     def ask(self, targets: Mapping[TopicPartition, int], deadline_ms: int) -> Promise[Listed]:
-        """The offset of each partition at a timestamp, or at LATEST or EARLIEST; None where there is none."""
+        """Return the offset of each partition at a timestamp, or at LATEST or EARLIEST; None where there is none."""
         query = _Query(targets, self._backoff, deadline_ms)
         for topic in {p.topic for p in targets}:
             self._metadata.want_also(topic)

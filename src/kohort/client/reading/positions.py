@@ -107,7 +107,7 @@ class PartitionState:
         self._go(FetchState.AWAIT_VALIDATION if needs_validation else FetchState.FETCHING)
 
     def fetch_again(self, position: Position) -> None:
-        """What was fetched from ``position`` on is of no use."""
+        """Fetch again from ``position`` on: what was fetched is of no use."""
         self.seek(position, self.leader, trusted=True)
 
     def await_reset(self, policy: str) -> None:
@@ -118,7 +118,8 @@ class PartitionState:
         self._go(FetchState.AWAIT_RESET)
 
     def await_validation(self) -> None:
-        """The leader is another since: what was buffered may be of a history that is no more."""
+        """Wait for validation: the leader is another since, and what was buffered may be of a history that is no
+        more."""
         assert self.position is not None
         self._start_run()
         self.fetch_offset = self.position.offset
@@ -129,17 +130,17 @@ class PartitionState:
         self._go(FetchState.FETCHING)
 
     def advance(self, offset: int, epoch: int) -> None:
-        """Records up to ``offset`` were handed out."""
+        """Move behind the records that were handed out, up to ``offset``."""
         self.position = Position(offset, epoch)
 
     def to_commit(self) -> OffsetAndMetadata | None:
-        """What a commit of this partition says; None without a position."""
+        """Return what a commit of this partition says; None without a position."""
         if self.position is None or not self.has_position:
             return None
         return OffsetAndMetadata(self.position.offset, "", self.position.offset_epoch)
 
     def visible_end(self, read_committed: bool) -> int | None:
-        """The offset behind the last record that this consumer could read now."""
+        """Return the offset behind the last record that this consumer could read now."""
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def _go(self, state: FetchState) -> None:

@@ -42,7 +42,7 @@ class Resets:
         return self._config.auto_offset_reset != NONE
 
     def no_offset(self, partition: TopicPartition, state: PartitionState) -> None:
-        """Nothing is committed: reset by policy, or tell the user that there is none."""
+        """Reset by policy where nothing is committed, or tell the user that there is none."""
         if self.has_policy:
             state.await_reset(self._config.auto_offset_reset)
             return
@@ -52,7 +52,7 @@ class Resets:
         self._failures.append_about(partition, state, NoOffsetForPartition(text))
 
     def out_of_range(self, partition: TopicPartition, state: PartitionState) -> None:
-        """The log does not reach to the position (any more): reset by policy, or tell the user."""
+        """Reset by policy where the log does not reach to the position (any more), or tell the user."""
         if self.has_policy:
             state.await_reset(self._config.auto_offset_reset)
             return

@@ -110,13 +110,13 @@ class SubscriptionState:
         return bool(self.topics) or answered
 
     def matches(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether an assignment fits what the user wants now: it may have changed since the join."""
+        """Tell whether an assignment fits what the user wants now: it may have changed since the join."""
         if self.pattern is not None:
             return all(self.pattern.fullmatch(p.topic) for p in partitions)
         return all(p.topic in self.topics for p in partitions)
 
     def lead(self, topics: Iterable[str]) -> None:
-        """This member leads the group: the metadata of everything the group reads is needed."""
+        """Ask for the metadata of everything the group reads, which this member leads."""
         self.group_topics = frozenset(topics)
         self.want_metadata()
 
@@ -156,14 +156,14 @@ class SubscriptionState:
         return self._not_fetching
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """Raises UsageError for a partition that is not assigned."""
+        """Return the state of a partition. Raises UsageError for one that is not assigned."""
         state = self.assigned.get(partition)
         if state is None:
             raise UsageError(f"{TopicPartition(*partition)} is not assigned to this consumer")
         return state
 
     def seek(self, partition: TopicPartition, position: Position) -> None:
-        """The next record handed out is the one at ``position``."""
+        """Hand out the record at ``position`` next."""
         if position.offset < 0:
             raise UsageError(f"seek: offset {position.offset} of {TopicPartition(*partition)} is negative")
         self.state(partition).seek(position)
@@ -180,7 +180,7 @@ class SubscriptionState:
             state.paused = paused
 
     def check_leaders(self) -> None:
-        """Positions found good under an older leader are validated again (KIP-320)."""
+        """Have positions validated again that were found good under an older leader (KIP-320)."""
         for partition, state in self.assigned.items():
             if state.state is not FetchState.FETCHING or state.leader is None or state.position is None:
                 continue

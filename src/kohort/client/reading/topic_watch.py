@@ -43,10 +43,10 @@ class TopicWatch:
         return IDLE
 
     def on_response(self, _sent: Unsent, _response: Message, _now_ms: int) -> None:
-        """Never: nothing is asked."""
+        """Do nothing: nothing is asked."""
 
     def on_failure(self, _sent: Unsent, _error: KohortError, _now_ms: int) -> None:
-        """Never: nothing is asked."""
+        """Do nothing: nothing is asked."""
 
     def _look_at_topics(self, now_ms: int) -> None:
         errors = self._metadata.errors()

@@ -97,7 +97,7 @@ class Connection:
         return len(self.queue) + len(self.in_flight)
 
     def opened(self, now_ms: int) -> list[Buffer]:
-        """The socket stands: begin the handshake."""
+        """Begin the handshake: the socket stands."""
         self.state = ConnectionState.HANDSHAKE
         self.last_used_ms = now_ms
         return self._ask_versions()
@@ -116,11 +116,12 @@ class Connection:
         return self.take_frames(now_ms)
 
     def room(self) -> memoryview:
-        """Where the next bytes are to be written, for who reads a socket in place instead of calling ``received``."""
+        """Return where the next bytes are to be written, for who reads a socket in place instead of calling
+        ``received``."""
         return self._buffers.room()
 
     def arrived(self, count: int) -> bool:
-        """So many bytes were written there; whether ``take_frames`` has anything to do now."""
+        """Note that so many bytes were written there; tell whether ``take_frames`` has anything to do now."""
         if self.state is ConnectionState.HANDSHAKE and len(self._first) < FIRST_BYTES:
             self._first = (self._first + bytes(self.room()[:count]))[:FIRST_BYTES]
             who = stranger(self._first)
@@ -134,7 +135,7 @@ class Connection:
         return bool(self._frames) or self.broken is not None
 
     def take_frames(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """As ``received``, of the frames that are whole."""
+        """Take the frames that are whole, as ``received`` does."""
         self.last_used_ms = now_ms
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
@@ -150,7 +151,8 @@ class Connection:
         return out, answers
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """The bytes of queued requests that may go now, and answers for those that cannot or need not wait for one."""
+        """Return the bytes of queued requests that may go now, and answers for those that cannot or need not wait for
+        one."""
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:
@@ -170,7 +172,7 @@ class Connection:
         return out, answers
 
     def overdue(self, now_ms: int) -> Pending | None:
-        """A request in flight that outlived its time: answers come in order, so the connection is stuck."""
+        """Return a request in flight that outlived its time: answers come in order, so the connection is stuck."""
         for pending in self.in_flight:
             if pending.deadline_ms <= now_ms:
                 return pending
@@ -181,19 +183,19 @@ class Connection:
         yield from self.queue
 
     def unfinished(self, waited_ms: int) -> str:
-        """How far it came in so long, in words; only before it is READY."""
+        """Say how far it came in so long; only before it is READY."""
         if self.state is ConnectionState.CONNECTING:
             return f"no connection within {waited_ms} ms"
         return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
 
     def ended(self, reason: str) -> str:
-        """Why the other side may have ended it, in words."""
+        """Say why the other side may have ended it."""
         if self.state is ConnectionState.HANDSHAKE:
             return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
         return reason
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
-        """When something here needs a look, if nothing arrives before."""
+        """Return when something here needs a look, if nothing arrives before."""
         times = [p.deadline_ms for p in self.pending()]
         if self.state is not ConnectionState.READY:
             times.append(self.deadline_ms)
@@ -262,7 +264,7 @@ class Connection:
         return build_request(RequestHeader(api.key, unsent.version, self._correlation_id, self._client_id), request)
 
     def version_for(self, api: Api, cap: int | None = None) -> int:
-        """The highest version that both sides speak. Raises UnsupportedVersion if there is none."""
+        """Return the highest version that both sides speak. Raises UnsupportedVersion if there is none."""
         served = self._served.get(api.key)
         if served is None:
             raise UnsupportedVersion(f"the broker at {self.address} does not serve {api.name}")

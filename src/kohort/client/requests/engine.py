@@ -152,12 +152,12 @@ class Engine:
             self._write(lane.connection, lane.connection.opened(now_ms))
 
     def room(self, connection_id: ConnectionId) -> memoryview:
-        """Where a socket's next bytes may be written, instead of handing them over in ``Received``."""
+        """Return where a socket's next bytes may be written, instead of handing them over in ``Received``."""
         connection = self._connection(connection_id)
         return memoryview(bytearray(NOWHERE_BYTES)) if connection is None else connection.room()
 
     def arrived(self, connection_id: ConnectionId, count: int) -> bool:
-        """So many bytes were written there; whether it is worth a ``FramesArrived``."""
+        """Note that so many bytes were written there; tell whether it is worth a ``FramesArrived``."""
         connection = self._connection(connection_id)
         return connection is not None and connection.arrived(count)
 
@@ -187,7 +187,8 @@ class Engine:
             self._broken(lane, connection.broken, now_ms)
 
     def _broken(self, lane: Lane, error: ProtocolError | NotKafka, now_ms: int) -> None:
-        """Bytes that make no sense: the request they should have answered gets the error, the rest the loss."""
+        """Give up a connection whose bytes make no sense: the request they should have answered gets the error, the
+        rest the loss."""
         assert lane.connection is not None
         if lane.connection.in_flight:
             self._fail([lane.connection.in_flight.popleft()], error, now_ms)
@@ -195,7 +196,7 @@ class Engine:
         self._lost(lane, str(error), now_ms, is_stranger=isinstance(error, NotKafka))
 
     def _lost(self, lane: Lane, reason: str, now_ms: int, *, is_stranger: bool = False, quietly: bool = False) -> None:
-        """The connection is gone: back off, fail what waited on it, or send it elsewhere."""
+        """Back off after a loss; fail what waited on the connection, or send it elsewhere."""
         connection = lane.connection
         assert connection is not None
         if not quietly:
@@ -263,7 +264,7 @@ class Engine:
         return ApiTimeout(f"{api_of(unsent.request).name} waited {unsent.timeout_ms} ms for {what}{why}")
 
     def told_of_addresses(self, waited_ms: int) -> str:
-        """Which connections failed, and which are still being made after so long and how far they came."""
+        """Say which connections failed, and which are still being made after so long and how far they came."""
         connections = [lane.connection for lane in self._lanes.values() if lane.connection is not None]
         unfinished = [
             f"{c.address} ({c.unfinished(waited_ms)})" for c in connections if c.state is not ConnectionState.READY
@@ -364,7 +365,7 @@ class Engine:
         return bool(hopeless)
 
     def _candidates(self) -> list[int]:
-        """Known nodes, then those bootstrap addresses that are none of them."""
+        """Return known nodes, then those bootstrap addresses that are none of them."""
         known = {(node.host, node.port) for node in self.metadata.nodes}
         unknown = [_BOOTSTRAP - i for i, address in enumerate(self._bootstrap) if address not in known]
         return [node.node_id for node in self.metadata.nodes] + unknown
@@ -374,7 +375,7 @@ class Engine:
         return lane is not None and lane.connection is not None
 
     def _adopt_bootstrap(self) -> None:
-        """A bootstrap connection whose address metadata names is that node's data connection from then on."""
+        """Take a bootstrap connection whose address metadata names as that node's data connection from then on."""
         if self._seen_version == self.metadata.version:
             return
         self._seen_version = self.metadata.version
@@ -438,7 +439,7 @@ class Engine:
             self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
 
     def _plan(self, now_ms: int) -> None:
-        """When to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
+        """Find when to wake: the sources' times, deadlines, idle connections, the ends of back-offs."""
         times: list[int] = []
         needed: Collection[int] = ()
         if self._anywhere:

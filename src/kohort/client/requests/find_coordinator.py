@@ -54,13 +54,13 @@ class CoordinatorLookup:
         self._wanted = False
 
     def require(self) -> int | None:
-        """The coordinator's node id; if it is not known, it will be asked for."""
+        """Return the coordinator's node id; if it is not known, it will be asked for."""
         if self.node_id is None:
             self._wanted = True
         return self.node_id
 
     def mark_unknown(self) -> None:
-        """The node said that it is not the coordinator, or it does not answer."""
+        """Forget the node: it said that it is not the coordinator, or it does not answer."""
         self.node_id = None
 
     def poll(self, now_ms: int) -> Poll:
@@ -97,7 +97,7 @@ class CoordinatorLookup:
 
 
 def lookup_shape(request: Message, version: int) -> Message:
-    """From version 4 several keys are asked at once (KIP-699)."""
+    """Ask for several keys at once from version 4 on (KIP-699)."""
     assert isinstance(request, FindCoordinatorRequest)
     if version < BATCHED_FROM:
         return request if version > 0 else FindCoordinatorRequest(key=request.key)

@@ -35,12 +35,12 @@ class FrameBuffers:
         self._filled = 0
 
     def room(self) -> memoryview:
-        """Where the next bytes are to be written, from its beginning."""
+        """Return where the next bytes are to be written, from its beginning."""
         return memoryview(self._scratch) if self._frame is None else self._frame[self._filled :]
 
     def arrived(self, count: int) -> list[Buffer]:
-        """The frames that are whole now that ``count`` bytes were written. Raises ProtocolError for a length below
-        zero or above the limit."""
+        """Return the frames that are whole now that ``count`` bytes were written. Raises ProtocolError for a length
+        below zero or above the limit."""
         if self._frame is None:
             frames: list[Buffer] = [*self._reader.feed(bytes(memoryview(self._scratch)[:count]))]
             self._reserve()

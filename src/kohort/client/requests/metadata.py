@@ -119,7 +119,7 @@ class Metadata:
         return list(self._nodes.values())
 
     def node(self, node_id: int) -> Node | None:
-        """A node of the cluster, or one that a coordinator lookup named."""
+        """Return a node of the cluster, or one that a coordinator lookup named."""
         return self._nodes.get(node_id) or self._learnt.get(node_id)
 
     def learn_node(self, node: Node) -> None:
@@ -127,7 +127,7 @@ class Metadata:
         self._learnt[node.node_id] = node
 
     def topics(self) -> set[str]:
-        """Topics known to exist (among those wanted)."""
+        """Return topics known to exist (among those wanted)."""
         return set(self._topics)
 
     def topic(self, name: str) -> TopicInfo | None:
@@ -138,7 +138,7 @@ class Metadata:
         return info is not None and info.internal
 
     def error(self, name: str) -> ErrorCode | None:
-        """What the last answer said against a topic: unknown, not authorized, invalid; None if nothing."""
+        """Return what the last answer said against a topic: unknown, not authorized, invalid; None if nothing."""
         return self._errors.get(name)
 
     def errors(self) -> dict[str, ErrorCode]:
@@ -149,7 +149,7 @@ class Metadata:
         return None if info is None else len(info.partitions)
 
     def topic_id(self, name: str) -> bytes | None:
-        """The topic's id; None if the topic is unknown or the cluster has no ids (before 2.8)."""
+        """Return the topic's id; None if the topic is unknown or the cluster has no ids (before 2.8)."""
         info = self._topics.get(name)
         return None if info is None or info.topic_id == NO_UUID else info.topic_id
 
@@ -157,7 +157,7 @@ class Metadata:
         return self._names.get(topic_id)
 
     def leader(self, tp: TopicPartition) -> LeaderAndEpoch | None:
-        """Who leads ``tp``; None while nobody does, or nobody has been asked."""
+        """Return who leads ``tp``; None while nobody does, or nobody has been asked."""
         info = self._topics.get(tp.topic)
         partition = info.partitions.get(tp.partition) if info is not None else None
         if partition is None or partition.leader_id < 0:
@@ -270,6 +270,7 @@ def _partition(p: MetadataResponsePartition) -> PartitionInfo:
 
 
 def _shape(request: Message, version: int) -> Message:
-    """Before v4 a broker always creates topics as its own configuration says, and the field does not exist."""
+    """Leave out the field that does not exist before v4: there a broker creates topics as its own configuration
+    says."""
     assert isinstance(request, MetadataRequest)
     return request if version >= 4 else MetadataRequest(topics=request.topics)

@@ -19,18 +19,18 @@ class Notes:
         self._waiting: deque[Note] = deque(maxlen=MOST_NOTES)
 
     def warn(self, text: str) -> None:
-        """Something is wrong that the user should know of."""
+        """Note something wrong that the user should know of."""
         self._waiting.append(warning(text))
 
     def tell(self, text: str) -> None:
-        """What was wrong is well again."""
+        """Note that what was wrong is well again."""
         self._waiting.append(info(text))
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def take(self) -> Iterator[Note]:
-        """All there are; each is given once, to whichever thread is first."""
+        """Take all there are; each is given once, to whichever thread is first."""
         while True:
             try:
                 note = self._waiting.popleft()

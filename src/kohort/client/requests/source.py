@@ -59,4 +59,4 @@ class RequestSource(Protocol):
     def on_response(self, sent: Unsent, response: Message, now_ms: int, /) -> None: ...
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int, /) -> None:
-        """The connection failed, the request timed out, or the broker does not serve the API."""
+        """Hear that the connection failed, the request timed out, or the broker does not serve the API."""

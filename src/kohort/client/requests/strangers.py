@@ -24,7 +24,7 @@ BEGINNINGS: Final = (
 
 
 def stranger(first: bytes) -> str | None:
-    """Who begins like this, in words; None if it may be a broker, or nobody who is known."""
+    """Say who begins like this; None if it may be a broker, or nobody who is known."""
     if len(first) > 1 and first[0] in TLS_RECORDS and first[1] == TLS_MAJOR:
         return "it answers in TLS, and security.protocol=PLAINTEXT: name a listener without TLS"
     for beginning, name in BEGINNINGS:

@@ -44,7 +44,7 @@ class Troubles:
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:
-        """It failed, again or for the first time; nothing is said before it has gone on for ``patience_ms``."""
+        """Report a failure, again or for the first time; nothing is said before it has gone on for ``patience_ms``."""
         trouble = self._known.get(about)
         if trouble is None:
             trouble = self._known[about] = _Trouble(now_ms)
@@ -57,12 +57,12 @@ class Troubles:
             trouble.is_told, trouble.told_at_ms = True, now_ms
 
     def refused(self, about: Hashable, code: ErrorCode, text: str, now_ms: int) -> None:
-        """A broker's answer that is asked for again: at once where no healthy broker gives it."""
+        """Report an answer after which a broker is asked again: at once where no healthy broker gives it."""
         patience_ms = 0 if code in AT_ONCE else PASSING_MS
         self.report(about, f"{text}: {code.name}", now_ms, patience_ms=patience_ms)
 
     def mended(self, about: Hashable, text: str, now_ms: int) -> None:
-        """It works. That is told to those who were told of the trouble."""
+        """Report that it works, to those who were told of the trouble."""
         trouble = self._known.get(about)
         if trouble is None or not trouble.goes_on:
             return
@@ -74,5 +74,5 @@ class Troubles:
             self._notes.tell(f"{text}, after {(now_ms - trouble.since_ms) / 1000:.1f} s")
 
     def forget(self, about: Hashable) -> None:
-        """Nobody asks for it any more."""
+        """Forget a trouble: nobody asks for it any more."""
         self._known.pop(about, None)

@@ -35,7 +35,7 @@ class Lot(NamedTuple):
     """Those of the records that have some, by their place in the lot."""
 
     def sizes(self) -> list[int]:
-        """Bytes counted for each record."""
+        """Return the bytes counted for each record."""
         keys, values = self.keys, self.values
         sizes = [
             RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
@@ -68,7 +68,7 @@ class Accumulator:
         return self.buffered_bytes >= self._config.buffer_memory and self.buffered_bytes > 0
 
     def check_size(self, size: int) -> None:
-        """Raises ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
+        """Raise ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
         if size > self._record_most:
             raise ApiError(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -153,7 +153,7 @@ class Accumulator:
         queue.insert(at, batch)
 
     def take(self, tp: TopicPartition) -> ProduceBatch:
-        """The first batch of ``tp``, sealed."""
+        """Take the first batch of ``tp``, sealed."""
         queue = self.waiting[tp]
         batch = queue[0]
         before = batch.size
@@ -168,7 +168,7 @@ class Accumulator:
         return batch
 
     def release(self, batch: ProduceBatch) -> None:
-        """The batch is done: its bytes are free."""
+        """Free the bytes of a batch that is done."""
         self.buffered_bytes -= batch.size
 
     def flush(self) -> None:
@@ -219,10 +219,10 @@ class Accumulator:
 
 
 def size_of_headers(headers: Sequence[Header]) -> int:
-    """Bytes counted for them: no fewer than they take."""
+    """Return the bytes counted for them: no fewer than they take."""
     return sum(2 * RECORD_OVERHEAD + len(name) * 4 + len(text or b"") for name, text in headers)
 
 
 def _precedes(first: ProduceBatch, second: ProduceBatch) -> bool:
-    """Whether ``first`` is numbered and comes before ``second`` in sequence, which may have begun again at 0."""
+    """Tell whether ``first`` is numbered and comes before ``second`` in sequence, which may have begun again at 0."""
     return first.base_sequence >= 0 and (second.base_sequence - first.base_sequence) % 0x8000_0000 < 0x4000_0000

@@ -18,7 +18,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """Java's ``Utils.murmur2``, as an unsigned 32-bit number."""
+    """Return Java's ``Utils.murmur2``, as an unsigned 32-bit number."""
     size = len(data)
     h = _SEED ^ size
     whole = size & ~3
@@ -39,7 +39,7 @@ def _positive_hash(key: bytes) -> int:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Where every Kafka client with default settings puts this key."""
+    """Return where every Kafka client with default settings puts this key."""
     return _positive_hash(key) % partitions
 
 
@@ -55,7 +55,7 @@ class StickyPartitioner:
         self._bytes = 0
 
     def pick(self, size: int, partitions: int) -> int:
-        """The partition of a record of ``size`` bytes, among ``partitions``."""
+        """Return the partition of a record of ``size`` bytes, among ``partitions``."""
         if self._current < 0 or self._bytes >= self._most or self._current >= partitions:
             self._current = self._next(partitions)
             self._bytes = 0

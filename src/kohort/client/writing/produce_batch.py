@@ -100,11 +100,11 @@ class ProduceBatch:
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
 
     def forget_number(self) -> None:
-        """The batch is known not to be on the log: it may be numbered anew."""
+        """Let the batch be numbered anew: it is known not to be on the log."""
         self.number(NO_SEQUENCE, NO_SEQUENCE, NO_SEQUENCE)
 
     def buffers(self) -> list[Buffer]:
-        """The sealed batch as it is sent."""
+        """Return the sealed batch as it is sent."""
         assert self.payload is not None, "a batch is sealed before it is sent"
         summed = _after_crc.pack(
             self.codec | TRANSACTIONAL_BIT if self.transactional else self.codec,
@@ -129,7 +129,7 @@ class ProduceBatch:
         self._finish()
 
     def error_of(self, index: int) -> KohortError | None:
-        """Why the record at ``index`` is not on the log; None while nothing is known."""
+        """Return why the record at ``index`` is not on the log; None while nothing is known."""
         return self.refused.get(index, self.error)
 
     def _finish(self) -> None:
@@ -137,7 +137,7 @@ class ProduceBatch:
         self.payload = b""
 
     def split(self) -> tuple[ProduceBatch, ProduceBatch]:
-        """Two batches with half the records each, for a broker that finds this one too large."""
+        """Return two batches with half the records each, for a broker that finds this one too large."""
         records = read_batch(b"".join(bytes(b) for b in self.buffers()))
         middle = len(records) // 2
         left, right = self._part(records[:middle]), self._part(records[middle:])
@@ -161,7 +161,7 @@ class ProduceBatch:
 
 
 def prebuilt(topic: str, partition: int, batch: bytes, *, deadline_ms: int) -> ProduceBatch:
-    """A batch that is already bytes: its records are passed on untouched, the header is written anew when sent.
+    """Make a batch of bytes: its records are passed on untouched, the header is written anew when sent.
 
     Raises CorruptRecord if ``batch`` is not exactly one whole batch of at least one record.
     """
@@ -186,7 +186,7 @@ def encode_records(
     timestamps: Sequence[int],
     headers: dict[int, Sequence[Header]],
 ) -> bytes:
-    """The records of a batch (format 2, protocol/records.md#fields-of-a-record), without its header."""
+    """Return the records of a batch (format 2, protocol/records.md#fields-of-a-record), without its header."""
     small, join, null = _SMALL, b"".join, _NULL
     most = len(small)
     base = timestamps[0]
@@ -223,7 +223,8 @@ def _encode_headers(headers: Sequence[Header]) -> bytes:
 
 
 def record_timestamp(batch: ProduceBatch, index: int) -> int:
-    """The timestamp a record has on the broker: its own, or the broker's where the topic says so; -1 if not known."""
+    """Return the timestamp a record has on the broker: its own, or the broker's where the topic says so; -1 if not
+    known."""
     if batch.append_time_ms >= 0:
         return batch.append_time_ms
     return batch.timestamps[index] if index < len(batch.timestamps) else -1

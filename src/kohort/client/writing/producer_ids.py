@@ -32,10 +32,10 @@ class Numbering(Protocol):
     def identity(self) -> ProducerIdAndEpoch: ...
 
     def sequence_lost(self, of: ProducerIdAndEpoch) -> None:
-        """A partition's sequence under ``of`` cannot be continued: another epoch is needed for it to begin again."""
+        """Give up a sequence under ``of`` that cannot be continued: it begins again in another epoch."""
 
     def identity_lost(self) -> None:
-        """A broker does not take the identity any more."""
+        """Give up the id and epoch, which a broker does not take any more."""
 
 
 class ProducerIds:

@@ -144,7 +144,7 @@ class Sender:
         return Poll([self._request(node_id, by_node[node_id]) for node_id in due], min(wakes))
 
     def _may_leave_at(self, tp: TopicPartition) -> int | None:
-        """From when on the partition's order and back-off let a batch go; None if an answer must come first."""
+        """Return from when on the partition's order and back-off let a batch go; None if an answer must come first."""
         if self._transactions is not None and not self._transactions.admits(tp):
             return None
         lineage = self._lineages.get(tp)
@@ -156,7 +156,7 @@ class Sender:
         return lineage.not_before_ms
 
     def _ready_at(self, batch: ProduceBatch, under_way: int) -> int:
-        """When ``batch`` is a reason to send; others for the same node then go with it.
+        """Return when ``batch`` is a reason to send; others for the same node then go with it.
 
         A full one is at once, unless the node is busy: then it grows until it is due, and one request replaces many.
         """
@@ -214,7 +214,8 @@ class Sender:
         lineage.under_way.append(batch)
 
     def _continue_sequence(self, lineage: Lineage, batch: ProduceBatch, now: ProducerIdAndEpoch) -> None:
-        """A batch that has a number may be on the log: it goes again under that number, whatever came before it."""
+        """Number the batch, unless it may be on the log: then it goes again under its number, whatever came before
+        it."""
         if batch.base_sequence >= 0:
             return
         if lineage.begin_again or (lineage.identity != now and not lineage.under_way):
@@ -356,7 +357,7 @@ class Sender:
     def _give_up(
         self, batch: ProduceBatch, error: KohortError, refused: Mapping[int, KohortError] | None = None
     ) -> None:
-        """The batch fails; if it has a number, the sequence has a gap from here on."""
+        """Fail the batch; if it has a number, the sequence has a gap from here on."""
         if batch.base_sequence >= 0:
             self._begin_again(self._lineages[TopicPartition(batch.topic, batch.partition)])
         if not batch.done:
@@ -373,7 +374,7 @@ class Sender:
             self._numbering.sequence_lost(lineage.identity)
 
     def not_numbered(self, error: KohortError) -> None:
-        """The producer has no id yet; if it is not to get one, what waits fails."""
+        """Hear that the producer has no id yet; if it is not to get one, what waits fails."""
         if not error.retriable:
             self._drop_waiting(error)
         for batch in self._accumulator.batches():
@@ -413,7 +414,7 @@ class Sender:
         self._next_expiry_ms = min(self._deadlines(), default=now_ms + self._config.delivery_timeout_ms)
 
     def _deadlines(self) -> list[int]:
-        """Deadlines of the oldest batch of each partition; what follows is younger, or split from it."""
+        """Return the deadlines of the oldest batch of each partition; what follows is younger, or split from it."""
         waiting = [b.deadline_ms for b in self._accumulator.batches()]
         return waiting + [b.deadline_ms for x in self._lineages.values() for b in x.under_way if not b.done]
 
@@ -434,7 +435,7 @@ class Sender:
 def _errors_of_records(
     tp: TopicPartition, code: ErrorCode, result: PartitionProduceResponse
 ) -> tuple[KohortError, dict[int, KohortError]]:
-    """What is wrong with a batch's other records, and with those that the broker names (KIP-467)."""
+    """Return what is wrong with a batch's other records, and with those that the broker names (KIP-467)."""
     why = result.error_message or "the broker does not say why"
     others = ApiError(code, f"{tp}: not refused itself, but it was sent in one batch with records that are: {why}")
     named: dict[int, KohortError] = {

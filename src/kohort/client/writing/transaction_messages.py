@@ -127,7 +127,7 @@ def end(producer: TransactionalProducer, *, commit: bool) -> EndTxnRequest:
 
 
 def first_error(response: Message) -> tuple[ErrorCode, str]:
-    """The error that an answer carries, and for which partition; NONE if all went well."""
+    """Return the error that an answer carries, and for which partition; NONE if all went well."""
     where = ""
     match response:
         case InitProducerIdResponse() | AddOffsetsToTxnResponse() | EndTxnResponse():

@@ -184,7 +184,7 @@ class Transactions:
         return self._promise
 
     def end_open(self) -> None:
-        """For a producer that is closed: abort what is open."""
+        """Abort what is open, for a producer that is closed."""
         if self.phase is Phase.OPEN:
             self.abort()
 
@@ -194,7 +194,7 @@ class Transactions:
         return self.phase in (Phase.COMMITTING, Phase.ABORTING)
 
     def check_may_send(self) -> None:
-        """Raises UsageError outside of a transaction, TransactionFailed in a lost one, ProducerFenced and the like."""
+        """Raise UsageError outside of a transaction, TransactionFailed in a lost one, ProducerFenced and the like."""
         if self.phase is not Phase.OPEN:
             self._check(Phase.OPEN)
         if self._lost is not None:
@@ -220,7 +220,7 @@ class Transactions:
         return self._aborted() if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Whether a batch may go to the partition; if it is not in the transaction yet, that is asked for."""
+        """Tell whether a batch may go to the partition; if it is not in the transaction yet, that is asked for."""
         if self._second:
             self._partitions.add(partition)  # by the batch itself
         if partition in self._partitions:
@@ -234,7 +234,7 @@ class Transactions:
         return None if self._second else PRODUCE_MAX_VERSION
 
     def record_lost(self, error: KohortError) -> None:
-        """A batch was given up."""
+        """Hear that a batch was given up."""
         if isinstance(error, ApiError) and error.code in (
             ErrorCode.PRODUCER_FENCED,
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -248,11 +248,11 @@ class Transactions:
         return self.producer.id_and_epoch
 
     def sequence_lost(self, _of: ProducerIdAndEpoch) -> None:
-        """The next transaction needs the next epoch."""
+        """Get the next epoch before the next transaction."""
         self._needs_epoch = True
 
     def identity_lost(self) -> None:
-        """What is given up for it says so: it is another producer that has the identity now."""
+        """Do nothing: what is given up for it says so, and it is another producer that has the id now."""
 
     # The source
 
@@ -270,7 +270,7 @@ class Transactions:
         return Poll(unsent, wake_at_ms)
 
     def _next(self) -> Unsent | None:
-        """The request whose turn it is, if any; what needs none is done here."""
+        """Return the request whose turn it is, if any; what needs none is done here."""
         if self.phase is Phase.STARTING:
             return self._ask(init_request(self.producer, self._config.transaction_timeout_ms))
         if self.phase in (Phase.OPEN, Phase.COMMITTING) and self._lost is None:
@@ -403,7 +403,7 @@ class Transactions:
         self._promise.resolve(None)
 
     def _lose(self, error: KohortError) -> None:
-        """The transaction can only be aborted now."""
+        """Allow nothing but an abort of the transaction from now on."""
         if self._lost is not None:
             return
         self._lost = TransactionFailed(f"abort_transaction(), then begin again: {error}")
@@ -414,7 +414,7 @@ class Transactions:
             self._promise.fail(self._lost)
 
     def _stop(self, error: KohortError) -> None:
-        """This producer is done."""
+        """End this producer for good."""
         if self._stopped is None:
             self._stopped = error
         self.phase = Phase.STOPPED
