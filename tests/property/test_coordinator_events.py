@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.api_table import GROUP_APIS
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest, ListGroupsRequest
 from kohort.wire.messages.group_classic import JoinGroupResponse, MemberIdentity
@@ -255,7 +255,7 @@ def test_the_events_are_all_requests_and_the_states_all_states():
     for act, v in product(ACTS.values(), range(4)):
         act(players, 0, v)
     assert players.stage.asked >= GROUP_APIS.keys() - {TxnOffsetCommitRequest}
-    assert set(SETUPS.values()) == {state.value for state in State}
+    assert set(SETUPS.values()) == {state.value for state in GroupState}
 
 
 @pytest.mark.parametrize("setup", SETUPS)

@@ -12,41 +12,41 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
 from kohort.broker.connection_quotas import ConnectionQuotas
 from kohort.broker.connections import Connection
 from kohort.broker.dispatch import SERVED, begun, dispatch, serve
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.following import follow
-from kohort.broker.frame_budget import FrameRoom
+from kohort.broker.frame_budget import FrameBudget
 from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
     Close,
     Congested,
     Connected,
-    ConnectionId,
     Disconnected,
     Drained,
+    EndWaits,
     Input,
     Output,
     Pause,
     Received,
     Resume,
+    Serve,
     Tick,
 )
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Parked, Purgatory
 from kohort.broker.release import release
-from kohort.broker.request import Answer, HangUp, Intercept, ReplyTo, Request, Unanswered, unwritten
-from kohort.broker.sending import Sending
+from kohort.broker.request import Answer, ConnectionId, HangUp, Intercept, ReplyTo, Request, Unanswered, unwritten
+from kohort.broker.sending import AnswerSender
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
 from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng, Timers, earliest
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import parse_listener
 from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
@@ -66,27 +66,27 @@ class Broker:
     def __init__(
         self,
         config: BrokerConfig,
-        storage: Storage,
+        home: Storage | ClusterNode,
         rng: Rng,
         now_ms: int,
         *,
         checked: bool = False,
-        member_of: tuple[Cluster, int] | None = None,
         intercept: Intercept | None = None,
     ) -> None:
-        """Recover what ``storage`` holds, and load the groups from it, before anyone is served.
+        """Recover what the storage at ``home`` holds, and load the groups from it, before anyone is served.
 
-        ``checked`` has the coordinator's invariants hold after every event: for tests and the simulator.
-        ``member_of`` names the cluster that has recovered the storage already, and which of its nodes this is.
-        ``intercept`` may answer requests in the broker's place.
+        ``home`` of a node is its place in a cluster, which has recovered the storage already. ``checked`` has the
+        coordinator's invariants hold after every event: for tests and the simulator. ``intercept`` may answer requests
+        in the broker's place.
         """
         purgatory = Purgatory()
-        if member_of is None:
-            cluster = Cluster(config, storage, rng, now_ms)
+        is_alone = not isinstance(home, ClusterNode)
+        if isinstance(home, ClusterNode):
+            cluster, node = home.cluster, home.cluster.nodes[home.node_id]
+        else:
+            cluster = Cluster(config, home, rng, now_ms)
             node = node_of(config, cluster.topics.node_id)
             cluster.add_only(node)
-        else:
-            cluster, node = member_of[0], member_of[0].nodes[member_of[1]]
         topics = cluster.topics
         offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
         config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
@@ -97,7 +97,7 @@ class Broker:
             config=config,
             rng=rng,
             node=node,
-            served=tuple(SERVED),
+            api_keys=tuple(SERVED),
             cluster=cluster,
             topics=topics,
             coordinator=coordinator,
@@ -115,12 +115,12 @@ class Broker:
         self._connections: dict[ConnectionId, Connection] = {}
         self._idle: Timers[ConnectionId] = Timers()
         self._ready: deque[Connection] = deque()
-        self._sending = Sending(self._state.unread)
+        self._sender = AnswerSender(self._state.unread)
         self._quotas = ConnectionQuotas(config)
-        self._frame_room = FrameRoom(config.queued_max_request_bytes)
+        self._frame_budget = FrameBudget(config.queued_max_request_bytes)
         self._long_work = LongWork()
         offsets_topic.serve(coordinator, now_ms)
-        found = [*topics.recovery_notes, *cluster.transactions.notes] if member_of is None else []
+        found = [*topics.recovery_notes, *cluster.transactions.notes] if is_alone else []
         self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
         self._write_journal(now_ms)
 
@@ -143,7 +143,7 @@ class Broker:
     def wake_at_ms(self) -> int | None:
         """When the broker wants a Tick at the latest; 0 for at once."""
         state = self._state
-        if self._sending.later or self._inbox or self._long_work or state.offsets_topic.is_loading:
+        if self._sender.later or self._inbox or self._long_work or state.offsets_topic.is_loading:
             return 0
         return earliest(
             state.purgatory.wake_at_ms,
@@ -151,7 +151,7 @@ class Broker:
             state.topics.wake_at_ms,
             state.cluster.transactions.wake_at_ms,
             self._idle.wake_at_ms,
-            self._frame_room.wake_at_ms,
+            self._frame_budget.wake_at_ms,
             state.flushes.wake_at_ms,
         )
 
@@ -185,7 +185,7 @@ class Broker:
         """Take one event; returns what to do about it, in order."""
         out: list[Output] = []
         if self._inbox:
-            self._read_news(now_ms)
+            self._read_inbox(now_ms)
         match given:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
@@ -197,21 +197,24 @@ class Broker:
                 self._set_congested(number, now_ms, out, congested=isinstance(given, Congested))
             case Tick():
                 self._tick(now_ms, out)
+            case Serve(request=request):
+                self._serve_kept(request, now_ms, out)
+            case EndWaits():
+                self._state.purgatory.wake_all()
+                self._state.flushes.look_again()
+                self._tick(now_ms, out)
         if not isinstance(given, Congested):  # then others may still have to say so
-            for connection in self._sending.next_event():
+            for connection in self._sender.next_event():
                 self._go_on(connection, now_ms, out)
-        self._settle(now_ms, out)
+        self._follow_up(now_ms, out)
         self._notes += self._state.coordinator.take_notes()
         self._pause_the_full(given, out)
         return out
 
-    def serve_kept(self, request: Request, now_ms: int) -> Sequence[Output]:
-        """Serve a request that ``intercept`` kept. Nothing happens if its peer is gone."""
-        out: list[Output] = []
+    def _serve_kept(self, request: Request, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(request.reply_to.connection)
         if connection is None or connection.in_flight != request.reply_to:
-            return out
-        self._read_news(now_ms)
+            return
         request.now_ms = now_ms
         try:
             answer = serve(self._state, request)
@@ -221,8 +224,6 @@ class Broker:
             self._take(connection, request.reply_to, answer, now_ms, out)
             if connection.can_serve:
                 self._ready.append(connection)
-        self._settle(now_ms, out)
-        return out
 
     def _connect(self, number: ConnectionId, host: str, now_ms: int, out: list[Output]) -> None:
         assert number not in self._connections, "a connection's number is used once"
@@ -245,18 +246,18 @@ class Broker:
             self._hang_up(connection, warning(str(error), "frame"), now_ms, out)
             return
         if completed:
-            if number in self._frame_room:
-                self._free_room(number, now_ms, out)
+            if number in self._frame_budget:
+                self._free_memory(number, now_ms, out)
         elif not (connection.frames or connection.is_behind):
-            connection.awaits_room = not self._frame_room.ask(number, connection.reader.frame_bytes, now_ms)
+            connection.awaits_memory = not self._frame_budget.ask(number, connection.reader.frame_bytes, now_ms)
         if connection.can_serve:
             self._ready.append(connection)
 
-    def _free_room(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
+    def _free_memory(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
         """A large request is whole or will never be: others that wait for its room are read on."""
-        for let_in in self._frame_room.free(number, now_ms):
+        for let_in in self._frame_budget.free(number, now_ms):
             connection = self._connections[let_in]
-            connection.awaits_room = False
+            connection.awaits_memory = False
             self._maybe_resume(connection, out)
 
     def _set_congested(self, number: ConnectionId, now_ms: int, out: list[Output], *, congested: bool) -> None:
@@ -265,7 +266,7 @@ class Broker:
             return
         connection.congested = congested
         if congested:
-            self._sending.count(connection)
+            self._sender.count(connection)
             self._end_who_reads_nothing(now_ms, out)
             return
         connection.active_ms = now_ms
@@ -277,7 +278,7 @@ class Broker:
         if connection.closed:
             return
         try:
-            self._sending.send_on(connection, out)
+            self._sender.send_on(connection, out)
         except StorageError as error:
             self._break_off(connection, error, now_ms, out)
             return
@@ -306,25 +307,25 @@ class Broker:
         for number in list(self._idle.pop_due(now_ms)):
             connection = self._connections[number]
             since_ms = now_ms - connection.active_ms
-            waits_for_us = connection.in_flight is not None or connection.awaits_room
+            waits_for_us = connection.in_flight is not None or connection.awaits_memory
             if waits_for_us or since_ms < idle_ms:
                 active_ms = now_ms if waits_for_us else connection.active_ms
                 self._idle.set(number, active_ms + idle_ms)
             else:
                 self._hang_up(connection, debug(f"idle for {since_ms} ms"), now_ms, out)  # Kafka says nothing
-        for number in self._frame_room.late(now_ms):
+        for number in self._frame_budget.late(now_ms):
             connection = self._connections[number]
             size = connection.reader.frame_bytes
             problem = f"a request of {size} bytes comes too slowly while others wait (queued.max.request.bytes)"
             self._hang_up(connection, warning(problem, "slow"), now_ms, out)
 
-    def _read_news(self, now_ms: int) -> bool:
-        """Follow what other nodes did; whether there was something."""
+    def _read_inbox(self, now_ms: int) -> bool:
+        """Follow what other nodes did; tell whether there was something."""
         return follow(self._state, self._inbox, now_ms)
 
     # ------------------------------------------------------------ what follows
 
-    def _settle(self, now_ms: int, out: list[Output]) -> None:
+    def _follow_up(self, now_ms: int, out: list[Output]) -> None:
         """Serve and answer until nothing more follows from the event."""
         state = self._state
         purgatory, flushes = state.purgatory, state.flushes
@@ -343,7 +344,7 @@ class Broker:
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
             elif self._inbox:
-                self._read_news(now_ms)
+                self._read_inbox(now_ms)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
             elif not (self._write_journal(now_ms) or self._inbox):
@@ -352,7 +353,7 @@ class Broker:
     def _serve(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
         """Serve the frames of one connection until one of them has to wait."""
         while connection.can_serve:
-            if self._sending.must_wait(connection):
+            if self._sender.must_wait(connection):
                 return
             frame = connection.next_frame()
             try:
@@ -436,7 +437,7 @@ class Broker:
 
     def _send_buffers(self, connection: Connection, buffers: Sequence[Buffer], now_ms: int, out: list[Output]) -> None:
         try:
-            self._sending.send(connection, buffers, out)
+            self._sender.send(connection, buffers, out)
         except StorageError as error:
             self._break_off(connection, error, now_ms, out)
         else:
@@ -479,7 +480,7 @@ class Broker:
         self._quotas.close(connection.host)
         self._idle.cancel(number)
         self._state.unread.set(number, 0)
-        self._free_room(number, now_ms, out)
+        self._free_memory(number, now_ms, out)
         self._state.purgatory.forget(number)
         self._state.coordinator.connection_closed(number, now_ms)
 
@@ -489,11 +490,3 @@ class Broker:
         if entries and (note := self._journal.append(entries, now_ms)):
             self._notes.append(note)
         return bool(entries)
-
-
-def node_of(config: BrokerConfig, node_id: int) -> Node:
-    """This broker as clients are told to find it."""
-    host, port = config.listen_host, config.listen_port
-    if config.advertised_listener:
-        host, port = parse_listener(config.advertised_listener, "advertised.listeners")
-    return Node(node_id, host, port, config.rack)

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from kohort.broker.io import ConnectionId
-from kohort.broker.request import ReplyTo
+from kohort.broker.request import ConnectionId, ReplyTo
 from kohort.broker.unread import Outbox
 from kohort.wire.frames import FrameReader
 
@@ -26,7 +25,7 @@ class Connection:
 
     __slots__ = (
         "active_ms",
-        "awaits_room",
+        "awaits_memory",
         "burst_bytes",
         "client_host",
         "closed",
@@ -53,7 +52,7 @@ class Connection:
         self.in_flight: ReplyTo | None = None
         self.outbox = Outbox()
         self.paused = False
-        self.awaits_room = False
+        self.awaits_memory = False
         """A large request of its own has begun, and there is no room for the rest of it."""
         self.congested = False
         self.burst_bytes = 0
@@ -89,4 +88,4 @@ class Connection:
     def must_pause(self) -> bool:
         """Whether the peer has sent enough ahead of its answers, or more than there is room for."""
         held = self.waiting_bytes + self.reader.pending_bytes
-        return self.awaits_room or (held > PAUSE_BYTES and (bool(self.frames) or self.is_behind))
+        return self.awaits_memory or (held > PAUSE_BYTES and (bool(self.frames) or self.is_behind))

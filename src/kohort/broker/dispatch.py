@@ -45,7 +45,7 @@ from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitio
 from kohort.broker.long_work import Task
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Handler, HangUp, ReplyTo, Request, Unanswered
-from kohort.broker.split_requests import serve_in_pieces, shape_of
+from kohort.broker.split_requests import serve_split, split_rule_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.errors import KohortError, ProtocolError
@@ -190,9 +190,9 @@ def serve(state: BrokerState, request: Request) -> Answer | Task:
     """Have a request handled. Raises HangUp where its failure cannot be said."""
     api = SERVED[request.reply_to.api_key]
     handler = HANDLERS[api.request]
-    shape = shape_of(state, request)
-    if shape is not None:
-        return begun(request, _refusing(api, serve_in_pieces(state, request, shape, handler)))
+    rule = split_rule_of(state, request)
+    if rule is not None:
+        return begun(request, _refusing(api, serve_split(state, request, rule, handler)))
     try:
         answer = handler(state, request)
     except KohortError as error:

@@ -28,7 +28,7 @@ TopicKey = str | bytes
 
 
 @dataclass(slots=True, eq=False)
-class Wanted:
+class SessionPartition:
     """A partition that a client fetches, and what it was last told about it."""
 
     topic: TopicKey
@@ -46,19 +46,19 @@ class Wanted:
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.max_bytes = asked.partition_max_bytes
 
-    def take_news(self, data: PartitionData) -> bool:
-        """Whether an incremental answer must contain ``data``; remembers what is told."""
-        news = bool(data.records) or data.diverging_epoch.epoch >= 0
+    def remember(self, data: PartitionData) -> bool:
+        """Take note of what is told; return whether an incremental answer must contain ``data``."""
+        changed = bool(data.records) or data.diverging_epoch.epoch >= 0
         if data.high_watermark != self.told_high_watermark:
             self.told_high_watermark = data.high_watermark
-            news = True
+            changed = True
         if data.log_start_offset != self.told_log_start_offset:
             self.told_log_start_offset = data.log_start_offset
-            news = True
+            changed = True
         if data.error_code:
             self.told_high_watermark = -1  # so that the recovery is told
-            news = True
-        return news
+            changed = True
+        return changed
 
 
 @dataclass(slots=True, eq=False)
@@ -70,14 +70,14 @@ class FetchSession:
     created_ms: int
     used_ms: int
     next_epoch: int = 1
-    partitions: dict[tuple[TopicKey, int], Wanted] = field(default_factory=dict)
+    partitions: dict[tuple[TopicKey, int], SessionPartition] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class FetchPlan:
     """What one Fetch reads, and how its answer is told."""
 
-    wanted: list[Wanted]
+    wanted: list[SessionPartition]
     session: FetchSession | None = None
     wants_session: bool = False
     topic_ids: bool = False
@@ -130,13 +130,13 @@ class FetchSessions:
         return FetchPlan(list(session.partitions.values()), session, topic_ids=topic_ids)
 
     def finish(
-        self, plan: FetchPlan, results: list[tuple[Wanted, PartitionData]], now_ms: int, pace: Pace
-    ) -> Steps[tuple[int, list[tuple[Wanted, PartitionData]]]]:
+        self, plan: FetchPlan, results: list[tuple[SessionPartition, PartitionData]], now_ms: int, pace: Pace
+    ) -> Steps[tuple[int, list[tuple[SessionPartition, PartitionData]]]]:
         """The session id of the answer and what it contains; a wanted session is made here, if there is room."""
         if plan.session is not None:
             told = []
             for wanted, data in results:
-                if wanted.take_news(data):
+                if wanted.remember(data):
                     told.append((wanted, data))
                     if data.records:  # read last next time, so that a busy partition starves nobody
                         key = (wanted.topic, wanted.partition)
@@ -149,7 +149,7 @@ class FetchSessions:
             return 0, results
         session = FetchSession(self._new_id(), plan.topic_ids, now_ms, now_ms)
         for wanted, data in results:
-            wanted.take_news(data)
+            wanted.remember(data)
             session.partitions[wanted.topic, wanted.partition] = wanted
             if pace.is_due(TELL_US):
                 yield
@@ -214,10 +214,10 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
     return added
 
 
-def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[Wanted]]:
+def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
     """The partitions in order; of one that is named twice the last word counts."""
-    known: SpreadDict[tuple[TopicKey, int], Wanted] = SpreadDict()
-    wanted: list[Wanted] = []
+    known: SpreadDict[tuple[TopicKey, int], SessionPartition] = SpreadDict()
+    wanted: list[SessionPartition] = []
     for topic in request.topics:
         key = topic.topic_id if topic_ids else topic.topic
         for asked in topic.partitions:
@@ -232,8 +232,8 @@ def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[Wan
     return wanted
 
 
-def _wanted(key: TopicKey, asked: FetchPartition) -> Wanted:
-    return Wanted(
+def _wanted(key: TopicKey, asked: FetchPartition) -> SessionPartition:
+    return SessionPartition(
         key,
         asked.partition,
         asked.fetch_offset,

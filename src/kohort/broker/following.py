@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 
-from kohort.broker.cluster.node_messages import Appended, LeadersMoved, News, TopicsGone, TransactionMarked
+from kohort.broker.cluster.node_messages import (
+    LeadersMoved,
+    NodeMessage,
+    PartitionAppended,
+    TopicsGone,
+    TransactionMarked,
+)
 from kohort.broker.release import release
 from kohort.broker.state import BrokerState
 from kohort.coordinator.records import TransactionEnded
 
 
-def follow(state: BrokerState, inbox: deque[News], now_ms: int) -> bool:
+def follow(state: BrokerState, inbox: deque[NodeMessage], now_ms: int) -> bool:
     """Take note of what is in ``inbox``, in order; whether there was something."""
-    news = list(inbox)
+    messages = list(inbox)
     inbox.clear()
-    for one in news:
+    for one in messages:
         match one:
             case LeadersMoved(partitions=partitions):
                 state.purgatory.changed(partitions)
@@ -23,11 +29,11 @@ def follow(state: BrokerState, inbox: deque[News], now_ms: int) -> bool:
                 state.purgatory.changed(partitions)
                 release(state, state.offsets_topic.load_rest(now_ms), now_ms)
                 state.coordinator.topics_deleted(names, now_ms)
-            case Appended(partition=partition, size=size):
+            case PartitionAppended(partition=partition, size=size):
                 state.purgatory.appended(partition, size)
             case TransactionMarked(topic=topic, partition=partition):
                 state.purgatory.changed([partition])
                 if topic == state.offsets_topic.name:
                     ended = TransactionEnded(one.producer_id, one.committed)
                     state.coordinator.transaction_ended(partition[1], ended)
-    return bool(news)
+    return bool(messages)

@@ -1,4 +1,4 @@
-"""Room for requests that arrive: how much of them may be in memory before they are whole, all connections together.
+"""The budget of requests that arrive: how much of them, from all connections, may be in memory before they are whole.
 
 Kafka's ``queued.max.request.bytes`` sets memory aside for a whole request when its length is known, and reads from no
 connection once it is used up. Here a small request is always read, and a large one waits, unread, until there is room
@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from kohort.broker.io import ConnectionId
+from kohort.broker.request import ConnectionId
 
 SMALL_FRAME_BYTES: Final = 1 << 16
 """A request up to this size needs no room: each connection may hold one."""
@@ -37,7 +37,7 @@ class _Lane:
         return self.used_bytes + size <= self.bytes or not self.due_ms
 
 
-class FrameRoom:
+class FrameBudget:
     """Who may send a large request now."""
 
     def __init__(self, limit: int) -> None:

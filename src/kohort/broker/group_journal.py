@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kohort.broker.cluster.cluster import Cluster
-from kohort.broker.cluster.node_messages import Appended
+from kohort.broker.cluster.node_messages import PartitionAppended
 from kohort.coordinator.journal import TOPIC, JournalEntry, build_entry
 from kohort.errors import KohortError
 from kohort.log.topics import Topic
@@ -52,7 +52,7 @@ class GroupJournal:
                 batch = build_batch(records)
                 topic.partitions[0].append(batch, now_ms, from_client=False)
                 leader = self._cluster.leader_of(topic, 0)
-                self._cluster.tell_one(leader, Appended((topic.topic_id, 0), len(batch)))
+                self._cluster.tell_one(leader, PartitionAppended((topic.topic_id, 0), len(batch)))
         except KohortError as error:
             return warning(f"{len(entries)} journal entries are lost: {error}", "journal")
         return None

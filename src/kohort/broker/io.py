@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
+from kohort.broker.request import ConnectionId, Request
 from kohort.notes import Note
 from kohort.wire.codec import Buffer
 
-ConnectionId = int
 E = TypeVar("E")
 
 
@@ -65,6 +65,24 @@ class Drained:
 
 
 @_event
+class Serve:
+    """Serve a request that an ``Intercept`` kept (broker/request.py). Nothing happens if its peer is gone."""
+
+    request: Request
+
+    @property
+    def connection(self) -> ConnectionId:
+        """Where it came from."""
+        return self.request.reply_to.connection
+
+
+@_event
+class EndWaits:
+    """Whoever waits has waited long enough, whatever the clock says: fetches are answered with what there is, and it is
+    looked whether the disk has what other answers wait for."""
+
+
+@_event
 class Send:
     """Buffers to write in this order; they are never joined by the broker."""
 
@@ -103,5 +121,5 @@ class Resume:
     connection: ConnectionId
 
 
-Input = Connected | Received | Disconnected | Congested | Drained | Tick
+Input = Connected | Received | Disconnected | Congested | Drained | Tick | Serve | EndWaits
 Output = Send | Close | Pause | Resume

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.broker.io import ConnectionId
-from kohort.broker.request import ReplyTo
+from kohort.broker.request import ConnectionId, ReplyTo
 from kohort.clock import Timers
 
 PartitionKey = tuple[bytes, int]

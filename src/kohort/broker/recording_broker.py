@@ -7,7 +7,7 @@ from typing import Final
 
 from kohort.broker.broker import Broker
 from kohort.broker.io import Input, Output
-from kohort.broker.recording_format import Head, build_event, build_full, build_head, crc_of, crc_of_error
+from kohort.broker.recording_format import RecordingHead, build_event, build_full, build_head, crc_of, crc_of_error
 from kohort.clock import Rng
 from kohort.log.storage import MemoryStorage
 from kohort.notes import warning
@@ -15,7 +15,7 @@ from kohort.notes import warning
 MOST_BYTES: Final = 1 << 30
 
 
-class RecordedBroker(Broker):
+class RecordingBroker(Broker):
     """Begins with nothing, on storage in memory: what a recording does not hold must not matter. ``rng`` is that of
     ``head.seed``.
 
@@ -23,7 +23,9 @@ class RecordedBroker(Broker):
     note says so.
     """
 
-    def __init__(self, head: Head, rng: Rng, write: Callable[[bytes], None], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, head: RecordingHead, rng: Rng, write: Callable[[bytes], None], most_bytes: int = MOST_BYTES
+    ) -> None:
         self._write = write
         self._room = most_bytes
         super().__init__(head.config, MemoryStorage(), rng, head.started_ms)

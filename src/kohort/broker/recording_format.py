@@ -28,6 +28,7 @@ MAGIC: Final = b"kohort recording\n"
 VERSION: Final = 1
 FULL: Final = 0
 KINDS: Final[Mapping[int, type]] = {1: Connected, 2: Received, 3: Disconnected, 4: Tick, 5: Congested, 6: Drained}
+"""Serve and EndWaits are given in tests alone, and have no place in a recording."""
 NUMBERS: Final = {kind: number for number, kind in KINDS.items()}
 ENTRY_MAX_BYTES: Final = 1 << 27
 """More than a socket gives at once; a length beyond it is damage, and nothing is allocated for it."""
@@ -37,7 +38,7 @@ _EVENT: Final = struct.Struct(">BqqI")
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RecordingHead:
     """What a recorded broker was made of; ``started_ms`` is its clock then."""
 
     config: BrokerConfig
@@ -46,7 +47,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEvent:
     """One event; ``outputs_crc`` is ``crc_of`` what followed from it."""
 
     given: Input
@@ -55,14 +56,14 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class RecordingEnd:
     """Why there are no more events although the broker went on: the file was full, or is torn at ``position``."""
 
     why: str
     position: int
 
 
-def build_head(head: Head) -> bytes:
+def build_head(head: RecordingHead) -> bytes:
     """The beginning of a file."""
     said = {"version": VERSION, "seed": head.seed, "started_ms": head.started_ms, "config": asdict(head.config)}
     return MAGIC + _entry(json.dumps(said).encode())
@@ -105,7 +106,7 @@ def crc_of_error(error: BaseException) -> int:
     return zlib.crc32(f"raised {type(error).__name__}".encode())
 
 
-def parse_head(read: Callable[[int], bytes]) -> Head:
+def parse_head(read: Callable[[int], bytes]) -> RecordingHead:
     """The beginning of a file that ``read(size)`` gives. Raises NotARecording."""
     if read(len(MAGIC)) != MAGIC:
         raise NotARecording("it does not begin as a recording of kohort does")
@@ -114,7 +115,7 @@ def parse_head(read: Callable[[int], bytes]) -> Head:
         version = said["version"]
         if version != VERSION:
             raise NotARecording(f"it is a recording of version {version}; this is version {VERSION}")
-        return Head(_config_of(said["config"]), int(said["seed"]), int(said["started_ms"]))
+        return RecordingHead(_config_of(said["config"]), int(said["seed"]), int(said["started_ms"]))
     except MISFITS as error:
         raise NotARecording(f"its head cannot be read: {error!r}") from error
 
@@ -127,8 +128,8 @@ def _config_of(said: Mapping[str, Any]) -> BrokerConfig:
     return BrokerConfig(**said)
 
 
-def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[Recorded | Ended]:
-    """The events after the head, whose end is at ``position``; a file that is torn or was full ends with Ended.
+def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[RecordedEvent | RecordingEnd]:
+    """The events after the head, whose end is at ``position``; a file that is torn or was full ends with RecordingEnd.
 
     Raises NotARecording for an entry that is whole and makes no sense.
     """
@@ -136,7 +137,7 @@ def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[Record
         try:
             body = _body(read, position)
         except NotARecording as torn:
-            yield Ended(str(torn), position)
+            yield RecordingEnd(str(torn), position)
             return
         if not body:
             return
@@ -144,9 +145,9 @@ def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[Record
             raise NotARecording(f"the entry at byte {position} is too short to be an event")
         kind, now_ms, connection, crc = _EVENT.unpack_from(body)
         if kind == FULL:
-            yield Ended("the file had become as large as it may be", position)
+            yield RecordingEnd("the file had become as large as it may be", position)
             return
-        yield Recorded(_input(kind, connection, body[_EVENT.size :], position), now_ms, crc)
+        yield RecordedEvent(_input(kind, connection, body[_EVENT.size :], position), now_ms, crc)
         position += _PREFIX.size + len(body)
 
 

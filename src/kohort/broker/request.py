@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
-from kohort.broker.io import ConnectionId
 from kohort.errors import ProtocolError
 from kohort.notes import warning
 from kohort.steps import Steps
@@ -15,6 +14,9 @@ from kohort.wire.apis import Api
 from kohort.wire.schema import Message
 
 M = TypeVar("M", bound=Message)
+
+ConnectionId = int
+"""Given by whoever accepts connections, and used once."""
 
 
 class ReplyTo(NamedTuple):
@@ -70,5 +72,5 @@ Handler = Callable[[Any, Request], Answer | AnswerInSteps]
 
 Intercept = Callable[[int, Api, Request], Answer | None]
 """``intercept(node_id, api, request)``, asked before a request is served: what to answer in the handler's place, or
-None to have it served. LATER keeps the request until ``Broker.serve_kept``; HangUp ends its connection. For tests of
-programs that use Kafka."""
+None to have it served. LATER keeps the request until it is given back with ``Serve`` (broker/io.py); HangUp ends its
+connection. For tests of programs that use Kafka."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kohort.broker.connections import Connection
-from kohort.broker.io import ConnectionId, Output, Send
+from kohort.broker.io import Output, Send
+from kohort.broker.request import ConnectionId
 from kohort.broker.unread import UnreadAnswers
 from kohort.log.log_slice import LogSlice
 from kohort.wire.codec import Buffer
 
 
-class Sending:
+class AnswerSender:
     """What is handed out within an event, and who goes on with the next."""
 
     def __init__(self, unread: UnreadAnswers) -> None:

@@ -44,7 +44,7 @@ from kohort.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SplitRule:
     """The arrays, each in the one before it, that a request of an API may fill, and those of its answer.
 
     ``most``: so many of the innermost are served at once.
@@ -76,40 +76,42 @@ class Shape:
 
 
 PARTITIONS: Final = ("topics", "partitions")
-SHAPES: Final[dict[type[Message], Shape]] = {
-    OffsetCommitRequest: Shape(PARTITIONS, PARTITIONS, 300),
-    OffsetFetchRequest: Shape(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
-    FindCoordinatorRequest: Shape(("coordinator_keys",), ("coordinators",), 1_000),
-    LeaveGroupRequest: Shape(("members",), ("members",), 200),
-    DescribeGroupsRequest: Shape(("groups",), ("groups",), 500),
-    DeleteRecordsRequest: Shape(PARTITIONS, PARTITIONS, 50),
-    OffsetForLeaderEpochRequest: Shape(PARTITIONS, PARTITIONS, 1_000),
-    WriteTxnMarkersRequest: Shape(("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50),
-    TxnOffsetCommitRequest: Shape(PARTITIONS, PARTITIONS, 300),
-    CreateAclsRequest: Shape(("creations",), ("results",), 50_000),
-    DeleteAclsRequest: Shape(("filters",), ("filter_results",), 50_000),
-    DescribeConfigsRequest: Shape(("resources",), ("results",), 15),
-    DeleteGroupsRequest: Shape(("groups_names",), ("results",), 50, once=True),
-    AlterPartitionReassignmentsRequest: Shape(PARTITIONS, ("responses", "partitions"), 20),
-    OffsetDeleteRequest: Shape(PARTITIONS, PARTITIONS, 300),
-    DescribeProducersRequest: Shape(("topics", "partition_indexes"), PARTITIONS, 500),
-    DescribeTransactionsRequest: Shape(("transactional_ids",), ("transaction_states",), 500),
+SPLIT_RULES: Final[dict[type[Message], SplitRule]] = {
+    OffsetCommitRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
+    OffsetFetchRequest: SplitRule(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions"), 1_000),
+    FindCoordinatorRequest: SplitRule(("coordinator_keys",), ("coordinators",), 1_000),
+    LeaveGroupRequest: SplitRule(("members",), ("members",), 200),
+    DescribeGroupsRequest: SplitRule(("groups",), ("groups",), 500),
+    DeleteRecordsRequest: SplitRule(PARTITIONS, PARTITIONS, 50),
+    OffsetForLeaderEpochRequest: SplitRule(PARTITIONS, PARTITIONS, 1_000),
+    WriteTxnMarkersRequest: SplitRule(
+        ("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50
+    ),
+    TxnOffsetCommitRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
+    CreateAclsRequest: SplitRule(("creations",), ("results",), 50_000),
+    DeleteAclsRequest: SplitRule(("filters",), ("filter_results",), 50_000),
+    DescribeConfigsRequest: SplitRule(("resources",), ("results",), 15),
+    DeleteGroupsRequest: SplitRule(("groups_names",), ("results",), 50, once=True),
+    AlterPartitionReassignmentsRequest: SplitRule(PARTITIONS, ("responses", "partitions"), 20),
+    OffsetDeleteRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
+    DescribeProducersRequest: SplitRule(("topics", "partition_indexes"), PARTITIONS, 500),
+    DescribeTransactionsRequest: SplitRule(("transactional_ids",), ("transaction_states",), 500),
 }
 """``most`` is about five milliseconds of work."""
 FIRST_OFFSET_FETCH_OF_GROUPS: Final = 8
 FIRST_OFFSET_FETCH_BY_ID: Final = 10
-OF_ONE_GROUP: Final = Shape(("topics", "partition_indexes"), PARTITIONS, 1_000)
+OF_ONE_GROUP: Final = SplitRule(("topics", "partition_indexes"), PARTITIONS, 1_000)
 
 
-def shape_of(state: BrokerState, request: Request) -> Shape | None:
+def split_rule_of(state: BrokerState, request: Request) -> SplitRule | None:
     """How to cut ``request``; None where it is served as it is."""
     kind = type(request.message)
-    shape = SHAPES.get(kind)
+    rule = SPLIT_RULES.get(kind)
     if kind is OffsetFetchRequest:
         _spell_out(state, request)
         if request.version < FIRST_OFFSET_FETCH_OF_GROUPS:
-            shape = OF_ONE_GROUP
-    return shape if shape is not None and shape.is_large(request.message) else None
+            rule = OF_ONE_GROUP
+    return rule if rule is not None and rule.is_large(request.message) else None
 
 
 def _spell_out(state: BrokerState, request: Request) -> None:
@@ -130,11 +132,11 @@ def _spell_out(state: BrokerState, request: Request) -> None:
             setattr(asked, "topics", topics)  # noqa: B010 - a message is frozen for the type checker alone
 
 
-def serve_in_pieces(state: BrokerState, request: Request, shape: Shape, serve_one: Handler) -> AnswerInSteps:
+def serve_split(state: BrokerState, request: Request, rule: SplitRule, serve_one: Handler) -> AnswerInSteps:
     """Have ``serve_one`` serve each piece; the answers to all of them, or the first that refuses the request whole."""
     whole: Message | None = None
     needs: list[Needed] = []
-    for message, continued in shape.cut(request.message):
+    for message, continued in rule.cut(request.message):
         answer = serve_one(state, replace(request, message=message))
         if not isinstance(answer, Message):
             answer, unflushed = _take_back(state, request)
@@ -144,7 +146,7 @@ def serve_in_pieces(state: BrokerState, request: Request, shape: Shape, serve_on
         if whole is None:
             whole = answer
         else:
-            shape.join(whole, answer, continued)
+            rule.join(whole, answer, continued)
         yield
     assert whole is not None, "what is large has pieces"
     if not needs:

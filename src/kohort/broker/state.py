@@ -28,7 +28,8 @@ class BrokerState:
     config: BrokerConfig
     rng: Rng
     node: Node
-    served: tuple[int, ...]
+    api_keys: tuple[int, ...]
+    """The APIs that are served, in order."""
     cluster: Cluster
     topics: Topics
     coordinator: Coordinator

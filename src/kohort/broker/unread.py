@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from kohort.broker.io import ConnectionId
+from kohort.broker.request import ConnectionId
 from kohort.log.log_slice import LogSlice
 from kohort.wire.codec import Buffer
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import forget_timers
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, Who
 from kohort.coordinator.offsets.groups import Groups
@@ -37,11 +37,11 @@ def describe_group(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
             error_message=f"Group {group_id} not found." if missing else None,
             group_id=group_id,
-            group_state=State.DEAD.value,
+            group_state=GroupState.DEAD.value,
             authorized_operations=NOT_ASKED if missing else allowed,
         )
     this = group.round
-    stable = this.state is State.STABLE
+    stable = this.state is GroupState.STABLE
     return DescribedGroup(
         group_id=group_id,
         group_state=this.state.value,
@@ -89,7 +89,7 @@ def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ct
     group, offsets = groups.by_id.get(group_id), groups.offsets.get(group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not State.EMPTY:
+    if group.state is not GroupState.EMPTY:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
     out = Outcome()
     for topic, partition in offsets.deletable() if offsets is not None else ():

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kohort.clock import Timers
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.pending import PendingOffsets
@@ -85,17 +85,17 @@ def check_state(group: ClassicGroup) -> None:
     """What each state says of the members."""
     this = group.round
     members = this.members.values()
-    if this.state is State.EMPTY:
+    if this.state is GroupState.EMPTY:
         require(not this.members, "members of an empty group", group)
-    elif this.state is not State.PREPARING_REBALANCE:
+    elif this.state is not GroupState.PREPARING_REBALANCE:
         require(bool(this.members), "no members", group)
     if this.members:
         require(this.leader in this.members, "the leader is no member", group)
         require(len(this.members) in this.supporters.values(), "no protocol that all members speak", group)
-    if this.state is not State.PREPARING_REBALANCE:
+    if this.state is not GroupState.PREPARING_REBALANCE:
         require(not this.awaiting_join, "a JoinGroup is parked", group)
         require(not [m for m in members if m.is_new], "a new member without a round", group)
-    if this.state is not State.COMPLETING_REBALANCE:
+    if this.state is not GroupState.COMPLETING_REBALANCE:
         require(not [m for m in members if m.sync is not None], "a SyncGroup is parked", group)
     else:
         require(this.leader in this.pending_sync, "the leader has synced, but the group is not stable", group)
@@ -109,7 +109,7 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
     def is_set(key: TimerKey) -> bool:
         return (partition, key) in timers
 
-    if this.state is State.PREPARING_REBALANCE:
+    if this.state is GroupState.PREPARING_REBALANCE:
         require(is_set(round_timer(group_id)), "a round without a timer", group)
     if this.pending_sync:
         require(is_set(sync_timer(group_id)), "SyncGroups are awaited without a timer", group)
@@ -129,9 +129,9 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
 def check_written(group: ClassicGroup) -> None:
     """In a stable or empty group the log says what members were told, so that a failover moves nothing."""
     this, written = group.round, group.written
-    if this.state is State.STABLE:
+    if this.state is GroupState.STABLE:
         require(written is not None, "stable, but not written", group)
-    if written is None or this.state not in (State.STABLE, State.EMPTY):
+    if written is None or this.state not in (GroupState.STABLE, GroupState.EMPTY):
         return
     if written.generation != this.generation_id:
         raise broken(f"generation {written.generation} is written", group)

@@ -15,7 +15,7 @@ from kohort.coordinator.classic.rebalance import (
     open_round,
 )
 from kohort.coordinator.classic.round import Round
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.sync import on_sync_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, Trigger
@@ -70,7 +70,7 @@ class Shard:
                         partitions=owners_of(group.written),
                     )
                 )
-            if this.state is State.STABLE and len(this.members) > ctx.config.group_max_size:
+            if this.state is GroupState.STABLE and len(this.members) > ctx.config.group_max_size:
                 open_round(group, ctx, out, Trigger(event="over_capacity"))
             yield group_id, out
 
@@ -83,7 +83,7 @@ class Shard:
             if group.written is not None:
                 generation = group.round.generation_id
                 out.journal.append(GroupUnloaded(at_ms=ctx.now_ms, group=group_id, generation=generation))
-            group.round.move_to(State.DEAD, ctx.now_ms)
+            group.round.move_to(GroupState.DEAD, ctx.now_ms)
             yield group_id, out
 
     def expire_offsets(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kohort.broker.broker import Broker
 from kohort.coordinator import journal
-from kohort.coordinator.classic.states import PREVIOUS, State
+from kohort.coordinator.classic.states import PREVIOUS, GroupState
 from kohort.errors import error_code
 from kohort.sim.checks.durability import records_on
 from kohort.sim.checks.watcher import Exchange, Watcher
@@ -42,9 +42,9 @@ ANSWERS: Final = {
 
 def reachable() -> list[str]:
     """Return everything there is to reach, in order."""
-    pairs = [(p, s) for s, before in PREVIOUS.items() for p in State if p in before]
+    pairs = [(p, s) for s, before in PREVIOUS.items() for p in GroupState if p in before]
     return [
-        *(f"state {p.value} to {s.value}" for p, s in pairs if s is not State.DEAD or p is State.EMPTY),
+        *(f"state {p.value} to {s.value}" for p, s in pairs if s is not GroupState.DEAD or p is GroupState.EMPTY),
         *(f"journal {kind.__name__}" for kind in journal.KINDS),
         *(f"round opened: {event}" for event in typing.get_args(journal.TriggerEvent)),
         *(f"member removed: {why}" for why in typing.get_args(journal.Removal)),
@@ -78,27 +78,27 @@ def codes_in(message: Message) -> Iterator[int]:
 
 def states_of(entries: list[dict[str, Any]]) -> Iterator[str]:
     """Return the transitions that journal entries of one group tell of."""
-    state: State | None = State.EMPTY
+    state: GroupState | None = GroupState.EMPTY
     for entry in entries:
         after = _state_after(entry, state)
         if state is not None and after is not None and after is not state and entry["kind"] != "group_loaded":
             yield f"state {state.value} to {after.value}"
-        state = State.EMPTY if after is State.DEAD else after
+        state = GroupState.EMPTY if after is GroupState.DEAD else after
 
 
-def _state_after(entry: dict[str, Any], before: State | None) -> State | None:
+def _state_after(entry: dict[str, Any], before: GroupState | None) -> GroupState | None:
     """Where the group is after an entry; None where that cannot be told."""
     match entry["kind"]:
         case "round_opened":
-            return State.PREPARING_REBALANCE
+            return GroupState.PREPARING_REBALANCE
         case "round_closed":
-            return State.COMPLETING_REBALANCE if entry.get("members") else State.EMPTY
+            return GroupState.COMPLETING_REBALANCE if entry.get("members") else GroupState.EMPTY
         case "assignment_written":
-            return State.STABLE
+            return GroupState.STABLE
         case "group_deleted":
-            return State.DEAD
+            return GroupState.DEAD
         case "group_loaded":
-            return State.STABLE if entry.get("members") else State.EMPTY
+            return GroupState.STABLE if entry.get("members") else GroupState.EMPTY
         case "round_dropped":
             return None
         case _:

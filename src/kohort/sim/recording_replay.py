@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from kohort.broker.broker import Broker
-from kohort.broker.recording_format import Ended, Recorded, crc_of, crc_of_error, parse_events, parse_head
+from kohort.broker.recording_format import RecordedEvent, RecordingEnd, crc_of, crc_of_error, parse_events, parse_head
 from kohort.coordinator.invariants import InvariantBroken
 from kohort.log.storage import MemoryStorage
 
@@ -32,7 +32,7 @@ def replay_recording(file: IO[bytes]) -> Replayed:
     broker = Broker(head.config, MemoryStorage(), random.Random(head.seed), head.started_ms, checked=True)
     events, now_ms, ended, difference = 0, head.started_ms, None, None
     for entry in parse_events(file.read, file.tell()):
-        if isinstance(entry, Ended):
+        if isinstance(entry, RecordingEnd):
             ended = entry.why
             break
         events += 1
@@ -44,7 +44,7 @@ def replay_recording(file: IO[bytes]) -> Replayed:
     return Replayed(events, now_ms - head.started_ms, difference, ended)
 
 
-def _difference(broker: Broker, entry: Recorded) -> str | None:
+def _difference(broker: Broker, entry: RecordedEvent) -> str | None:
     """Give the event to the broker; what came of it that is not what was recorded."""
     try:
         outputs = broker.handle(entry.given, entry.now_ms)

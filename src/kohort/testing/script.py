@@ -11,8 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.broker.io import ConnectionId
-from kohort.broker.request import Answer, HangUp, Request, Unanswered
+from kohort.broker.request import Answer, ConnectionId, HangUp, Request, Unanswered
 from kohort.errors import ErrorCode, UsageError
 from kohort.nearest import did_you_mean
 from kohort.testing.refused import refused

@@ -22,7 +22,8 @@ from typing import Any, Final
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
 from kohort.aio.serving.embedded import Broker
 from kohort.aio.serving.server import Server
-from kohort.broker.io import ConnectionId
+from kohort.broker.io import EndWaits, Serve
+from kohort.broker.request import ConnectionId
 from kohort.client.user_input import checked_ms
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
 from kohort.testing.clock import MovableClock
@@ -88,7 +89,7 @@ class StagedBroker(Broker):
         """While time stands still no fetch would ever have waited long enough, nor would anybody see what the disk has;
         and what a client sends next on the same connection would wait behind it."""
         for server in _servers_of(served).values():
-            server.end_waits()
+            server.give(EndWaits())
         self._next_end = asyncio.get_running_loop().call_later(LONG_POLL_S, self._end_waits, served)
 
     async def __aexit__(
@@ -221,7 +222,7 @@ class StagedBroker(Broker):
         kept, hold.kept = hold.kept, []
         for node_id, request in kept:
             if (server := self._servers.get(node_id)) is not None:
-                server.serve_kept(request)
+                server.give(Serve(request))
         return len(kept)
 
     def _too_late(self, done: Future[list[SeenRequest]], api: str, count: int, timeout_ms: int) -> ApiTimeout:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable
 
 from kohort.broker.broker import Broker
-from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.cluster.cluster import Cluster, ClusterNode
 from kohort.broker.io import Close, Connected, Disconnected, Pause, Resume, Send, Tick
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
@@ -113,7 +113,7 @@ class ClusterStage:
         return self._last
 
     def make_broker(self, node_id: int) -> Broker:
-        return Broker(self.config, self.storage, self.rng, self.now_ms, checked=True, member_of=(self.cluster, node_id))
+        return Broker(self.config, ClusterNode(self.cluster, node_id), self.rng, self.now_ms, checked=True)
 
     def restart(self, count: int = 3, *, cleanly: bool = True) -> None:
         """End the process, in order or not, and start it again on the same storage."""

@@ -75,7 +75,7 @@ def test_who_waits_is_read_on_when_the_first_is_whole():
 
     assert first.closed is not None, "zeros are no request"
     assert not second.paused
-    assert stage.broker._frame_room.used_bytes == 2 * MIB
+    assert stage.broker._frame_budget.used_bytes == 2 * MIB
 
 
 def test_who_waits_is_read_on_when_the_first_is_gone():
@@ -88,8 +88,8 @@ def test_who_waits_is_read_on_when_the_first_is_gone():
 
     assert not second.paused
     second.leave()
-    assert stage.broker._frame_room.used_bytes == 0
-    assert stage.broker._frame_room.waiting == 0
+    assert stage.broker._frame_budget.used_bytes == 0
+    assert stage.broker._frame_budget.waiting == 0
 
 
 def test_who_keeps_others_waiting_has_to_hurry():

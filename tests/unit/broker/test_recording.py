@@ -9,12 +9,12 @@ import zlib
 import pytest
 
 from kohort.broker.io import Connected, Disconnected, Received, Tick
-from kohort.broker.recording_broker import RecordedBroker
+from kohort.broker.recording_broker import RecordingBroker
 from kohort.broker.recording_format import (
     MAGIC,
-    Ended,
-    Head,
-    Recorded,
+    RecordedEvent,
+    RecordingEnd,
+    RecordingHead,
     build_event,
     build_head,
     parse_events,
@@ -26,7 +26,7 @@ from kohort.sim.recording_replay import replay_recording
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
 from support.machines.broker_stage import BrokerStage
 
-HEAD = Head(BrokerConfig(), seed=7, started_ms=1_000)
+HEAD = RecordingHead(BrokerConfig(), seed=7, started_ms=1_000)
 
 
 class RecordedHouse(BrokerStage):
@@ -36,8 +36,8 @@ class RecordedHouse(BrokerStage):
 
     def start(self) -> None:
         self.file = io.BytesIO()
-        head = Head(self.config, 7, self.now_ms)
-        self.broker = RecordedBroker(head, random.Random(7), self.file.write, self.most_bytes)
+        head = RecordingHead(self.config, 7, self.now_ms)
+        self.broker = RecordingBroker(head, random.Random(7), self.file.write, self.most_bytes)
 
 
 def recorded_day(stage: RecordedHouse) -> bytes:
@@ -66,7 +66,7 @@ def test_events_come_back_as_they_were():
     data = build_head(HEAD) + b"".join(build_event(one, 1_000 + i, i) for i, one in enumerate(given))
 
     assert parse_head(io.BytesIO(data).read) == HEAD
-    assert events_of(data) == [Recorded(one, 1_000 + i, i) for i, one in enumerate(given)]
+    assert events_of(data) == [RecordedEvent(one, 1_000 + i, i) for i, one in enumerate(given)]
 
 
 def test_a_recording_played_again_takes_the_same_decisions():
@@ -80,7 +80,7 @@ def test_a_recording_played_again_takes_the_same_decisions():
 def test_another_decision_is_told_with_its_event():
     data = recorded_day(RecordedHouse())
     head = parse_head(io.BytesIO(data).read)
-    other = Head(head.config, head.seed + 1, head.started_ms)  # other chance: other ids
+    other = RecordingHead(head.config, head.seed + 1, head.started_ms)  # other chance: other ids
 
     replayed = replay_recording(io.BytesIO(build_head(other) + data[len(build_head(head)) :]))
 
@@ -104,7 +104,7 @@ def test_a_bit_that_flipped_is_noticed_and_ends_the_recording():
 
     *_, last = events_of(bytes(data))
 
-    assert isinstance(last, Ended)
+    assert isinstance(last, RecordingEnd)
     assert "damaged at byte" in last.why
 
 

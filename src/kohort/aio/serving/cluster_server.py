@@ -19,8 +19,8 @@ from typing import Final
 from kohort.aio.serving.broker_log import BrokerLog
 from kohort.aio.serving.server import LOGGER, Server, address_of, bind, storage_in
 from kohort.aio.system import SystemClock, system_rng
-from kohort.broker.broker import Broker, node_of
-from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.broker import Broker
+from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
 from kohort.broker.request import Intercept
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
@@ -41,7 +41,6 @@ class ClusterServer:
         self,
         cluster: Cluster,
         configs: dict[int, BrokerConfig],
-        storage: Storage,
         clock: Clock,
         rng: Rng,
         intercept: Intercept | None,
@@ -49,7 +48,6 @@ class ClusterServer:
         self.cluster = cluster
         self.servers: dict[int, Server] = {}
         self._configs = configs
-        self._storage = storage
         self._clock = clock
         self._rng = rng
         self._intercept = intercept
@@ -57,7 +55,7 @@ class ClusterServer:
         self._resources = ExitStack()
         self._loop = asyncio.get_running_loop()
         self._starting: dict[int, asyncio.Task[None]] = {}
-        self._settling = False
+        self._will_reconcile = False
         self._stopped = False
 
     @classmethod
@@ -87,7 +85,7 @@ class ClusterServer:
             nodes = [node_of(one, node_id) for node_id, one in configs.items()]
             cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
             cluster.nodes_are_up(configs)
-            self = cls(cluster, configs, storage, clock, rng, intercept)
+            self = cls(cluster, configs, clock, rng, intercept)
             self._log.tell([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
             for node_id, listening in sockets.items():
                 self.servers[node_id] = self._server(node_id)
@@ -98,10 +96,9 @@ class ClusterServer:
     def _server(self, node_id: int) -> Server:
         broker = Broker(
             self._configs[node_id],
-            self._storage,
+            ClusterNode(self.cluster, node_id),
             self._rng,
             self._clock.now_ms(),
-            member_of=(self.cluster, node_id),
             intercept=self._intercept,
         )
         return Server(broker, self._clock, self._after_event, self._log)
@@ -137,28 +134,28 @@ class ClusterServer:
     def stop_node(self, node_id: int) -> None:
         """Stop a node; others lead what it led. Raises ApiError for one that is unknown, or the last."""
         self.cluster.want(node_id, up=False)
-        self.settle()
+        self.reconcile()
 
     async def start_node(self, node_id: int) -> None:
         """Start a node that was stopped; returns when it serves."""
         self.cluster.want(node_id, up=True)
-        self.settle()
+        self.reconcile()
         task = self._starting.get(node_id)
         if task is not None:
             await asyncio.shield(task)
 
     def _after_event(self) -> None:
-        if not self._settling and not self._stopped and self._has_work:
-            self._settling = True
-            self._loop.call_soon(self.settle)
+        if not self._will_reconcile and not self._stopped and self._has_work:
+            self._will_reconcile = True
+            self._loop.call_soon(self.reconcile)
 
     @property
     def _has_work(self) -> bool:
-        return self.cluster.has_news or self.cluster.wanted != self.servers.keys()
+        return self.cluster.has_messages or self.cluster.wanted != self.servers.keys()
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """Give the nodes that were told something a turn, and see that those are up that shall be."""
-        self._settling = False
+        self._will_reconcile = False
         if self._stopped:
             return
         for node_id in [n for n in self.servers if n not in self.cluster.wanted]:
@@ -185,7 +182,7 @@ class ClusterServer:
                 break
         finally:
             del self._starting[node_id]
-        self.settle()
+        self.reconcile()
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:

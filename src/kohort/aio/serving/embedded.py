@@ -127,7 +127,7 @@ class Broker:
         server = self._several()
         if self._loop is None:
             server.cluster.want(node_id, up=True)
-            server.settle()
+            server.reconcile()
         else:
             asyncio.run_coroutine_threadsafe(server.start_node(node_id), self._loop).result()
 
@@ -171,7 +171,7 @@ class Broker:
     def _lead(self, topic: Topic, partition: int, node_id: int) -> None:
         server = self._several()
         server.cluster.lead(topic, partition, node_id)
-        server.settle()
+        server.reconcile()
 
     def _topic(self, name: str, partition: int) -> Topic:
         topic = self._cluster.topics.get(name)

@@ -30,7 +30,6 @@ from kohort.broker.io import (
     Close,
     Congested,
     Connected,
-    ConnectionId,
     Disconnected,
     Drained,
     Input,
@@ -41,9 +40,9 @@ from kohort.broker.io import (
     Send,
     Tick,
 )
-from kohort.broker.recording_broker import RecordedBroker
-from kohort.broker.recording_format import Head
-from kohort.broker.request import Intercept, Request
+from kohort.broker.recording_broker import RecordingBroker
+from kohort.broker.recording_format import RecordingHead
+from kohort.broker.request import ConnectionId, Intercept
 from kohort.clock import Clock, Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ConfigError
@@ -122,7 +121,7 @@ class Server:
             listening = resources.enter_context(bind(config))
             file = resources.enter_context(new_recording(recording))
             config = replace(config, listen_port=listening.getsockname()[1])
-            broker = RecordedBroker(Head(config, seed, clock.now_ms()), random.Random(seed), file.write)
+            broker = RecordingBroker(RecordingHead(config, seed, clock.now_ms()), random.Random(seed), file.write)
             server = cls(broker, clock)
             await server.listen(listening)
             server._resources = resources.pop_all()
@@ -200,11 +199,6 @@ class Server:
             self.cut(getattr(event, "connection", -1))
             return
         self._follow(outputs)
-
-    def serve_kept(self, request: Request) -> None:
-        """Have the broker serve a request that its ``intercept`` kept."""
-        if not self._stopped:
-            self._follow(self.broker.serve_kept(request, self._clock.now_ms()))
 
     def cut(self, connection: ConnectionId) -> bool:
         """End a connection at once; whether it was open."""
@@ -289,12 +283,6 @@ class Server:
         if self._timer is not None:
             self._timer.cancel()
         self._tick()
-
-    def end_waits(self) -> None:
-        """Answer the fetches that wait for data, and see whether the disk has what other answers wait for."""
-        self.broker.state.purgatory.wake_all()
-        self.broker.state.flushes.look_again()
-        self.give(Tick())
 
     def _tick(self) -> None:
         self._timer = None

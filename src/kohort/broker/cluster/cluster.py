@@ -13,14 +13,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
-from kohort.broker.cluster.node_messages import LeadersMoved, News
-from kohort.broker.cluster.placement import NO_LEADER, Placement, elect, settled, spread
+from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
+from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
-from kohort.broker.cluster.transactions import Transactions
+from kohort.broker.cluster.transactions import TransactionCoordinator
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import parse_listener
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
@@ -54,7 +55,7 @@ class Cluster:
         """What was set of ``ThrottleConfig`` for one broker, by its id as text, or for all, by ``""``."""
         self.is_alone = not nodes
         self._only: int | None = None
-        self._inboxes: dict[int, deque[News]] = {node: deque() for node in self.nodes}
+        self._inboxes: dict[int, deque[NodeMessage]] = {node: deque() for node in self.nodes}
         held = load_placements(storage, self.nodes) if nodes else {}
         self._placements: dict[bytes, list[Placement]] = {
             topic.topic_id: held[topic.topic_id][: len(topic.partitions)]
@@ -63,7 +64,7 @@ class Cluster:
         }
         self._unwritten = False
         """Whether the disk has refused what ``_placements`` says."""
-        self.transactions = Transactions(config, self.topics, self.placements, self.tell, now_ms)
+        self.transactions = TransactionCoordinator(config, self.topics, self.placements, self.tell, now_ms)
 
     # ---------------------------------------------------------------- nodes
 
@@ -79,24 +80,24 @@ class Cluster:
     def controller_id(self) -> int:
         return min(self.live, default=NO_LEADER)
 
-    def inbox(self, node_id: int) -> deque[News]:
+    def inbox(self, node_id: int) -> deque[NodeMessage]:
         """What the node has not looked at yet."""
         return self._inboxes[node_id]
 
     @property
-    def has_news(self) -> bool:
+    def has_messages(self) -> bool:
         """Whether a node that is up has something to look at."""
         return any(self._inboxes[node_id] for node_id in self.live)
 
-    def tell(self, news: News, *, but: int | None = None) -> None:
+    def tell(self, message: NodeMessage, *, but: int | None = None) -> None:
         """Let the nodes that are up know."""
         for node_id in self.live:
             if node_id != but:
-                self._inboxes[node_id].append(news)
+                self._inboxes[node_id].append(message)
 
-    def tell_one(self, node_id: int, news: News) -> None:
+    def tell_one(self, node_id: int, message: NodeMessage) -> None:
         if node_id in self.live:
-            self._inboxes[node_id].append(news)
+            self._inboxes[node_id].append(message)
 
     def want(self, node_id: int, *, up: bool) -> None:
         """Have a node started or stopped. Raises ApiError for one that is unknown, and for the last one that is up."""
@@ -115,15 +116,15 @@ class Cluster:
         for node_id in node_ids:
             self._inboxes[node_id].clear()
             self.live.add(node_id)
-        self._settle()
+        self._complete_reassignments()
 
     def node_is_down(self, node_id: int) -> None:
         """The node serves no more: others lead what it led."""
         self.live.discard(node_id)
         self._inboxes[node_id].clear()
-        self._settle()
+        self._complete_reassignments()
 
-    def _settle(self) -> None:
+    def _complete_reassignments(self) -> None:
         """Complete and elect what the nodes that are up allow, whether or not the disk takes it.
 
         A start elects anew by who is up then: what is not written of an election is missed by nobody.
@@ -131,7 +132,7 @@ class Cluster:
         if self.is_alone:
             return
         changes = [
-            (topic, index, settled(placement, self.live))
+            (topic, index, completed(placement, self.live))
             for topic in self.topics
             for index, placement in enumerate(self.placements(topic))
         ]
@@ -275,3 +276,18 @@ class Cluster:
     def close(self) -> list[str]:
         """Flush and close the logs; returns what went wrong."""
         return self.topics.close()
+
+
+class ClusterNode(NamedTuple):
+    """A node of a cluster that has recovered its storage: the cluster, and which of its nodes."""
+
+    cluster: Cluster
+    node_id: int
+
+
+def node_of(config: BrokerConfig, node_id: int) -> Node:
+    """This broker as clients are told to find it."""
+    host, port = config.listen_host, config.listen_port
+    if config.advertised_listener:
+        host, port = parse_listener(config.advertised_listener, "advertised.listeners")
+    return Node(node_id, host, port, config.rack)

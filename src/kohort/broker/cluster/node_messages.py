@@ -21,7 +21,7 @@ class TopicsGone:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class PartitionAppended:
     """Another node appended to a partition that is led here (the journal of groups)."""
 
     partition: tuple[bytes, int]
@@ -38,4 +38,4 @@ class TransactionMarked:
     committed: bool
 
 
-News = LeadersMoved | TopicsGone | Appended | TransactionMarked
+NodeMessage = LeadersMoved | TopicsGone | PartitionAppended | TransactionMarked

@@ -90,7 +90,7 @@ def reassigned(placement: Placement, target: Sequence[int], known: Collection[in
     adding = [node for node in target if node not in old]
     removing = [node for node in old if node not in target]
     made = Placement([*target, *removing], placement.leader, adding, removing)
-    return settled(made, live)
+    return completed(made, live)
 
 
 def cancelled(placement: Placement) -> Placement:
@@ -101,7 +101,7 @@ def cancelled(placement: Placement) -> Placement:
     return Placement([*placement.removing, *(node for node in old if node not in placement.removing)], placement.leader)
 
 
-def settled(placement: Placement, live: Collection[int]) -> Placement:
+def completed(placement: Placement, live: Collection[int]) -> Placement:
     """The partition once what can be completed is: every node that is added has to be up, a dead old one has not.
 
     Nor is a partition left to nodes none of which is up while an old one could still serve it.

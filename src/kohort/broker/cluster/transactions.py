@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 from typing import Final, Literal
 
-from kohort.broker.cluster.node_messages import Appended, News, TransactionMarked
+from kohort.broker.cluster.node_messages import NodeMessage, PartitionAppended, TransactionMarked
 from kohort.broker.log_items import slices_of
 from kohort.clock import Timers
 from kohort.config.broker import BrokerConfig
@@ -21,7 +21,7 @@ from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded
 from kohort.coordinator.skipped import Skipped
 from kohort.coordinator.transactions import decide
-from kohort.coordinator.transactions.states import AT_REST, DECIDED, State
+from kohort.coordinator.transactions.states import AT_REST, DECIDED, TransactionState
 from kohort.coordinator.transactions.transaction import Transaction, build_record, parse_record
 from kohort.errors import ApiError, CorruptLog, ErrorCode, ProtocolError, StorageError
 from kohort.log.topics import Topic, Topics
@@ -37,10 +37,10 @@ MARKED_AT_ONCE: Final = 200
 EXPIRY_CHECK_MS: Final = 3_600_000
 """Kafka's ``transaction.remove.expired.transaction.cleanup.interval.ms``."""
 
-TimerKind = Literal["deadline", "markers", "expiry"]
+TransactionTimer = Literal["deadline", "markers", "expiry"]
 
 
-class Transactions:
+class TransactionCoordinator:
     """Every transactional id, and what is open."""
 
     name = NAME
@@ -50,7 +50,7 @@ class Transactions:
         config: BrokerConfig,
         topics: Topics,
         place: Callable[[Topic], object],
-        tell: Callable[[News], None],
+        tell: Callable[[NodeMessage], None],
         now_ms: int,
     ) -> None:
         self._config = config
@@ -61,7 +61,7 @@ class Transactions:
         self._unmarked: dict[str, list[TopicPartition]] = {}
         """Of transactions that are decided, the partitions that have no marker yet, the first one last."""
         self._unreadable: set[int] = set()
-        self._timers: Timers[tuple[TimerKind, str]] = Timers()
+        self._timers: Timers[tuple[TransactionTimer, str]] = Timers()
         self.notes: list[Note] = []
         """What went wrong at the start, for the broker's log."""
         self._load(now_ms)
@@ -136,7 +136,7 @@ class Transactions:
             topic.partitions[partition].append(batch, now_ms, from_client=False)
         except (ApiError, StorageError, ProtocolError) as error:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME}-{partition}: {error}") from error
-        self._tell(Appended((topic.topic_id, partition), len(batch)))
+        self._tell(PartitionAppended((topic.topic_id, partition), len(batch)))
         self._replay(transactional_id, written)
         if written is not None:
             self._arm(written)
@@ -178,7 +178,7 @@ class Transactions:
         made = decide.decide_init(known, transactional_id, timeout_ms, expected, new_id, now_ms)
         if made != known:
             self._write(transactional_id, made, now_ms)
-        if made.state is State.PREPARE_ABORT:
+        if made.state is TransactionState.PREPARE_ABORT:
             self._complete(made, now_ms)
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before was open, and is aborted now")
         return ProducerIdAndEpoch(made.producer_id, made.epoch)
@@ -221,7 +221,7 @@ class Transactions:
         """
         topic, partition = self.ensure(now_ms), self.partition_of(known.transactional_id)
         coordinator_epoch = topic.partitions[partition].leader_epoch
-        commit = known.state is State.PREPARE_COMMIT
+        commit = known.state is TransactionState.PREPARE_COMMIT
         marker = Marker(known.producer_id, known.epoch, commit, coordinator_epoch)
         unmarked = self._unmarked.setdefault(known.transactional_id, sorted(known.partitions, reverse=True))
         try:
@@ -265,7 +265,7 @@ class Transactions:
             known = self._by_id.get(transactional_id)
             if known is None:
                 continue
-            if kind == "deadline" and known.state is State.ONGOING:
+            if kind == "deadline" and known.state is TransactionState.ONGOING:
                 self._time_out(known, now_ms)
             elif kind == "markers" and known.state in DECIDED:
                 self._complete(known, now_ms)

@@ -42,7 +42,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
         name=TRANSACTION_VERSION, min_version_level=WITH_NEW_EPOCHS, max_version_level=WITH_NEW_EPOCHS
     )
     return ApiVersionsResponse(
-        api_keys=[_range(key) for key in state.served],
+        api_keys=[_range(key) for key in state.api_keys],
         # Before version 4 a client takes a feature that begins with version 0 for a mistake (KAFKA-17011).
         supported_features=[supported] if request.version >= FIRST_VERSION_WITH_ZERO else [],
         finalized_features_epoch=FEATURES_EPOCH,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.broker.fetch_sessions import FetchPlan, Wanted
+from kohort.broker.fetch_sessions import FetchPlan, SessionPartition
 from kohort.broker.leaders import (
     TELLS_LEADER,
     check_leader,
@@ -57,7 +57,7 @@ TELL_US: Final = 0.3
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class OpenFetch:
     """A fetch under way: what is asked, and the plan of its session."""
 
     request: Request
@@ -65,7 +65,7 @@ class Reading:
 
 
 @dataclass(slots=True, eq=False)
-class Room:
+class ResponseBudget:
     """How many bytes an answer may still have, and how many of them may be read before it is sent."""
 
     bytes: int
@@ -94,7 +94,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
         plan = yield from state.sessions.begin(message, request.version, request.now_ms, pace)
     except ApiError as error:
         return FetchResponse(error_code=error.code)
-    reading = Reading(request, plan)
+    reading = OpenFetch(request, plan)
     if message.max_wait_ms <= 0 or not plan.wanted:
         return (yield from answer(state, reading, pace))
     min_bytes = min(message.min_bytes, message.max_bytes, state.config.fetch_max_bytes)
@@ -107,11 +107,11 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     return Unanswered.LATER
 
 
-def answer(state: BrokerState, reading: Reading, pace: Pace) -> AnswerInSteps:
+def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     """Read what is there, within the bounds of the request, and tell it as the session has it."""
     message: FetchRequest = reading.request.message
     at_hand = state.unread.piece_bytes
-    room = Room(min(message.max_bytes, state.config.fetch_max_bytes), at_hand)
+    room = ResponseBudget(min(message.max_bytes, state.config.fetch_max_bytes), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
         room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
     results = []
@@ -140,7 +140,7 @@ def answer(state: BrokerState, reading: Reading, pace: Pace) -> AnswerInSteps:
 
 
 def _by_topic(
-    told: list[tuple[Wanted, PartitionData]], pace: Pace, *, topic_ids: bool
+    told: list[tuple[SessionPartition, PartitionData]], pace: Pace, *, topic_ids: bool
 ) -> Steps[list[FetchableTopicResponse]]:
     """Neighbours of one topic share an entry; the order of partitions is the session's."""
     topics: list[FetchableTopicResponse] = []
@@ -157,7 +157,7 @@ def _by_topic(
 
 
 def _survey(
-    state: BrokerState, reading: Reading, min_bytes: int, pace: Pace
+    state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
     """How many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
     missing, has_paused = min_bytes, False
@@ -183,7 +183,7 @@ def _survey(
     return missing, keys
 
 
-def _available(state: BrokerState, reading: Reading, wanted: Wanted) -> tuple[tuple[bytes, int], int]:
+def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition) -> tuple[tuple[bytes, int], int]:
     """A partition to watch, and how many bytes of it could be read now. Raises ApiError for what has to be told."""
     topic, log = _log(state, wanted)
     check_leader_epoch(wanted.leader_epoch, log)
@@ -196,7 +196,7 @@ def _available(state: BrokerState, reading: Reading, wanted: Wanted) -> tuple[tu
     return (topic.topic_id, wanted.partition), size
 
 
-def _read(state: BrokerState, request: Request, wanted: Wanted, room: Room) -> PartitionData:
+def _read(state: BrokerState, request: Request, wanted: SessionPartition, room: ResponseBudget) -> PartitionData:
     message: FetchRequest = request.message
     committed = message.isolation_level == READ_COMMITTED
     try:
@@ -233,7 +233,7 @@ def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[Abor
     return [AbortedTransaction(producer_id=a.producer_id, first_offset=a.first_offset) for a in taken_back]
 
 
-def _refused(state: BrokerState, request: Request, wanted: Wanted, code: ErrorCode) -> PartitionData:
+def _refused(state: BrokerState, request: Request, wanted: SessionPartition, code: ErrorCode) -> PartitionData:
     leader_id = leader_epoch = -1
     if code in TELLS_LEADER and request.version >= FIRST_VERSION_WITH_LEADERS:
         key = wanted.topic
@@ -249,7 +249,7 @@ def _refused(state: BrokerState, request: Request, wanted: Wanted, code: ErrorCo
     )
 
 
-def _log(state: BrokerState, wanted: Wanted) -> tuple[Topic, PartitionLog]:
+def _log(state: BrokerState, wanted: SessionPartition) -> tuple[Topic, PartitionLog]:
     key = wanted.topic
     if isinstance(key, bytes):
         topic, unknown = state.topics.by_id(key), ErrorCode.UNKNOWN_TOPIC_ID
@@ -266,7 +266,7 @@ def _visible_end(message: FetchRequest, log: PartitionLog) -> int:
     return log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
 
 
-def _diverging(wanted: Wanted, log: PartitionLog) -> EpochEndOffset | None:
+def _diverging(wanted: SessionPartition, log: PartitionLog) -> EpochEndOffset | None:
     """Where the reader's log and ours part (KIP-595), if they do."""
     if wanted.last_fetched_epoch < 0:
         return None

@@ -18,7 +18,7 @@ from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, lead
 from kohort.broker.refusals import Refusal, refusal_of
 from kohort.broker.request import AnswerInSteps, HangUp, Request, Unanswered
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import join_transaction
+from kohort.broker.transaction_membership import TransactionalWrite, join_transaction
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
@@ -196,17 +196,16 @@ def _topic(state: BrokerState, request: Request, asked: TopicProduceData) -> Top
 
 
 def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, batch: Buffer) -> None:
-    """Raises ApiError unless the batch may be written in its producer's transaction."""
+    """Raise ApiError unless the batch may be written in its producer's transaction."""
     header = intact_header(batch)
-    join_transaction(
-        state,
+    write = TransactionalWrite(
         request.message.transactional_id,
         ProducerIdAndEpoch(header.producer_id, header.producer_epoch),
         log.tp,
-        request.now_ms,
         adds=request.version >= FIRST_VERSION_THAT_JOINS,
         knows_abortable=request.version >= FIRST_VERSION_WITH_ABORTABLE,
     )
+    join_transaction(state, write, request.now_ms)
 
 
 def _check_codec(batch: Buffer) -> None:

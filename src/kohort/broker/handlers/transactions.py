@@ -13,7 +13,7 @@ from kohort.broker.handlers.groups import group_request
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Request
 from kohort.broker.state import BrokerState
-from kohort.broker.transaction_membership import check_coordinator, join_transaction
+from kohort.broker.transaction_membership import TransactionalWrite, check_coordinator, join_transaction
 from kohort.coordinator.append_errors import APPEND_ERRORS
 from kohort.coordinator.offsets.commit_in_transaction import refuse_commit_in_transaction
 from kohort.coordinator.outcome import GroupRequest
@@ -183,15 +183,14 @@ def end_txn(state: BrokerState, request: Request) -> Answer:
 def txn_offset_commit(state: BrokerState, request: Request) -> Answer:
     message: TxnOffsetCommitRequest = request.message
     try:
-        join_transaction(
-            state,
+        write = TransactionalWrite(
             message.transactional_id,
             ProducerIdAndEpoch(message.producer_id, message.producer_epoch),
             _offsets_of(state, message.group_id, request.now_ms),
-            request.now_ms,
             adds=request.version >= FIRST_COMMIT_THAT_ADDS,
             knows_abortable=request.version >= FIRST_WITH_ABORTABLE,
         )
+        join_transaction(state, write, request.now_ms)
     except KohortError as error:
         code = refusal_of(error).code
         asked = GroupRequest(message, request.version, request.client_id, request.client_host, request.reply_to)

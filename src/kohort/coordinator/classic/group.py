@@ -6,7 +6,7 @@ from typing import Final
 
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.round import Round
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.errors import ApiError, ErrorCode
 from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
@@ -28,7 +28,7 @@ class ClassicGroup:
         """The highest generation that members were told of, so that a dropped round's number is not given twice."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> GroupState:
         return self.round.state
 
     def next_generation_id(self) -> int:

@@ -10,7 +10,7 @@ from typing import Literal
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.timers import session_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Who
@@ -29,7 +29,7 @@ def decide_heartbeat(groups: ClassicGroups, request: GroupRequest, ctx: Context)
     now_ms = ctx.now_ms
     member.saw(request.connection, now_ms)
     member.renew_session(now_ms)
-    preparing = group.round.state is State.PREPARING_REBALANCE
+    preparing = group.round.state is GroupState.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if preparing else ErrorCode.NONE
     return Outcome(replies=[Reply(request, HeartbeatResponse(error_code=code))])
 

@@ -18,13 +18,14 @@ from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.parked_requests import refuse_join
 from kohort.coordinator.classic.protocols import protocols_of, rebalance_timeout_of, update_member
 from kohort.coordinator.classic.rebalance import (
+    RemovalRequest,
     joined,
     maybe_close_round,
     note_arrival,
     open_round,
     remove_member,
 )
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.static import replace_static_member
 from kohort.coordinator.classic.timers import NEW_MEMBER_TIMEOUT_MS, pending_timer, session_timer
 from kohort.coordinator.context import Context
@@ -94,10 +95,10 @@ def decide_join(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
 
 def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> bool:
     this = group.round
-    if this.state is State.EMPTY:
+    if this.state is GroupState.EMPTY:
         return True
     member = this.members.get(message.member_id or this.instances.get(message.group_instance_id or "", ""))
-    if this.state is State.PREPARING_REBALANCE:
+    if this.state is GroupState.PREPARING_REBALANCE:
         return (member is not None and member.join is not None) or this.awaiting_join < max_size
     return member is not None or len(this.members) < max_size
 
@@ -108,7 +109,7 @@ def _turn_away(
     """The group is full; a member that rejoined too late is out of it."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     if message.member_id in group.round.members:
-        remove_member(group, ctx, out, message.member_id, "group_full", api_version=request.api_version)
+        remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))
         maybe_close_round(group, ctx, out)
 
 
@@ -145,12 +146,12 @@ def _existing_member(
     protocols = protocols_of(message)
     member.saw(request.connection, ctx.now_ms)
     unchanged = protocols == member.protocols
-    if this.state is State.PREPARING_REBALANCE:
+    if this.state is GroupState.PREPARING_REBALANCE:
         update_member(this, member, request, protocols)
         _park(group, member, request, out)
         note_arrival(group, ctx, out, member)
         maybe_close_round(group, ctx, out)
-    elif unchanged and (this.state is State.COMPLETING_REBALANCE or this.leader != member.member_id):
+    elif unchanged and (this.state is GroupState.COMPLETING_REBALANCE or this.leader != member.member_id):
         out.replies.append(Reply(request, joined(this, member)))
     else:
         change = change_of(this, member, protocols, ctx.topics)
@@ -190,7 +191,7 @@ def _add_member(
     this.add(member)
     this.park_join(member, request)
     out.timers.append(SetTimer(session_timer(group.group_id, member_id), member.expires_at_ms))
-    if this.state is State.PREPARING_REBALANCE:
+    if this.state is GroupState.PREPARING_REBALANCE:
         this.new_member_added |= this.initial
         note_arrival(group, ctx, out, member)
         maybe_close_round(group, ctx, out)

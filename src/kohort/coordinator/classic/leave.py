@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
-from kohort.coordinator.classic.rebalance import after_removal, maybe_close_round, remove_member
+from kohort.coordinator.classic.rebalance import RemovalRequest, after_removal, maybe_close_round, remove_member
 from kohort.coordinator.classic.timers import pending_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import MemberRemoved, Trigger, Vitals, Who
@@ -96,5 +96,5 @@ def _take_out(
     by_itself = bool(entry.member_id) and request.client_id == member.client_id
     by = None if by_itself else Who("", request.client_id, request.client_host)
     vitals = member.vitals(ctx.connections.closed_at_ms(member.connection))
-    remove_member(group, ctx, out, member_id, "left", reason=entry.reason, api_version=request.api_version, by=by)
+    remove_member(group, ctx, out, member_id, "left", RemovalRequest(entry.reason, request.api_version, by))
     return member.who, vitals

@@ -5,11 +5,13 @@ The rules: protocol/groups.md#rebalances.
 
 from __future__ import annotations
 
+from typing import Final, NamedTuple
+
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.member import Member
 from kohort.coordinator.classic.parked_requests import refuse_join, refuse_parked, refuse_sync
 from kohort.coordinator.classic.round import Round
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import (
@@ -39,14 +41,14 @@ def open_round(
 ) -> None:
     """Have every member join again. ``arrived`` is the member whose JoinGroup, parked by now, asked for it."""
     this = group.round
-    if this.state is State.COMPLETING_REBALANCE:
+    if this.state is GroupState.COMPLETING_REBALANCE:
         _give_up_assignments(group, ctx, out)
     out.timers.append(CancelTimer(sync_timer(group.group_id)))
     this.pending_sync.clear()
     this.last_to_sync = None
-    this.initial = this.state is State.EMPTY
+    this.initial = this.state is GroupState.EMPTY
     this.new_member_added = False
-    this.move_to(State.PREPARING_REBALANCE, ctx.now_ms)
+    this.move_to(GroupState.PREPARING_REBALANCE, ctx.now_ms)
     this.opened_at_ms = ctx.now_ms
     timeout_ms = this.rebalance_timeout_ms()
     if this.initial:
@@ -101,14 +103,14 @@ def note_arrival(group: ClassicGroup, ctx: Context, out: Outcome, member: Member
 def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_delay: bool = False) -> None:
     """Close the round if everyone is here. The initial delay is waited out, unless ``cut_delay`` says otherwise."""
     this = group.round
-    if this.state is State.PREPARING_REBALANCE and this.all_joined and (cut_delay or not this.initial):
+    if this.state is GroupState.PREPARING_REBALANCE and this.all_joined and (cut_delay or not this.initial):
         close_round(group, ctx, out)
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
     """The initial delay or the rebalance timeout is over; while new members come, the delay is extended."""
     this, out = group.round, Outcome()
-    if this.state is not State.PREPARING_REBALANCE:
+    if this.state is not GroupState.PREPARING_REBALANCE:
         return out
     if this.initial and this.new_member_added and this.remaining_ms:
         this.new_member_added = False
@@ -147,7 +149,7 @@ def _become_empty(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     this = group.round
     this.protocol_name = None
     this.leader = None
-    this.move_to(State.EMPTY, ctx.now_ms)
+    this.move_to(GroupState.EMPTY, ctx.now_ms)
     this.learn_subscriptions()
     _note_closed(group, ctx, out)
     out.records.append(GroupWritten(group.group_id, generation_of(this)))
@@ -163,7 +165,7 @@ def _begin_generation(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
     counts = ((topic, ctx.topics.partition_count(topic)) for topic in sorted(this.subscribed_topics or ()))
     this.partition_counts = {topic: count for topic, count in counts if count is not None}
     this.fenced.clear()
-    this.move_to(State.COMPLETING_REBALANCE, ctx.now_ms)
+    this.move_to(GroupState.COMPLETING_REBALANCE, ctx.now_ms)
     _note_closed(group, ctx, out)
     for member in this.members.values():
         member.is_new = False
@@ -213,16 +215,24 @@ def members_for_leader(this: Round) -> list[JoinGroupResponseMember]:
     ]
 
 
+class RemovalRequest(NamedTuple):
+    """The request that removes a member, for the journal; ``by`` where another than the member sent it."""
+
+    reason: str | None = None
+    api_version: int | None = None
+    by: Who | None = None
+
+
+NOBODY_ASKED: Final = RemovalRequest()
+
+
 def remove_member(
     group: ClassicGroup,
     ctx: Context,
     out: Outcome,
     member_id: str,
     why: Removal,
-    *,
-    reason: str | None = None,
-    api_version: int | None = None,
-    by: Who | None = None,
+    asked: RemovalRequest = NOBODY_ASKED,
 ) -> Member:
     """Take a member out of the round; what it has parked is refused. The caller decides what follows from it."""
     member = group.round.remove(member_id)
@@ -239,9 +249,9 @@ def remove_member(
             group=group.group_id,
             who=member.who,
             why=why,
-            reason=reason,
-            api_version=api_version,
-            by=by,
+            reason=asked.reason,
+            api_version=asked.api_version,
+            by=asked.by,
             vitals=member.vitals(ctx.connections.closed_at_ms(member.connection)),
         )
     )
@@ -250,7 +260,7 @@ def remove_member(
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
     """Someone is gone: those who remain must share anew, or the open round may now be complete."""
-    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
         maybe_close_round(group, ctx, out)
@@ -280,7 +290,7 @@ def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
     out.journal.append(RoundDropped(at_ms=ctx.now_ms, group=group.group_id, error=code.name, generation=generation_id))
     announced = group.last_generation_id
     begin_sessions(group, ctx, out)
-    if group.state is State.STABLE and announced > group.round.generation_id:
+    if group.state is GroupState.STABLE and announced > group.round.generation_id:
         open_round(group, ctx, out, Trigger(event="append_failed", error=code.name))
     return out
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.classic.member import Member, Protocols
-from kohort.coordinator.classic.states import State, may_follow
+from kohort.coordinator.classic.states import GroupState, may_follow
 from kohort.coordinator.journal import Who
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ProtocolError
@@ -26,7 +26,7 @@ FENCED_MAX: Final = 100
 class Round:
     """Members with their parked requests, and how far the rebalance has come."""
 
-    def __init__(self, state: State, state_since_ms: int, generation_id: int) -> None:
+    def __init__(self, state: GroupState, state_since_ms: int, generation_id: int) -> None:
         self.state = state
         self.state_since_ms = state_since_ms
         self.generation_id = generation_id
@@ -61,9 +61,9 @@ class Round:
     def of(cls, written: GroupMetadataValue | None, now_ms: int) -> Round:
         """The round as the log has it (protocol/groups.md#loading): with members Stable, without them Empty."""
         if written is None:
-            return cls(State.EMPTY, now_ms, 0)
+            return cls(GroupState.EMPTY, now_ms, 0)
         since_ms = written.current_state_timestamp
-        this = cls(State.STABLE if written.members else State.EMPTY, since_ms, written.generation)
+        this = cls(GroupState.STABLE if written.members else GroupState.EMPTY, since_ms, written.generation)
         this.protocol_type = written.protocol_type
         this.protocol_name = written.protocol
         for m in written.members:
@@ -86,7 +86,7 @@ class Round:
         this.learn_subscriptions()
         return this
 
-    def move_to(self, state: State, now_ms: int) -> None:
+    def move_to(self, state: GroupState, now_ms: int) -> None:
         assert may_follow(state, self.state), f"{self.state.value} to {state.value}"
         self.state = state
         self.state_since_ms = now_ms
@@ -166,7 +166,7 @@ class Round:
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether someone with these protocols can be a member (protocol/groups.md#protocols-that-fit)."""
-        if self.state is State.EMPTY:
+        if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
 

@@ -9,6 +9,8 @@ assignment that no member waits for.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from kohort.coordinator.classic.change import change_of
 from kohort.coordinator.classic.group import ClassicGroup, generation_of
 from kohort.coordinator.classic.member import Member
@@ -21,7 +23,7 @@ from kohort.coordinator.classic.rebalance import (
     note_arrival,
     open_round,
 )
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.timers import session_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import StaticReplaced, Trigger
@@ -31,6 +33,13 @@ from kohort.errors import ErrorCode
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
+
+
+class PlaceBefore(NamedTuple):
+    """The id under which a member had its place, and the group's leader then."""
+
+    member_id: str
+    leader: str
 
 
 def replace_static_member(
@@ -52,11 +61,11 @@ def replace_static_member(
     member.saw(request.connection, ctx.now_ms)
     keep_session(group, member, ctx, out)
 
-    if this.state is State.STABLE and this.vote() == this.protocol_name:
-        _go_on(group, member, old_id, old_leader or "", request, ctx, out)
+    if this.state is GroupState.STABLE and this.vote() == this.protocol_name:
+        _go_on(group, member, PlaceBefore(old_id, old_leader or ""), request, ctx, out)
         return
     this.park_join(member, request)
-    if this.state is State.PREPARING_REBALANCE:
+    if this.state is GroupState.PREPARING_REBALANCE:
         note_arrival(group, ctx, out, member)
         maybe_close_round(group, ctx, out)
     else:
@@ -81,8 +90,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 def _go_on(
     group: ClassicGroup,
     member: Member,
-    old_id: str,
-    old_leader: str,
+    before: PlaceBefore,
     request: GroupRequest,
     ctx: Context,
     out: Outcome,
@@ -92,12 +100,14 @@ def _go_on(
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = skips and this.leader == member.member_id
     out.records.append(GroupWritten(group.group_id, generation_of(this)))
-    out.journal.append(StaticReplaced(at_ms=ctx.now_ms, group=group.group_id, who=member.who, old_member_id=old_id))
+    out.journal.append(
+        StaticReplaced(at_ms=ctx.now_ms, group=group.group_id, who=member.who, old_member_id=before.member_id)
+    )
     response = JoinGroupResponse(
         generation_id=this.generation_id,
         protocol_type=this.protocol_type,
         protocol_name=this.protocol_name,
-        leader=(this.leader or "") if skips else old_leader,
+        leader=(this.leader or "") if skips else before.leader,
         skip_assignment=leads,
         member_id=member.member_id,
         members=members_for_leader(this) if leads else [],

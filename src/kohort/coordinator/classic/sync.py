@@ -17,7 +17,7 @@ from kohort.coordinator.classic.ownership import moves_between, owners_of
 from kohort.coordinator.classic.parked_requests import refuse_sync
 from kohort.coordinator.classic.rebalance import keep_session, open_round, remove_member
 from kohort.coordinator.classic.round import Round
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.timers import sync_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import AssignmentWritten, RoundSettled, Trigger
@@ -58,11 +58,11 @@ def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> O
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(message.generation_id)
     _check_protocol(this, message)
-    if this.state is State.PREPARING_REBALANCE:
+    if this.state is GroupState.PREPARING_REBALANCE:
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
     member.saw(request.connection, ctx.now_ms)
     out = Outcome()
-    if this.state is State.STABLE:
+    if this.state is GroupState.STABLE:
         keep_session(group, member, ctx, out)
         out.replies.append(Reply(request, synced(this, member)))
     else:
@@ -89,7 +89,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
     this = group.round
     given = {a.member_id: bytes(a.assignment) for a in message.assignments}
     took_ms = ctx.now_ms - this.state_since_ms
-    this.move_to(State.STABLE, ctx.now_ms)
+    this.move_to(GroupState.STABLE, ctx.now_ms)
     this.assigned_at_ms = ctx.now_ms
     for member in this.members.values():
         member.assignment = given.get(member.member_id, b"")
@@ -120,7 +120,7 @@ def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
         if not this.pending_sync:
             out.timers.append(CancelTimer(sync_timer(group.group_id)))
             this.last_to_sync = member.who
-    if this.state is State.STABLE and not this.pending_sync and this.last_to_sync is not None:
+    if this.state is GroupState.STABLE and not this.pending_sync and this.last_to_sync is not None:
         took_ms = ctx.now_ms - this.assigned_at_ms
         out.journal.append(
             RoundSettled(
@@ -146,7 +146,7 @@ def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
     The rules: protocol/groups.md#rebalances.
     """
     this, out = group.round, Outcome()
-    if this.state not in (State.COMPLETING_REBALANCE, State.STABLE) or not this.pending_sync:
+    if this.state not in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) or not this.pending_sync:
         return out
     led = this.leader in this.pending_sync
     missing = [m for m in this.members if m in this.pending_sync]

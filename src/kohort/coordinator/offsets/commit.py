@@ -10,7 +10,7 @@ from __future__ import annotations
 from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -97,13 +97,13 @@ def _committing_member(group: ClassicGroup | None, message: OffsetCommitRequest,
             return None
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.ILLEGAL_GENERATION)
-    if generation_id < 0 and group.state is State.EMPTY:
+    if generation_id < 0 and group.state is GroupState.EMPTY:
         return None
     if generation_id < 0 and not message.member_id and message.group_instance_id is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
     member = group.check_member(message.member_id, message.group_instance_id)
     group.check_generation(generation_id)
-    if group.state is State.COMPLETING_REBALANCE:
+    if group.state is GroupState.COMPLETING_REBALANCE:
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
     return member
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.commit import is_too_long, own_code, value_of
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
@@ -79,7 +79,7 @@ def _check_member(group: ClassicGroup | None, message: TxnOffsetCommitRequest) -
         if generation_id >= 0:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
         return
-    if generation_id < 0 and group.state is State.EMPTY:
+    if generation_id < 0 and group.state is GroupState.EMPTY:
         return  # whatever member it names: as with a commit outside of transactions
     if generation_id >= 0 or message.member_id or message.group_instance_id is not None:
         group.check_member(message.member_id, message.group_instance_id)

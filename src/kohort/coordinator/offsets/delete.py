@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -27,7 +27,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
     group, offsets = groups.by_id.get(message.group_id), groups.offsets.get(message.group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    has_members = group.state is not State.EMPTY
+    has_members = group.state is not GroupState.EMPTY
     if has_members and group.round.protocol_type != PROTOCOL_TYPE:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "what its members work on is not known")
     out = Outcome(round_changed=False)

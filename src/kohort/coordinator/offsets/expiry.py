@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted
 from kohort.coordinator.offsets.state import GroupOffsets
@@ -23,7 +23,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
             out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
         else:
             kept += 1
-    if not kept and offsets.pending is None and group.state is State.EMPTY and not group.round.pending_join:
+    if not kept and offsets.pending is None and group.state is GroupState.EMPTY and not group.round.pending_join:
         if group.written is not None:
             out.records.append(GroupWritten(group.group_id, None))
         if out.records:
@@ -38,11 +38,11 @@ def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_m
     this = group.round
     since_ms = value.commit_timestamp
     if not this.protocol_type:
-        if this.state is not State.EMPTY:
+        if this.state is not GroupState.EMPTY:
             return False
-    elif this.state is State.EMPTY:
+    elif this.state is GroupState.EMPTY:
         if this.state_since_ms != -1:
             since_ms = this.state_since_ms
-    elif this.protocol_type != PROTOCOL_TYPE or this.state is not State.STABLE or this.subscribes_to(topic):
+    elif this.protocol_type != PROTOCOL_TYPE or this.state is not GroupState.STABLE or this.subscribes_to(topic):
         return False
     return now_ms - since_ms >= retention_ms

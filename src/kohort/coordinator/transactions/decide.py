@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from kohort.coordinator.transactions.states import AT_REST, DECIDED, PREVIOUS, State
+from kohort.coordinator.transactions.states import AT_REST, DECIDED, PREVIOUS, TransactionState
 from kohort.coordinator.transactions.transaction import NONE, Transaction
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import ProducerIdAndEpoch, TopicPartition
@@ -43,9 +43,9 @@ def decide_init(
         raise ApiError(ErrorCode.PRODUCER_FENCED, f"{transactional_id!r} has producer id {known.producer_id} by now")
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
-    if known.state is State.ONGOING:
+    if known.state is TransactionState.ONGOING:
         return fence(known, now_ms)
-    fresh = _next(known, State.EMPTY, now_ms, timeout_ms=timeout_ms, started_ms=NONE, client_version=0)
+    fresh = _next(known, TransactionState.EMPTY, now_ms, timeout_ms=timeout_ms, started_ms=NONE, client_version=0)
     if known.epoch >= LAST_EPOCH_OF_A_CLIENT and (expected is None or expected.epoch == known.epoch):
         return replace(
             fresh,
@@ -72,7 +72,7 @@ def _was_given(known: Transaction, expected: ProducerIdAndEpoch) -> bool:
 def fence(known: Transaction, now_ms: int) -> Transaction:
     """Abort what is open, and let the producer that opened it do nothing more."""
     epoch = min(known.epoch + 1, EPOCH_MAX)  # nobody is given the last one; a log that says so is not to stop us
-    return _next(known, State.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NONE, client_version=0)
+    return _next(known, TransactionState.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=NONE, client_version=0)
 
 
 def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
@@ -106,12 +106,12 @@ def decide_add(
     known = check_producer(known, producer)
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is ending")
-    if known.state is State.ONGOING and known.partitions.issuperset(partitions):
+    if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
         return known
     begins = known.state in AT_REST
     return _next(
         known,
-        State.ONGOING,
+        TransactionState.ONGOING,
         now_ms,
         partitions=known.partitions.union(partitions),
         started_ms=now_ms if begins else known.started_ms,
@@ -134,20 +134,20 @@ def decide_end(
     repeats = _repeats(known, producer)
     if known.producer_id != producer.producer_id and not repeats:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"its producer id is {known.producer_id}")
-    if known.epoch != producer.epoch and not (repeats and known.state is not State.ONGOING):
+    if known.epoch != producer.epoch and not (repeats and known.state is not TransactionState.ONGOING):
         raise ApiError(ErrorCode.PRODUCER_FENCED, f"epoch {producer.epoch}, but {known.epoch} was given out")
-    wanted = State.PREPARE_COMMIT if commit else State.PREPARE_ABORT
-    done = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
+    wanted = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+    done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     if known.state is wanted:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "it is ending")
     by_epoch = version >= WITH_NEW_EPOCHS
     if known.state is done and (repeats or not by_epoch):
         return known
     may_abort_nothing = by_epoch and not repeats and not commit and known.state in AT_REST
-    if known.state is not State.ONGOING and not may_abort_nothing:
+    if known.state is not TransactionState.ONGOING and not may_abort_nothing:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, f"a transaction in state {known.state.value} cannot be ended so")
     prepared = _next(known, wanted, now_ms, client_version=version)
-    if known.state is not State.ONGOING:
+    if known.state is not TransactionState.ONGOING:
         prepared = replace(prepared, started_ms=now_ms)
     if not by_epoch:
         return prepared
@@ -167,7 +167,11 @@ def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
 
 def complete(known: Transaction, now_ms: int) -> Transaction:
     """All markers are written."""
-    state = State.COMPLETE_COMMIT if known.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
+    state = (
+        TransactionState.COMPLETE_COMMIT
+        if known.state is TransactionState.PREPARE_COMMIT
+        else TransactionState.COMPLETE_ABORT
+    )
     done = _next(known, state, now_ms, partitions=frozenset[TopicPartition](), next_producer_id=NONE)
     if known.next_producer_id == NONE:
         return replace(done, previous_producer_id=known.producer_id)
@@ -181,6 +185,6 @@ def goes_on_as(known: Transaction) -> ProducerIdAndEpoch:
     return ProducerIdAndEpoch(known.producer_id, known.epoch)
 
 
-def _next(known: Transaction, state: State, now_ms: int, **changes: object) -> Transaction:
+def _next(known: Transaction, state: TransactionState, now_ms: int, **changes: object) -> Transaction:
     assert known.state in PREVIOUS[state], f"{known} cannot become {state}"
     return replace(known, state=state, updated_ms=now_ms, **changes)  # type: ignore[arg-type]  # names of its fields

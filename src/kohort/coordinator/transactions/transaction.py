@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.coordinator.transactions.states import BY_NUMBER, State
+from kohort.coordinator.transactions.states import BY_NUMBER, TransactionState
 from kohort.errors import CorruptLog, ProtocolError
 from kohort.model import TopicPartition
 from kohort.wire.codec import decode, encode_bytes
@@ -26,7 +26,7 @@ class Transaction:
     producer_id: int
     epoch: int
     timeout_ms: int
-    state: State = State.EMPTY
+    state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
     updated_ms: int = NONE
     started_ms: int = NONE
@@ -47,7 +47,7 @@ class Transaction:
     @property
     def deadline_ms(self) -> int | None:
         """When it is aborted unless it has ended; None where no transaction is open."""
-        return self.started_ms + self.timeout_ms if self.state is State.ONGOING else None
+        return self.started_ms + self.timeout_ms if self.state is TransactionState.ONGOING else None
 
 
 def build_record(transactional_id: str, transaction: Transaction | None) -> tuple[bytes, bytes | None]:
@@ -61,7 +61,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
         producer_epoch=transaction.epoch,
         transaction_timeout_ms=transaction.timeout_ms,
         transaction_status=transaction.state.number,
-        transaction_partitions=None if transaction.state is State.EMPTY else partitions,
+        transaction_partitions=None if transaction.state is TransactionState.EMPTY else partitions,
         transaction_last_update_timestamp_ms=transaction.updated_ms,
         transaction_start_timestamp_ms=transaction.started_ms,
         previous_producer_id=transaction.previous_producer_id,

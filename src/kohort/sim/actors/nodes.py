@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from kohort.broker.broker import Broker, node_of
-from kohort.broker.cluster.cluster import Cluster
+from kohort.broker.broker import Broker
+from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
 from kohort.broker.io import Tick
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
@@ -66,7 +66,7 @@ class ClusterActor:
     def is_whole(self) -> bool:
         """Whether every node is up, none has anything to look at, and all could work."""
         everyone = len(self.brokers) == len(self._configs)
-        return self.cluster is not None and everyone and not self.cluster.has_news and not self.is_frozen
+        return self.cluster is not None and everyone and not self.cluster.has_messages and not self.is_frozen
 
     # ------------------------------------------------------------ the process
 
@@ -93,7 +93,7 @@ class ClusterActor:
 
     def _broker(self, cluster: Cluster, number: int) -> Broker:
         rng = self._world.fork_rng()
-        return Broker(self._configs[number], self.disk, rng, self.now_ms, checked=True, member_of=(cluster, number))
+        return Broker(self._configs[number], ClusterNode(cluster, number), rng, self.now_ms, checked=True)
 
     def kill(self, why: str, *, restart_in_ms: int | None = None, writing: bool = False) -> None:
         """End the process at once, and all of its nodes with it."""
@@ -198,7 +198,7 @@ class ClusterActor:
         return {number for number, host in self._hosts.items() if host.broker is not None}
 
     def _has_work(self, cluster: Cluster) -> bool:
-        return cluster.has_news or cluster.wanted != self._up()
+        return cluster.has_messages or cluster.wanted != self._up()
 
     def _start_and_end_nodes(self) -> None:
         self._will_look = False

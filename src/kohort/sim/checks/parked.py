@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.broker.broker import Broker
-from kohort.broker.handlers.fetch import Reading
+from kohort.broker.handlers.fetch import OpenFetch
 from kohort.broker.state import BrokerState
 from kohort.log.topics import Topic
 from kohort.sim.checks.broken import CheckFailed
@@ -20,7 +20,7 @@ def check_parked(broker: Broker) -> None:
         if parked.reply_to not in waiting:
             raise CheckFailed(f"a fetch waits for connection {connection}, which is gone")
         reading = parked.context
-        assert isinstance(reading, Reading)
+        assert isinstance(reading, OpenFetch)
         there, wanted = bytes_there(broker.state, reading), reading.request.message.min_bytes
         if there >= wanted:
             raise CheckFailed(f"a fetch of connection {connection} waits for {wanted} bytes, and {there} are there")
@@ -29,7 +29,7 @@ def check_parked(broker: Broker) -> None:
         raise CheckFailed(f"{api} on connection {forgotten[0].connection} waits, and nothing is left that answers it")
 
 
-def bytes_there(state: BrokerState, reading: Reading) -> int:
+def bytes_there(state: BrokerState, reading: OpenFetch) -> int:
     """Count the bytes that the fetch could be given now."""
     there = 0
     for wanted in reading.plan.wanted:

@@ -8,7 +8,7 @@ from kohort.coordinator.classic import heartbeat, join, rebalance, sync
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.groups import ClassicGroups
 from kohort.coordinator.classic.round import Round
-from kohort.coordinator.classic.states import State
+from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.offsets.expiry import decide_expiry
 from kohort.coordinator.outcome import Outcome, SetTimer
 from kohort.coordinator.records import GroupWritten
@@ -115,7 +115,7 @@ def generation_given_twice(patch: Patch) -> None:
 def any_sync_leads(patch: Patch) -> None:
     def decide(real: Any, groups: ClassicGroups, request: Any, ctx: Any) -> Outcome:
         group = groups.check_group(request.message.group_id)
-        if group.round.state is State.COMPLETING_REBALANCE and request.message.member_id in group.round.members:
+        if group.round.state is GroupState.COMPLETING_REBALANCE and request.message.member_id in group.round.members:
             group.round.leader = request.message.member_id
         out: Outcome = real(groups, request, ctx)
         return out
@@ -146,20 +146,20 @@ def sync_forgotten(patch: Patch) -> None:
 
 @bug("coordinator", "a member that did not join in time stays in the generation")
 def late_member_stays(patch: Patch) -> None:
-    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, **kw: Any) -> Any:
+    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *asked: Any) -> Any:
         if why == "join_timeout" and group.round.awaiting_join:
             return group.round.members[member_id]
-        return real(group, ctx, out, member_id, why, **kw)
+        return real(group, ctx, out, member_id, why, *asked)
 
     patch.function(rebalance.remove_member, remove)
 
 
 @bug("coordinator", "a member that leaves is not taken out")
 def leave_ignored(patch: Patch) -> None:
-    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, **kw: Any) -> Any:
+    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *asked: Any) -> Any:
         if why == "left":
             return group.round.members[member_id]
-        return real(group, ctx, out, member_id, why, **kw)
+        return real(group, ctx, out, member_id, why, *asked)
 
     patch.function(rebalance.remove_member, remove)
 
@@ -194,8 +194,8 @@ def members_not_loaded(patch: Patch) -> None:
         this: Round = real(cls, written, now_ms)
         for member_id in list(this.members):
             this.remove(member_id)
-        if this.state is State.STABLE:
-            this.state = State.EMPTY
+        if this.state is GroupState.STABLE:
+            this.state = GroupState.EMPTY
         return this
 
     patch.method(Round, "of", image)

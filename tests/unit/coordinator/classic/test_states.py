@@ -5,13 +5,19 @@ from itertools import product
 import pytest
 
 from kohort.coordinator.classic.round import Round
-from kohort.coordinator.classic.states import State, may_follow
+from kohort.coordinator.classic.states import GroupState, may_follow
 
-E, P, C, S, D = State.EMPTY, State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE, State.DEAD
-LEGAL = {(E, P), (S, P), (C, P), (P, E), (P, C), (C, S)} | {(s, D) for s in State}
+E, P, C, S, D = (
+    GroupState.EMPTY,
+    GroupState.PREPARING_REBALANCE,
+    GroupState.COMPLETING_REBALANCE,
+    GroupState.STABLE,
+    GroupState.DEAD,
+)
+LEGAL = {(E, P), (S, P), (C, P), (P, E), (P, C), (C, S)} | {(s, D) for s in GroupState}
 
 
-@pytest.mark.parametrize(("previous", "state"), product(State, State), ids=lambda s: s.value)
+@pytest.mark.parametrize(("previous", "state"), product(GroupState, GroupState), ids=lambda s: s.value)
 def test_a_group_moves_only_along_the_table(previous, state):
     this = Round(previous, 0, 0)
     assert may_follow(state, previous) == ((previous, state) in LEGAL)
@@ -24,4 +30,4 @@ def test_a_group_moves_only_along_the_table(previous, state):
 
 
 def test_the_names_are_those_on_the_wire():
-    assert [s.value for s in State] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
+    assert [s.value for s in GroupState] == ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
