@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import kohort.testing
 from kohort.broker.dispatch import SERVED
 from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.coordinator.classic import states as group_states
+from kohort.coordinator.transactions import states as transaction_states
 from kohort.errors import ErrorCode, KohortError
 from kohort.spark.options.sink import SINK_REFUSED, SINK_TABLE
 from kohort.spark.options.table import REFUSED, TABLE
@@ -197,8 +200,38 @@ def spark_table(title: str, options: tuple[SparkOption, ...], refused: dict[str,
     return [*lines, "\nRefused:\n", *(f"- `{name}`: {why}" for name, why in refused.items())]
 
 
+def states_page() -> str:
+    """The states of groups and of transactions, drawn from their tables."""
+    return "\n".join(
+        [
+            "# States\n",
+            MADE,
+            "Drawn from the tables that every change of a state is checked against. What they mean, and the rules "
+            "of them, stand at the head of the two files.\n",
+            "## Of a classic group\n",
+            "`coordinator/classic/states.py`. Every state may become Dead, when the group moves to another broker; "
+            "that is left out.\n",
+            *state_diagram(group_states.PREVIOUS, left_out=group_states.GroupState.DEAD),
+            "\n## Of a transaction\n",
+            "`coordinator/transactions/states.py`.\n",
+            *state_diagram(transaction_states.PREVIOUS),
+            "",
+        ]
+    )
+
+
+def state_diagram(previous: Mapping[Any, Collection[Any]], left_out: Enum | None = None) -> list[str]:
+    """Return a Mermaid diagram of a table that says from which states each is reached."""
+    states = [state for state in previous if state is not left_out]
+    ways = [
+        f"    {before.value} --> {state.value}" for before in states for state in states if before in previous[state]
+    ]
+    return ["```mermaid", "stateDiagram-v2", f"    [*] --> {states[0].value}", *ways, "```"]
+
+
 def main() -> int:
     pages = {
+        "states.md": states_page(),
         "options.md": options_page(),
         "apis.md": apis_page(),
         "clients.md": clients_page(),
