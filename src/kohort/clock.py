@@ -44,14 +44,14 @@ class ManualClock:
 
 
 def uuid_text(rng: Rng) -> str:
-    """A version 4 UUID in its usual 36 characters, drawn from ``rng``."""
+    """Return a version 4 UUID in its usual 36 characters, drawn from ``rng``."""
     bits = (rng.getrandbits(128) & ~(0xF000 << 64) & ~(0xC000 << 48)) | (4 << 76) | (2 << 62)
     text = f"{bits:032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def earliest(*times_ms: int | None) -> int | None:
-    """The first of these times; None stands for never."""
+    """Return the first of these times; None stands for never."""
     first_ms = None
     for at_ms in times_ms:
         if at_ms is not None and (first_ms is None or at_ms < first_ms):
@@ -116,7 +116,7 @@ class Timers(Generic[K]):
         return None
 
     def pop_due(self, now_ms: int) -> Iterator[K]:
-        """The keys whose time has come, earliest first; each is removed before it is yielded."""
+        """Yield the keys whose time has come, earliest first; each is removed before it is yielded."""
         while (at_ms := self.wake_at_ms) is not None and at_ms <= now_ms:
             for key in list(self._slots[at_ms]):  # who takes the keys may set and cancel others meanwhile
                 if self._deadlines.get(key) == at_ms:

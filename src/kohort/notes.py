@@ -38,7 +38,7 @@ class Note:
         return self.text
 
     def about(self, what: object) -> Note:
-        """The same, of ``what``: "orders-0: ...". So is its kind."""
+        """Return the same note, of ``what``: "orders-0: ...". So is its kind."""
         return replace(self, text=f"{what}: {self.text}", kind=None if self.kind is None else (str(what), self.kind))
 
 

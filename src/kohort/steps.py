@@ -55,7 +55,7 @@ _lengths: list[tuple[float, float]] = [(FIRST_US, STEP_US)]
 
 @contextmanager
 def shortest_steps() -> Iterator[None]:
-    """Within this every piece of work is a step: for who looks for what others may do in between."""
+    """Make every piece of work a step within this: for who looks for what others may do in between."""
     _lengths.append((0, 0))
     try:
         yield
@@ -64,7 +64,7 @@ def shortest_steps() -> Iterator[None]:
 
 
 def each(items: Iterable[T], make: Callable[[T], R], us: float) -> Steps[list[R]]:
-    """What ``make`` makes of each item, at about ``us`` microseconds apiece."""
+    """Return what ``make`` makes of each item, at about ``us`` microseconds apiece."""
     pace = Pace()
     made = []
     for item in items:
@@ -84,7 +84,7 @@ class SpreadDict(Generic[K, T]):
         self._parts: defaultdict[int, dict[K, T]] = defaultdict(dict)
 
     def part(self, key: K) -> dict[K, T]:
-        """The part in which ``key`` is, or would be."""
+        """Return the part in which ``key`` is, or would be."""
         return self._parts[hash(key) * SPREAD >> 32 & 0xFF]
 
     def has(self, key: K) -> bool:
@@ -107,7 +107,7 @@ class SpreadDict(Generic[K, T]):
 
 
 def counted(keys: Iterable[K]) -> Steps[SpreadDict[K, int]]:
-    """How often each key is there."""
+    """Return how often each key is there."""
     pace = Pace()
     times: SpreadDict[K, int] = SpreadDict()
     for key in keys:
@@ -127,7 +127,8 @@ def emptied(held: list[Any], pace: Pace) -> Steps[None]:
 
 
 def in_order(names: Iterable[str]) -> Steps[Iterator[str]]:
-    """The names in order, each once. What is left of the work is done as they are taken, at about 3 us apiece."""
+    """Return the names in order, each once. What is left of the work is done as they are taken, at about 3 us
+    apiece."""
     pace = Pace()
     runs: list[list[str]] = []
     rest = iter(names)

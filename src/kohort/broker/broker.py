@@ -165,11 +165,11 @@ class Broker:
         return len(self._connections)
 
     def in_flight(self) -> list[ReplyTo]:
-        """The requests on standing connections that wait for their answers."""
+        """Return the requests on standing connections that wait for their answers."""
         return [c.in_flight for c in self._connections.values() if c.in_flight is not None]
 
     def take_notes(self) -> list[Note]:
-        """Lines for the broker's log, each given once."""
+        """Return lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
         return [*notes, *self._state.trailing_bytes.take_notes(), *self._state.topics.take_refusals()]
 
@@ -254,7 +254,7 @@ class Broker:
             self._ready.append(connection)
 
     def _free_memory(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
-        """A large request is whole or will never be: others that wait for its room are read on."""
+        """Read on others that wait for the memory of a large request that is whole or will never be."""
         for let_in in self._frame_budget.free(number, now_ms):
             connection = self._connections[let_in]
             connection.awaits_memory = False
@@ -445,12 +445,12 @@ class Broker:
                 self._end_who_reads_nothing(now_ms, out)
 
     def _break_off(self, connection: Connection, error: StorageError, now_ms: int, out: list[Output]) -> None:
-        """The rest of a frame that has begun cannot be read: nothing can be said any more."""
+        """Hang up: the rest of a frame that has begun cannot be read, and nothing can be said any more."""
         problem = warning(f"the rest of an answer cannot be read: {error}", "unreadable")
         self._hang_up(connection, problem, now_ms, out)
 
     def _end_who_reads_nothing(self, now_ms: int, out: list[Output]) -> None:
-        """Where too much waits to be read, end the connections that have read nothing for the longest."""
+        """End the connections that have read nothing for the longest, where too much waits to be read."""
         while (number := self._state.unread.too_many()) is not None:
             problem = "it does not read its answers, and too much waits to be read (queued.max.request.bytes)"
             self._hang_up(self._connections[number], warning(problem, "unread"), now_ms, out)

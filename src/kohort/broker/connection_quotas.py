@@ -39,7 +39,7 @@ class ConnectionQuotas:
         return None
 
     def close(self, host: str) -> None:
-        """A connection that was counted is gone."""
+        """Uncount a connection that is gone."""
         self.count -= 1
         self._by_address[host] -= 1
         if not self._by_address[host]:

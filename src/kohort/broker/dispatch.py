@@ -220,7 +220,7 @@ def begun(request: Request, steps: AnswerInSteps) -> Answer | Task:
 
 
 def _refuse(api: Api, error: KohortError) -> Message:
-    """The answer to a request that failed as a whole."""
+    """Return the answer to a request that failed as a whole."""
     refusal = refusal_of(error)
     fields = {f.name for f in api.response.FIELDS}
     if "error_code" not in fields:

@@ -100,7 +100,8 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, version: int, now_ms: int, pace: Pace) -> Steps[FetchPlan]:
-        """The plan for a request. Raises ApiError where the session is unknown, out of step or of another kind."""
+        """Return the plan for a request. Raises ApiError where the session is unknown, out of step or of another
+        kind."""
         topic_ids = version >= FIRST_VERSION_WITH_TOPIC_IDS
         if request.session_epoch in {INITIAL_EPOCH, FINAL_EPOCH}:
             self._sessions.pop(request.session_id, None)
@@ -132,7 +133,7 @@ class FetchSessions:
     def finish(
         self, plan: FetchPlan, results: list[tuple[SessionPartition, PartitionData]], now_ms: int, pace: Pace
     ) -> Steps[tuple[int, list[tuple[SessionPartition, PartitionData]]]]:
-        """The session id of the answer and what it contains; a wanted session is made here, if there is room."""
+        """Return the session id of the answer and what it contains; a wanted session is made here, if there is room."""
         if plan.session is not None:
             told = []
             for wanted, data in results:
@@ -215,7 +216,7 @@ def _change(session: FetchSession, request: FetchRequest, pace: Pace) -> Steps[b
 
 
 def _asked(request: FetchRequest, topic_ids: bool, pace: Pace) -> Steps[list[SessionPartition]]:
-    """The partitions in order; of one that is named twice the last word counts."""
+    """Return the partitions in order; of one that is named twice the last word counts."""
     known: SpreadDict[tuple[TopicKey, int], SessionPartition] = SpreadDict()
     wanted: list[SessionPartition] = []
     for topic in request.topics:

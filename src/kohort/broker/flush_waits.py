@@ -60,7 +60,7 @@ class FlushWaits:
         self.wake_at_ms = now_ms + LOOK_EVERY_MS
 
     def take_back(self, reply_to: ReplyTo) -> Held:
-        """The answer that waits for ``reply_to``, which waits no longer."""
+        """Return the answer that waits for ``reply_to``, which waits no longer."""
         held = next(held for held in self._held if held.reply_to == reply_to)
         self._held.remove(held)
         return held
@@ -71,7 +71,7 @@ class FlushWaits:
             self.wake_at_ms = 0
 
     def take_done(self, now_ms: int) -> list[tuple[ReplyTo, Message]]:
-        """The answers that may leave now, in the order in which they began to wait."""
+        """Return the answers that may leave now, in the order in which they began to wait."""
         if self.wake_at_ms is None or now_ms < self.wake_at_ms:
             return []
         done, waiting = [], []

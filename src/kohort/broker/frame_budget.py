@@ -47,7 +47,7 @@ class FrameBudget:
         self._sizes: dict[ConnectionId, int] = {}
 
     def __contains__(self, connection: ConnectionId) -> bool:
-        """Whether the connection sends a large request, or waits to."""
+        """Tell whether the connection sends a large request, or waits to."""
         return connection in self._sizes
 
     @property
@@ -68,7 +68,7 @@ class FrameBudget:
         return min((min(lane.due_ms.values()) for lane in self._lanes if lane.waiting), default=None)
 
     def ask(self, connection: ConnectionId, size: int, now_ms: int) -> bool:
-        """Whether a request of ``size`` bytes may be read now; if not, ``free`` will tell when it may."""
+        """Tell whether a request of ``size`` bytes may be read now; if not, ``free`` will tell when it may."""
         if self._unlimited or size <= SMALL_FRAME_BYTES or connection in self._sizes:
             return connection not in self._lane(self._sizes.get(connection, 0)).waiting
         self._sizes[connection] = size
@@ -80,7 +80,8 @@ class FrameBudget:
         return True
 
     def free(self, connection: ConnectionId, now_ms: int) -> list[ConnectionId]:
-        """The request is whole, or its peer is gone. Returns whose requests may be read now."""
+        """Take back the memory of a request that is whole, or whose peer is gone. Returns whose requests may be read
+        now."""
         size = self._sizes.pop(connection, None)
         if size is None:
             return []
@@ -99,7 +100,7 @@ class FrameBudget:
         return let_in
 
     def late(self, now_ms: int) -> list[ConnectionId]:
-        """Who keeps others waiting and has been too slow."""
+        """Return who keeps others waiting and has been too slow."""
         return [
             connection
             for lane in self._lanes

@@ -15,7 +15,8 @@ E = TypeVar("E")
 
 @dataclass_transform(frozen_default=True)
 def _event(cls: type[E]) -> type[E]:
-    """As messages are (wire/schema.py): frozen for the type checker, at run time not, which makes them in a third."""
+    """Make a dataclass as messages are made (wire/schema.py): frozen for the type checker, at run time not, which makes
+    them in a third."""
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 

@@ -14,20 +14,20 @@ TELLS_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 
 
 def check_leader(state: BrokerState, topic: Topic, index: int) -> None:
-    """Raises ApiError NOT_LEADER_OR_FOLLOWER unless the partition, which exists, is led here."""
+    """Raise ApiError NOT_LEADER_OR_FOLLOWER unless the partition, which exists, is led here."""
     if state.cluster.leader_of(topic, index) != state.node.node_id:
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 def check_leader_epoch(current_leader_epoch: int, log: PartitionLog) -> None:
-    """Raises ApiError where a client knows another leader epoch than this (KIP-320); -1 is not checked."""
+    """Raise ApiError where a client knows another leader epoch than this (KIP-320); -1 is not checked."""
     if 0 <= current_leader_epoch != log.leader_epoch:
         behind = current_leader_epoch < log.leader_epoch
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH if behind else ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
 def topic_with(state: BrokerState, name: str, index: int) -> Topic:
-    """The topic that has this partition, wherever it is led. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+    """Return the topic that has this partition, wherever it is led. Raises ApiError UNKNOWN_TOPIC_OR_PARTITION."""
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {name}-{index}")
@@ -35,7 +35,7 @@ def topic_with(state: BrokerState, name: str, index: int) -> Topic:
 
 
 def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: int = -1) -> PartitionLog:
-    """The log of a partition that is led here. Raises ApiError with Kafka's code, in Kafka's order."""
+    """Return the log of a partition that is led here. Raises ApiError with Kafka's code, in Kafka's order."""
     topic = state.topics.get(name)
     if topic is None or not 0 <= index < len(topic.partitions):
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -46,12 +46,12 @@ def led_log(state: BrokerState, name: str, index: int, *, current_leader_epoch: 
 
 
 def leader_now(state: BrokerState, topic: Topic | None, index: int) -> tuple[int, int]:
-    """Who leads, and in which epoch; (-1, -1) where there is no such partition."""
+    """Return who leads, and in which epoch; (-1, -1) where there is no such partition."""
     if topic is None or not 0 <= index < len(topic.partitions):
         return NO_LEADER, -1
     return state.cluster.leader_of(topic, index), topic.partitions[index].leader_epoch
 
 
 def endpoints_of(state: BrokerState, node_ids: set[int]) -> list[Node]:
-    """Where these nodes listen."""
+    """Return where these nodes listen."""
     return [state.cluster.nodes[node_id] for node_id in sorted(node_ids) if node_id in state.cluster.nodes]

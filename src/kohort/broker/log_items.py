@@ -20,8 +20,9 @@ SLICE_RECORDS: Final = 1000
 
 
 def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
-    """Every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or more in
-    each but the last, which has fewer, and may be empty. A batch of a transaction counts as one, and so does a marker.
+    """Yield every record of a log as key and value, oldest first, in slices of whole batches: ``SLICE_RECORDS`` or
+    more in each but the last, which has fewer, and may be empty. A batch of a transaction counts as one, and so does a
+    marker.
 
     What somebody wrote there, whole, and is no record of the broker's goes to ``skipped``. Raises CorruptLog for a
     batch that is damaged, which may have been anything.
@@ -49,7 +50,7 @@ def slices_of(log: PartitionLog, skipped: Skipped) -> Iterator[list[LogItem]]:
 
 
 def _items_of(chunk: bytes, at: int, header: BatchHeader, skipped: Skipped) -> list[LogItem]:
-    """What a batch, which is as it was written, says."""
+    """Return what a batch, which is as it was written, says."""
     try:
         if header.is_control:
             marker = parse_marker(chunk[at : at + header.size], header)

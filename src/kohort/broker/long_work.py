@@ -46,7 +46,7 @@ class LongWork:
         return len(self._tasks)
 
     def __iter__(self) -> Iterator[ReplyTo]:
-        """Where their answers go, for whoever looks from inside the process."""
+        """Yield where their answers go, for whoever looks from inside the process."""
         return (request.reply_to for request, _ in self._tasks)
 
     def add(self, task: Task) -> None:

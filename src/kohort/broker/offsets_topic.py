@@ -57,7 +57,7 @@ class OffsetsTopic:
         return bool(self._loading)
 
     def take_notes(self) -> list[Note]:
-        """What went wrong while loading, for the broker's log."""
+        """Return what went wrong while loading, for the broker's log."""
         notes, self._notes = self._notes, []
         return notes
 
@@ -68,7 +68,7 @@ class OffsetsTopic:
         assert not replies, "nobody has asked anything yet"
 
     def ensure(self, now_ms: int) -> Topic:
-        """The topic; made now if it is not there yet."""
+        """Return the topic; made now if it is not there yet."""
         topic = self._cluster.topics.get(NAME)
         if topic is not None:
             return topic
@@ -85,12 +85,13 @@ class OffsetsTopic:
         return topic
 
     def take_unflushed(self) -> list[Needed]:
-        """What the appends since the last call still want on the disk before anything that rests on them is told."""
+        """Return what the appends since the last call still want on the disk before anything that rests on them is
+        told."""
         needs, self._unflushed = self._unflushed, []
         return needs
 
     def leader_of(self, partition: int, now_ms: int) -> int:
-        """The node that coordinates the groups of ``partition``, or NO_LEADER."""
+        """Return the node that coordinates the groups of ``partition``, or NO_LEADER."""
         return self._cluster.leader_of(self.ensure(now_ms), partition)
 
     def append(
@@ -120,7 +121,7 @@ class OffsetsTopic:
         self._purgatory.appended((topic.topic_id, partition), len(batch))
 
     def _is_mine(self, topic: Topic, partition: int) -> bool:
-        """Whether this node leads the partition, and has since it was taken up."""
+        """Tell whether this node leads the partition, and has since it was taken up."""
         if self._cluster.is_alone:
             return True
         epoch = topic.partitions[partition].leader_epoch

@@ -45,7 +45,7 @@ class Purgatory:
         return len(self._parked)
 
     def __iter__(self) -> Iterator[Parked]:
-        """Who waits, for whoever looks from inside the process."""
+        """Yield who waits, for whoever looks from inside the process."""
         return iter(self._parked.values())
 
     @property
@@ -67,7 +67,7 @@ class Purgatory:
             self._by_partition.setdefault(key, {})[parked.serial] = parked
 
     def appended(self, key: PartitionKey, size: int, *, undecided: bool = False) -> None:
-        """``size`` bytes, of an open transaction if ``undecided``, were appended: whoever has enough now is woken."""
+        """Wake whoever has enough now that ``size`` bytes, of an open transaction if ``undecided``, were appended."""
         waiting = self._by_partition.get(key)
         if waiting is None:
             return
@@ -79,18 +79,18 @@ class Purgatory:
                 self._wake(parked)
 
     def changed(self, keys: Iterable[PartitionKey]) -> None:
-        """Something else happened to these partitions (deleted, cut, decided): who waits on one looks again."""
+        """Wake who waits on one of these partitions, to which something else happened (deleted, cut, decided)."""
         for key in keys:
             for parked in list(self._by_partition.get(key, {}).values()):
                 self._wake(parked)
 
     def wake_all(self) -> None:
-        """Everyone has waited long enough, whatever the clock says."""
+        """Wake everyone, whatever the clock says."""
         for parked in list(self._parked.values()):
             self._wake(parked)
 
     def forget(self, connection: ConnectionId) -> None:
-        """The connection is gone; what waits for it waits no longer."""
+        """Forget what waits for a connection that is gone."""
         serial = self._by_connection.get(connection)
         if serial is not None:
             self._remove(self._parked[serial])
@@ -104,7 +104,7 @@ class Purgatory:
                 self._wake(self._parked[serial])
 
     def take_woken(self) -> list[Parked]:
-        """The requests to answer now: woken by bytes, or out of time."""
+        """Return the requests to answer now: woken by bytes, or out of time."""
         woken = list(self.woken.values())
         self.woken.clear()
         return woken

@@ -64,13 +64,13 @@ class RecordingEnd:
 
 
 def build_head(head: RecordingHead) -> bytes:
-    """The beginning of a file."""
+    """Return the beginning of a file."""
     said = {"version": VERSION, "seed": head.seed, "started_ms": head.started_ms, "config": asdict(head.config)}
     return MAGIC + _entry(json.dumps(said).encode())
 
 
 def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
-    """One event as an entry."""
+    """Return one event as an entry."""
     connection, data = getattr(given, "connection", -1), b""
     if isinstance(given, Received):
         data = given.data
@@ -80,7 +80,7 @@ def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
 
 
 def build_full(now_ms: int) -> bytes:
-    """The last entry of a file that may not grow any more."""
+    """Return the last entry of a file that may not grow any more."""
     return _entry(_EVENT.pack(FULL, now_ms, -1, 0))
 
 
@@ -89,7 +89,7 @@ def _entry(body: bytes) -> bytes:
 
 
 def crc_of(outputs: Sequence[Output]) -> int:
-    """A checksum of what a broker did, every byte of it, in order."""
+    """Return a checksum of what a broker did, every byte of it, in order."""
     crc = 0
     for output in outputs:
         crc = zlib.crc32(f"{type(output).__name__} {output.connection}".encode(), crc)
@@ -102,12 +102,12 @@ def crc_of(outputs: Sequence[Output]) -> int:
 
 
 def crc_of_error(error: BaseException) -> int:
-    """Stands for the outputs of an event that the broker failed on."""
+    """Return what stands for the outputs of an event that the broker failed on."""
     return zlib.crc32(f"raised {type(error).__name__}".encode())
 
 
 def parse_head(read: Callable[[int], bytes]) -> RecordingHead:
-    """The beginning of a file that ``read(size)`` gives. Raises NotARecording."""
+    """Read the beginning of a file that ``read(size)`` gives. Raises NotARecording."""
     if read(len(MAGIC)) != MAGIC:
         raise NotARecording("it does not begin as a recording of kohort does")
     try:
@@ -121,7 +121,7 @@ def parse_head(read: Callable[[int], bytes]) -> RecordingHead:
 
 
 def _config_of(said: Mapping[str, Any]) -> BrokerConfig:
-    """The options; those that this version does not know are refused, as the broker might behave otherwise."""
+    """Return the options; those that this version does not know are refused, as the broker might behave otherwise."""
     known = {f.name: f for f in fields(BrokerConfig)}
     if strangers := sorted(said.keys() - known.keys()):
         raise NotARecording(f"it has options that this version does not know: {', '.join(strangers)}")
@@ -129,7 +129,8 @@ def _config_of(said: Mapping[str, Any]) -> BrokerConfig:
 
 
 def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[RecordedEvent | RecordingEnd]:
-    """The events after the head, whose end is at ``position``; a file that is torn or was full ends with RecordingEnd.
+    """Yield the events after the head, whose end is at ``position``; a file that is torn or was full ends with
+    RecordingEnd.
 
     Raises NotARecording for an entry that is whole and makes no sense.
     """
@@ -167,7 +168,8 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input:
 
 
 def _body(read: Callable[[int], bytes], position: int) -> bytes:
-    """The body of the entry at ``position``; empty at the end of the file. Raises NotARecording for a torn one."""
+    """Return the body of the entry at ``position``; empty at the end of the file. Raises NotARecording for a torn
+    one."""
     prefix = read(_PREFIX.size)
     if not prefix:
         return b""

@@ -36,7 +36,7 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(error: KohortError) -> Refusal:
-    """The protocol's name for ``error``, with its text."""
+    """Return the protocol's name for ``error``, with its text."""
     if isinstance(error, RecordsRefused):
         return Refusal(error.code, error.message, error.refused)
     if isinstance(error, ApiError):

@@ -30,7 +30,8 @@ def release(state: BrokerState, replies: Sequence[Reply], now_ms: int) -> None:
 
 
 def _finish(reply: Reply, failed: Mapping[PartitionLog, ApiError]) -> Message:
-    """As after a write that timed out: what is refused may have happened, and whoever asks again finds out."""
+    """Return the answer, or a refusal as after a write that timed out: it may have happened, and whoever asks again
+    finds out."""
     for error in failed.values():
         return withdraw(reply, append_error(error)).message
     return reply.message

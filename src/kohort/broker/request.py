@@ -63,7 +63,7 @@ class HangUp(Exception):
 
 
 def unwritten(error: ProtocolError) -> HangUp:
-    """What is left where the version of a request cannot say the answer, such as odd words that a log holds."""
+    """Return what is left where the version of a request cannot say the answer, such as odd words that a log holds."""
     return HangUp(f"the answer cannot be written: {error}", "unwritten")
 
 

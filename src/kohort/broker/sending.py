@@ -35,7 +35,7 @@ class AnswerSender:
         return going_on
 
     def must_wait(self, connection: Connection) -> bool:
-        """Whether the connection was sent enough for one event; then it goes on with the next."""
+        """Tell whether the connection was sent enough for one event; then it goes on with the next."""
         if connection.burst_bytes < self._unread.piece_bytes:
             return False
         self.later[connection.connection_id] = connection

@@ -1,7 +1,7 @@
-"""Requests about very many things are cut in pieces, each served as a request of its own, and their answers joined.
+"""Requests about very many things are split, each part served as a request of its own, and their answers joined.
 
 So handlers need not know how to stop half-way. It is done where each thing is answered for itself: what is asked of one
-partition, group or resource does not bear on another. What a piece changes is changed when it is served, as if the
+partition, group or resource does not bear on another. What a part changes is changed when it is served, as if the
 client had sent several requests.
 """
 
@@ -57,11 +57,11 @@ class SplitRule:
     """Whether what is named twice is answered once."""
 
     def is_large(self, message: Message) -> bool:
-        """Whether ``message`` is more than one piece."""
+        """Tell whether ``message`` is more than one part."""
         return _weight(message, self.asked, self.most) > self.most + 1
 
     def cut(self, message: Message) -> Iterator[tuple[Message, int]]:
-        """The pieces, and with how many levels each goes on with what the one before it ended with."""
+        """Yield the parts, and with how many levels each goes on with what the one before it ended with."""
         items = getattr(message, self.asked[0]) or ()
         seen: SpreadDict[Any, None] = SpreadDict()
         for part, continued in _cut(items, self.asked[1:], self.most):
@@ -70,7 +70,7 @@ class SplitRule:
             yield _with(message, self.asked[0], part), continued
 
     def join(self, whole: Message, part: Message, continued: int) -> None:
-        """Add the answer to a piece to those before it."""
+        """Add the answer to a part to those before it."""
         first, *inner = self.answered
         _join(getattr(whole, first), getattr(part, first), inner, continued)
 
@@ -104,7 +104,7 @@ OF_ONE_GROUP: Final = SplitRule(("topics", "partition_indexes"), PARTITIONS, 1_0
 
 
 def split_rule_of(state: BrokerState, request: Request) -> SplitRule | None:
-    """How to cut ``request``; None where it is served as it is."""
+    """Return how to cut ``request``; None where it is served as it is."""
     kind = type(request.message)
     rule = SPLIT_RULES.get(kind)
     if kind is OffsetFetchRequest:
@@ -115,7 +115,7 @@ def split_rule_of(state: BrokerState, request: Request) -> SplitRule | None:
 
 
 def _spell_out(state: BrokerState, request: Request) -> None:
-    """Where all offsets of a group are asked for, and it has very many, name them: then they can be cut."""
+    """Name all offsets of a group where they are asked for and are very many: then they can be cut."""
     message: OffsetFetchRequest = request.message
     by_id = request.version >= FIRST_OFFSET_FETCH_BY_ID
     for asked in message.groups or (message,):
@@ -133,7 +133,7 @@ def _spell_out(state: BrokerState, request: Request) -> None:
 
 
 def serve_split(state: BrokerState, request: Request, rule: SplitRule, serve_one: Handler) -> AnswerInSteps:
-    """Have ``serve_one`` serve each piece; the answers to all of them, or the first that refuses the request whole."""
+    """Have ``serve_one`` serve each part; the answers to all of them, or the first that refuses the request whole."""
     whole: Message | None = None
     needs: list[Needed] = []
     for message, continued in rule.cut(request.message):
@@ -148,7 +148,7 @@ def serve_split(state: BrokerState, request: Request, rule: SplitRule, serve_one
         else:
             rule.join(whole, answer, continued)
         yield
-    assert whole is not None, "what is large has pieces"
+    assert whole is not None, "what is large has parts"
     if not needs:
         return whole
     asked = GroupRequest(request.message, request.version, request.client_id, request.client_host, request.reply_to)
@@ -157,7 +157,7 @@ def serve_split(state: BrokerState, request: Request, rule: SplitRule, serve_one
 
 
 def _take_back(state: BrokerState, request: Request) -> tuple[Message, Sequence[Needed]]:
-    """The answer of the coordinator, from where it waits to be sent."""
+    """Return the answer of the coordinator, from where it waits to be sent."""
     for place, reply in enumerate(state.released):
         if reply.to == request.reply_to:
             del state.released[place]
@@ -173,7 +173,7 @@ def _finish(reply: Reply, failed: Mapping[PartitionLog, StorageError]) -> Messag
 
 
 def _weight(item: Any, inner: Sequence[str], most: int) -> int:
-    """How much of a piece an item takes; more than ``most`` is not counted to its end."""
+    """Return how much of a part an item takes; more than ``most`` is not counted to its end."""
     held = getattr(item, inner[0]) or ()
     if len(inner) == 1 or len(held) > most:
         return 1 + len(held)  # where only the outer are counted, it is too much already
@@ -186,7 +186,7 @@ def _weight(item: Any, inner: Sequence[str], most: int) -> int:
 
 
 def _cut(items: Sequence[Any], inner: Sequence[str], most: int) -> Iterator[tuple[list[Any], int]]:
-    """Parts of ``items``, and how many levels each has in common with the end of the one before."""
+    """Return parts of ``items``, and how many levels each has in common with the end of the one before."""
     if not inner:
         for at in range(0, len(items), most):
             yield list(items[at : at + most]), 0
@@ -211,7 +211,7 @@ def _cut(items: Sequence[Any], inner: Sequence[str], most: int) -> Iterator[tupl
 
 
 def _with(message: Any, name: str, value: list[Any]) -> Any:
-    """A copy of ``message`` with one field changed."""
+    """Return a copy of ``message`` with one field changed."""
     made = copy(message)
     setattr(made, name, value)
     return made

@@ -41,7 +41,7 @@ class Setting:
 
 
 def text_of(value: Any) -> str | None:
-    """A value as Kafka writes it."""
+    """Return a value as Kafka writes it."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -50,14 +50,14 @@ def text_of(value: Any) -> str | None:
 
 
 def type_of(option: Option) -> int:
-    """Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7."""
+    """Return Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7."""
     if option.type is int:
         return {16: 4, 32: 3, 64: 5}[option.bits]
     return {bool: 1, float: 6, list: 7}.get(option.type, 2)
 
 
 def broker_settings(config: BrokerConfig) -> list[Setting]:
-    """Every option of the broker."""
+    """Return every option of the broker."""
     settings = [_broker_setting(config, option) for option in options_of(BrokerConfig)]
     return [replace(setting, read_only=True) for setting in settings]  # they are those of its start
 
@@ -76,14 +76,14 @@ def _setting(option: Option, value: str | None, synonyms: list[Synonym]) -> Sett
 
 
 def cluster_settings(stopped: Iterable[int]) -> list[Setting]:
-    """What holds for all brokers and can be changed while they run."""
+    """Return what holds for all brokers and can be changed while they run."""
     value = ",".join(map(str, stopped))
     doc = "Ids of the nodes that are stopped: append one to stop a node, subtract it to start it."
     return [Setting(STOPPED_NODES, value, DYNAMIC_DEFAULT_BROKER_CONFIG, 7, doc, ())]
 
 
 def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping[str, str | None]) -> list[Setting]:
-    """Every option of a topic, with the broker's option that each falls back to."""
+    """Return every option of a topic, with the broker's option that each falls back to."""
     theirs = {option.attribute: option for option in options_of(BrokerConfig)}
     settings = []
     for option in options_of(TopicConfig):
@@ -98,7 +98,7 @@ def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping
 
 
 def throttle_settings(throttles: Mapping[str, Mapping[str, str]], name: str) -> list[Setting]:
-    """What was set of the rates of replication for the broker ``name``, or for all of them under ``""``."""
+    """Return what was set of the rates of replication for the broker ``name``, or for all of them under ``""``."""
     settings = []
     for option in options_of(ThrottleConfig):
         synonyms: list[Synonym] = [

@@ -38,6 +38,6 @@ class TrailingBytes:
             self._notes.append(debug("more clients that write bytes behind the end of their requests are not told of"))
 
     def take_notes(self) -> list[Note]:
-        """What is to be told, each given once."""
+        """Return what is to be told, each given once."""
         notes, self._notes = self._notes, []
         return notes

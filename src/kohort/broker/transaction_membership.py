@@ -15,7 +15,7 @@ from kohort.model import ProducerIdAndEpoch, TopicPartition
 
 
 def transaction_coordinator(state: BrokerState, transactional_id: str, now_ms: int) -> int:
-    """The node whom the producers of a transactional id ask, or NO_LEADER."""
+    """Return the node whom the producers of a transactional id ask, or NO_LEADER."""
     transactions = state.cluster.transactions
     return state.cluster.leader_of(transactions.ensure(now_ms), transactions.partition_of(transactional_id))
 

@@ -39,7 +39,7 @@ class Outbox:
         self.held_bytes += sum(map(_held_by, parts))
 
     def take(self, most: int) -> list[Buffer]:
-        """The next ``most`` bytes or, where they are in memory anyway, a few more. Raises StorageError."""
+        """Return the next ``most`` bytes or, where they are in memory anyway, a few more. Raises StorageError."""
         taken: list[Buffer] = []
         while self.parts and most > 0:
             part = self.parts[0]
@@ -87,7 +87,7 @@ class UnreadAnswers:
         return SMALL_PIECE_BYTES if scarce else PIECE_BYTES
 
     def set(self, connection: ConnectionId, held: int) -> None:
-        """So much waits for ``connection`` to read; 0 if it has read all, and is forgotten."""
+        """Note that so much waits for ``connection`` to read; 0 if it has read all, and is forgotten."""
         if not held:
             self.held_bytes -= self._held.pop(connection, 0)
             return
@@ -96,7 +96,8 @@ class UnreadAnswers:
         self.most_held_bytes = max(self.most_held_bytes, self.held_bytes)
 
     def too_many(self) -> ConnectionId | None:
-        """Whose connection is to be ended, as all together hold too much; one alone may hold what its answer needs."""
+        """Return whose connection is to be ended, as all together hold too much; one alone may hold what its answer
+        needs."""
         if self._limit == NO_LIMIT or self.held_bytes <= self._limit or len(self._held) <= 1:
             return None
         self.ended += 1

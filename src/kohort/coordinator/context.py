@@ -25,7 +25,7 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """When ``connection`` closed, or None: it is open, or closed too long ago to be remembered."""
+        """Return when ``connection`` closed, or None: it is open, or closed too long ago to be remembered."""
         return self._closed_at_ms.get(connection)
 
 

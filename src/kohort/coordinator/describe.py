@@ -29,7 +29,8 @@ NOT_ASKED = -(2**31)
 def describe_group(
     group_id: str, group: ClassicGroup | None, version: int, *, operations: bool = False
 ) -> DescribedGroup:
-    """What members said of themselves is shown in a stable group only, what they were last given in any."""
+    """Describe a group. What members said of themselves is shown in a stable group only, what they were last given in
+    any."""
     allowed = GROUP_OPERATIONS if operations else NOT_ASKED
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
@@ -68,7 +69,7 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
 
 
 def list_groups(groups: Iterable[ClassicGroup], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-    """Those whose state and type are among the ones asked for; no filter lets all through."""
+    """Return those whose state and type are among the ones asked for; no filter lets all through."""
     wanted = {s.strip().lower() for s in states}
     if types and CLASSIC not in {t.lower() for t in types}:
         return []

@@ -43,7 +43,7 @@ def require(condition: bool, what: str, group: ClassicGroup) -> None:
 
 
 def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
-    """Everything that can be checked of the groups of one partition."""
+    """Check everything that can be checked of the groups of one partition."""
     for group in groups.by_id.values():
         check_group(groups, group, partition, timers)
     for group_id in groups.offsets:
@@ -60,7 +60,7 @@ def check_group(groups: Groups, group: ClassicGroup, partition: int, timers: Sha
 
 
 def check_counts(group: ClassicGroup) -> None:
-    """What is counted is what is there."""
+    """Check that what is counted is what is there."""
     this = group.round
     members = this.members
     awaiting_join = 0
@@ -82,7 +82,7 @@ def check_counts(group: ClassicGroup) -> None:
 
 
 def check_state(group: ClassicGroup) -> None:
-    """What each state says of the members."""
+    """Check what each state says of the members."""
     this = group.round
     members = this.members.values()
     if this.state is GroupState.EMPTY:
@@ -103,7 +103,7 @@ def check_state(group: ClassicGroup) -> None:
 
 
 def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> None:
-    """Whoever waits, and whatever is waited for, has a timer."""
+    """Check that whoever waits, and whatever is waited for, has a timer."""
     this, group_id = group.round, group.group_id
 
     def is_set(key: TimerKey) -> bool:
@@ -127,7 +127,7 @@ def check_waits(group: ClassicGroup, partition: int, timers: ShardTimers) -> Non
 
 
 def check_written(group: ClassicGroup) -> None:
-    """In a stable or empty group the log says what members were told, so that a failover moves nothing."""
+    """Check that in a stable or empty group the log says what members were told, so that a failover moves nothing."""
     this, written = group.round, group.written
     if this.state is GroupState.STABLE:
         require(written is not None, "stable, but not written", group)
@@ -142,7 +142,7 @@ def check_written(group: ClassicGroup) -> None:
 
 
 def check_acknowledged(groups: Groups, reply: Reply) -> None:
-    """A reply that says that something is done may leave only once it is written."""
+    """Check that a reply that says that something is done leaves only once it is written."""
     message, asked = reply.message, reply.asked.message
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
         assert isinstance(asked, SyncGroupRequest)
@@ -190,7 +190,7 @@ Written = tuple[dict[str, GroupMetadataValue], dict[tuple[str, str, int], Offset
 
 
 def written_state(groups: Groups) -> Written:
-    """Everything that is written, as plain values."""
+    """Return everything that is written, as plain values."""
     generations = {g.group_id: g.written for g in groups.by_id.values() if g.written is not None}
     offsets = {
         (group_id, topic, partition): value
@@ -202,7 +202,7 @@ def written_state(groups: Groups) -> Written:
 
 
 def check_replay(groups: Groups, log: Iterable[LogItem]) -> None:
-    """Replaying the log of the partition gives the written state, bytes and all."""
+    """Check that replaying the log of the partition gives the written state, bytes and all."""
     again = Groups()
     for item in log:
         replay_one(again, item, 0, Skipped())

@@ -11,6 +11,6 @@ INT_MIN = -(2**31)
 
 @lru_cache(maxsize=16384)
 def partition_of(group_id: str, partitions: int) -> int:
-    """``abs(hash) mod partitions``; Java has no abs of its smallest integer, and Kafka takes it as 0."""
+    """Return ``abs(hash) mod partitions``; Java has no abs of its smallest integer, and Kafka takes it as 0."""
     h = java_string_hash(group_id)
     return 0 if h == INT_MIN else abs(h) % partitions

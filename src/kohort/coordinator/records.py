@@ -73,7 +73,7 @@ LogItem = tuple[bytes, bytes | InTransaction | TransactionEnded | None]
 
 
 def build_record(record: Record) -> KeyValue:
-    """The key and the value of ``record`` as bytes."""
+    """Return the key and the value of ``record`` as bytes."""
     if isinstance(record, OffsetCommitted):
         return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record.value)
     key_bytes = _KEY_PREFIX[GROUP_METADATA] + encode_bytes(GroupMetadataKey(group=record.group_id), 0)
@@ -83,7 +83,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """In one stride for names in ASCII; whether others can be written is for the codec to say."""
+    """Build a key in one stride for names in ASCII; whether others can be written is for the codec to say."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -111,7 +111,7 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 
 
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
-    """What a record of the topic says, or None for a type that classic groups do not know.
+    """Return what a record of the topic says, or None for a type that classic groups do not know.
 
     Raises CorruptLog for bytes that are not such a record and for a value of a version yet unknown.
     """
@@ -141,7 +141,7 @@ def _declared_key(key: bytes) -> tuple[str, str, int]:
 
 
 def _plain_key(key: bytes) -> tuple[str, str, int] | None:
-    """Group, topic and partition of a key in ASCII; None for any other, which the codec reads, or refuses."""
+    """Return group, topic and partition of a key in ASCII; None for any other, which the codec reads, or refuses."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if not 4 <= group_ends <= len(key) - 6:
         return None
@@ -153,13 +153,13 @@ def _plain_key(key: bytes) -> tuple[str, str, int] | None:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Whether ``value`` is laid out as the value of a commit without metadata, which most are, and of the version
+    """Tell whether ``value`` is laid out as the value of a commit without metadata, which most are, and of the version
     that is written here. Any bytes of that layout are such a value."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 
 def read_plain_offset(value: bytes) -> OffsetCommitValue:
-    """What a plain offset says, in one stride: millions are read at a start, and few of them are asked for."""
+    """Return what a plain offset says, in one stride: millions are read at a start, and few of them are asked for."""
     _, offset, leader_epoch, _, commit_timestamp, _, topic_id = _PLAIN.unpack(value)
     return OffsetCommitValue(
         offset=offset, leader_epoch=leader_epoch, commit_timestamp=commit_timestamp, topic_id=topic_id

@@ -112,7 +112,8 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
-    """An offset makes a group where there is none: a simple one, that stores offsets and nothing else."""
+    """Set or remove an offset. It makes a group where there is none: a simple one, that stores offsets and nothing
+    else."""
     offsets = groups.offsets.get(record.group_id)
     if record.value is not None:
         groups.ensure(record.group_id, now_ms)
@@ -126,7 +127,7 @@ def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
 
 
 def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
-    """A generation replaces the one before it; a tombstone leaves none."""
+    """Replace the generation by the one of ``record``; a tombstone leaves none."""
     if record.value is not None:
         groups.ensure(record.group_id, now_ms).written = record.value
     elif record.group_id in groups.by_id:

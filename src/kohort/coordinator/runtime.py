@@ -100,7 +100,7 @@ class Coordinator:
             self._carry_out_all(shard, shard.topics_deleted(gone, ctx), ctx)
 
     def transaction_ended(self, partition: int, ended: TransactionEnded) -> None:
-        """A marker was written to a partition: what its transaction has committed counts, or is forgotten."""
+        """Take note of a marker in a partition: what its transaction has committed counts, or is forgotten."""
         shard = self._shards.active_at(partition)
         if shard is None:
             return  # whoever loads the partition finds the marker on the log
@@ -110,51 +110,52 @@ class Coordinator:
                 check_group(shard.groups, group, shard.partition, self._timers)
 
     def connection_closed(self, connection: int, now_ms: int) -> None:
-        """Evidence for the journal. Members go by their timers, never by their connections."""
+        """Remember it as evidence for the journal. Members go by their timers, never by their connections."""
         self._connections.add(connection, now_ms)
 
     def take_journal(self) -> list[JournalEntry]:
-        """The entries since the last call, in order."""
+        """Return the entries since the last call, in order."""
         entries, self._journal = self._journal, []
         return entries
 
     def committed(self, group_id: str) -> GroupOffsets | None:
-        """What the group has committed, for whoever looks from inside the process; None where nothing is known."""
+        """Return what the group has committed, for whoever looks from inside the process; None where nothing is
+        known."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
 
     def timers_of(self, group_id: str) -> list[TimerKey]:
-        """What waits for the group, for whoever looks from inside the process."""
+        """Return what waits for the group, for whoever looks from inside the process."""
         partition = self.partition_of(group_id)
         waiting = self._timers.keys()
         return [key for where, key in waiting if where == partition and key.group_id == group_id]
 
     def parked(self) -> Iterator[GroupRequest]:
-        """Every JoinGroup and SyncGroup that waits, for whoever looks from inside the process."""
+        """Yield every JoinGroup and SyncGroup that waits, for whoever looks from inside the process."""
         for shard in self._shards:
             for group in shard.groups.by_id.values():
                 for member in group.round.members.values():
                     yield from (asked for asked in (member.join, member.sync) if asked is not None)
 
     def take_notes(self) -> list[Note]:
-        """Lines for the broker's log, each given once."""
+        """Return lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
         return notes
 
     # Which groups are here.
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` that holds the group."""
+        """Return the partition of ``__consumer_offsets`` that holds the group."""
         return partition_of(group_id, self._shards.partitions)
 
     def start_loading(self, partition: int) -> None:
-        """This broker is to coordinate the groups of ``partition``, as soon as they are read."""
+        """Begin to coordinate the groups of ``partition``: they answer as soon as they are read."""
         known = self._shards.get(partition)
         assert known is None or known.availability is Availability.FAILED
         self._shards.by_partition[partition] = Shard(partition)
 
     def coordinates(self, partition: int) -> bool:
-        """Whether the groups of ``partition`` are here, or on their way."""
+        """Tell whether the groups of ``partition`` are here, or on their way."""
         return partition in self._shards.by_partition
 
     def load(self, partition: int, records: Iterable[LogItem], now_ms: int) -> list[Reply]:
@@ -170,11 +171,11 @@ class Coordinator:
         replay_log(self._shards.by_partition[partition].groups, records, now_ms, skipped)
 
     def refuse_loading(self, partition: int) -> None:
-        """The partition cannot be read: its groups are not coordinated."""
+        """Give up a partition that cannot be read: its groups are not coordinated."""
         self._shards.by_partition[partition].availability = Availability.FAILED
 
     def finish_loading(self, partition: int, now_ms: int) -> list[Reply]:
-        """All records of the partition were read: its groups go on from there."""
+        """Go on with the groups of a partition of which all records were read."""
         shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
         for group_id in list(shard.groups.by_id):
@@ -184,7 +185,7 @@ class Coordinator:
         return self._carry_out_all(shard, shard.begin(ctx), ctx)
 
     def unload(self, partition: int, now_ms: int) -> list[Reply]:
-        """This broker no longer coordinates the groups of ``partition``."""
+        """Stop coordinating the groups of ``partition``; returns the refusals of those who wait."""
         shard = self._shards.get(partition)
         if shard is None:
             return []
@@ -237,7 +238,7 @@ class Coordinator:
         return replies
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
-        """What is left of an outcome whose records could not be appended."""
+        """Return what is left of an outcome whose records could not be appended."""
         code = append_error(error)
         instead = Outcome(
             replies=[withdraw(reply, code) for reply in outcome.replies],
@@ -261,7 +262,7 @@ class Coordinator:
     # What must hold.
 
     def check_invariants(self, now_ms: int) -> None:
-        """Raises InvariantBroken if anything that must hold does not. ``now_ms`` is past every timer that was due."""
+        """Raise InvariantBroken if anything that must hold does not. ``now_ms`` is past every timer that was due."""
         wake_at_ms = self.wake_at_ms
         if wake_at_ms is not None and wake_at_ms < now_ms:
             raise InvariantBroken(f"a timer was due at {wake_at_ms} and it is {now_ms}")
@@ -269,7 +270,7 @@ class Coordinator:
             check_groups(shard.groups, shard.partition, self._timers)
 
     def check_replay(self, partition: int, log: Iterable[LogItem]) -> None:
-        """Raises InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here."""
+        """Raise InvariantBroken unless ``log``, all of the partition, gives what is written, if it is loaded here."""
         shard = self._shards.active_at(partition)
         if shard is not None:
             check_replay(shard.groups, log)

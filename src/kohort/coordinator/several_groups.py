@@ -85,7 +85,7 @@ def answer_delete_groups(shards: Shards, request: GroupRequest, ctx: Context) ->
 
 
 def _delete_group(shards: Shards, group_id: str, request: GroupRequest, ctx: Context) -> ErrorCode:
-    """A delete that fails leaves the group as it was."""
+    """Delete a group, and return how it went; a delete that fails leaves the group as it was."""
     try:
         shard = shards.of_group(group_id)
         outcome = decide_delete_group(shard.groups, group_id, request, ctx)

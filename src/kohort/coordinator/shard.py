@@ -55,7 +55,7 @@ class Shard:
         return on_round_timer(group, ctx) if key.kind == "round" else on_sync_timer(group, ctx)
 
     def begin(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """After the log is read: every group lives on from what is written (protocol/groups.md#loading)."""
+        """Have every group live on from what is written, after the log is read (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
             group.round = this = Round.of(group.written, ctx.now_ms)
@@ -75,7 +75,7 @@ class Shard:
             yield group_id, out
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Another broker decides from now on: whoever waits is sent there (protocol/groups.md#unloading)."""
+        """Send whoever waits to the broker that decides from now on (protocol/groups.md#unloading)."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)
@@ -87,7 +87,7 @@ class Shard:
             yield group_id, out
 
     def expire_offsets(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """The sweep for expired offsets, group by group, each in a write of its own."""
+        """Sweep for expired offsets, group by group, each in a write of its own."""
         for group_id, group in list(self.groups.by_id.items()):
             yield group_id, decide_expiry(group, self.groups.offsets.get(group_id, NO_OFFSETS), ctx)
 

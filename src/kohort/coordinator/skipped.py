@@ -31,7 +31,7 @@ class Skipped:
             self._first.append(str(what)[:WORDS_MAX])
 
     def told_of(self, log: str) -> list[Note]:
-        """The one note for the broker's log, or none where nothing was passed over."""
+        """Return the one note for the broker's log, or none where nothing was passed over."""
         if not self.count:
             return []
         more = f"; and {self.count - len(self._first)} more" if self.count > len(self._first) else ""

@@ -67,7 +67,7 @@ class BrokerLog:
         self._kinds.clear()
 
     def _is_due(self, note: Note, now_ms: int) -> bool:
-        """Whether the note is written now; if not, it is counted."""
+        """Tell whether the note is written now; if not, it is counted."""
         if note.kind is None:
             return True
         name = note.kind if note.kind in self._kinds or len(self._kinds) < KINDS_MAX else OTHER_KINDS
@@ -97,7 +97,8 @@ class BrokerLog:
 
 
 def _stacks(trace: TracebackException | None) -> list[str]:
-    """Where an error and those that led to it came from: code, and no words of strangers but in one line each."""
+    """Return where an error and those that led to it came from: code, and no words of strangers but in one line
+    each."""
     if trace is None:
         return []
     cause = trace.__cause__ or (None if trace.__suppress_context__ else trace.__context__)

@@ -186,7 +186,7 @@ class ClusterServer:
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """The options of each node: id and port count up from those given; port 0 takes a free one each."""
+    """Return the options of each node: id and port count up from those given; port 0 takes a free one each."""
     configs = []
     for i in range(count):
         port = config.listen_port + i if config.listen_port else 0
@@ -208,7 +208,7 @@ async def start_brokers(
     clock: Clock | None = None,
     intercept: Intercept | None = None,
 ) -> Server | ClusterServer:
-    """One broker, or ``count`` nodes, over ``data_dir`` or memory."""
+    """Start one broker, or ``count`` nodes, over ``data_dir`` or memory."""
     if count == 1:
         return await Server.start(config, storage_in(data_dir), clock=clock, intercept=intercept)
     return await ClusterServer.start(config, count, storage_in(data_dir), clock=clock, intercept=intercept)

@@ -86,7 +86,7 @@ class RealFile:
         return at
 
     def _write_rest(self, buffers: Sequence[Buffer], at: int, done: int, total: int) -> None:
-        """A write was cut short (a signal, a disk nearly full): go on where it ended."""
+        """Go on where a write ended that was cut short (a signal, a disk nearly full)."""
         with memoryview(b"".join(buffers)) as rest:
             while done < total:
                 done += os.pwrite(self._fd, rest[done:], at + done)
@@ -146,7 +146,7 @@ class RealFile:
         return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
-        """On the flusher's thread, with a handle of its own: the file may be closed meanwhile.
+        """Flush on the flusher's thread, with a handle of its own: the file may be closed meanwhile.
 
         If it fails, the size stays unflushed, and whoever needs it on the disk flushes again and meets the error.
         """

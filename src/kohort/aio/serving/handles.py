@@ -13,6 +13,7 @@ RESERVED: Final = 64
 
 
 def is_reserved(handle: int) -> bool:
-    """Whether a connection got one of the last handles of the process: the system gives the lowest that is free."""
+    """Tell whether a connection got one of the last handles of the process: the system gives the lowest that is
+    free."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)

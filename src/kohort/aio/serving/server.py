@@ -147,7 +147,7 @@ class Server:
         self.end()
 
     def end(self) -> None:
-        """The same, at once."""
+        """End at once: accept and answer no more; flush and close the logs."""
         if self._stopped:
             return
         self._stopped = True
@@ -226,7 +226,8 @@ class Server:
         self._loop.call_soon(self.give, event)
 
     def congested(self, connection: ConnectionId) -> None:
-        """Told from within a write: the broker hears of it once all that follows from an event is written."""
+        """Take note of it from within a write: the broker hears of it once all that follows from an event is
+        written."""
         self._congested.append(connection)
         self._loop.call_soon(self.tell_congested)
 
@@ -263,7 +264,7 @@ class Server:
     # ------------------------------------------------------------ time
 
     def arm(self) -> None:
-        """One timer, moved only when it must be earlier: one that fires too soon costs a look."""
+        """Set the one timer, moved only when it must be earlier: one that fires too soon costs a look."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)
@@ -279,7 +280,7 @@ class Server:
         self._timer = self._loop.call_later(delay_ms / 1000, self._tick)
 
     def clock_moved(self) -> None:
-        """The clock was set ahead: see at once to what is due by now."""
+        """See at once to what is due by now: the clock was set ahead."""
         if self._timer is not None:
             self._timer.cancel()
         self._tick()
@@ -316,7 +317,7 @@ class Peer(asyncio.Protocol):
         self._server.lost(self)
 
     def pause_writing(self) -> None:
-        """The peer does not read: its requests wait, and it is not read either."""
+        """Take note that the peer does not read: its requests wait, and it is not read either."""
         self._by_peer = True
         self._apply()
         self._server.congested(self.connection)
@@ -340,7 +341,7 @@ class Peer(asyncio.Protocol):
 
 
 def bind(config: BrokerConfig) -> socket.socket:
-    """The listening socket. Raises ConfigError, in words, where the address cannot be had."""
+    """Return the listening socket. Raises ConfigError, in words, where the address cannot be had."""
     host, port = config.listen_host, config.listen_port
     if host in EVERY_ADDRESS and not config.advertised_listener:
         raise ConfigError(
@@ -362,12 +363,12 @@ def bind(config: BrokerConfig) -> socket.socket:
 
 
 def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Storage]]:
-    """How to open the storage of a broker: real files in ``data_dir``, or memory."""
+    """Return how to open the storage of a broker: real files in ``data_dir``, or memory."""
     if data_dir is None:
         return lambda: nullcontext(MemoryStorage())
     return partial(FileStorage, data_dir)
 
 
 def address_of(node: Node) -> str:
-    """``host:port``, as clients are told."""
+    """Return ``host:port``, as clients are told."""
     return f"[{node.host}]:{node.port}" if ":" in node.host else f"{node.host}:{node.port}"

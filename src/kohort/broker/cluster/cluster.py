@@ -69,7 +69,7 @@ class Cluster:
     # ---------------------------------------------------------------- nodes
 
     def add_only(self, node: Node) -> None:
-        """The one node of a cluster of one."""
+        """Set the one node of a cluster of one."""
         assert self.is_alone, "a cluster of several is given its nodes at once"
         self.nodes = {node.node_id: node}
         self._only = node.node_id
@@ -81,7 +81,7 @@ class Cluster:
         return min(self.live, default=NO_LEADER)
 
     def inbox(self, node_id: int) -> deque[NodeMessage]:
-        """What the node has not looked at yet."""
+        """Return what the node has not looked at yet."""
         return self._inboxes[node_id]
 
     @property
@@ -112,14 +112,14 @@ class Cluster:
             self.node_is_down(node_id)
 
     def nodes_are_up(self, node_ids: Iterable[int]) -> None:
-        """These nodes serve from now on."""
+        """Take note that these nodes serve from now on."""
         for node_id in node_ids:
             self._inboxes[node_id].clear()
             self.live.add(node_id)
         self._complete_reassignments()
 
     def node_is_down(self, node_id: int) -> None:
-        """The node serves no more: others lead what it led."""
+        """Take note that the node serves no more: others lead what it led."""
         self.live.discard(node_id)
         self._inboxes[node_id].clear()
         self._complete_reassignments()
@@ -141,7 +141,7 @@ class Cluster:
     # ---------------------------------------------------------------- partitions
 
     def placements(self, topic: Topic) -> Sequence[Placement]:
-        """Where the partitions of a topic live; new ones are placed now."""
+        """Return where the partitions of a topic live; new ones are placed now."""
         if self._only is not None:
             return [Placement([self._only], self._only)] * len(topic.partitions)
         known = self._placements.get(topic.topic_id, [])
@@ -156,7 +156,7 @@ class Cluster:
         return self.placements(topic)[index]
 
     def leader_of(self, topic: Topic, index: int) -> int:
-        """The node that leads, or NO_LEADER."""
+        """Return the node that leads, or NO_LEADER."""
         if self._only is not None:
             return self._only
         return self.placements(topic)[index].leader
@@ -171,7 +171,7 @@ class Cluster:
         return min(own.get(topic.name, usual), len(self.nodes))
 
     def check_replication(self, factor: int) -> int:
-        """The number of replicas that ``factor`` (-1: the default) means. Raises INVALID_REPLICATION_FACTOR."""
+        """Return the number of replicas that ``factor`` (-1: the default) means. Raises INVALID_REPLICATION_FACTOR."""
         factor = min(self._config.default_replication_factor, len(self.nodes)) if factor == -1 else factor
         if not 1 <= factor <= len(self.live):
             raise ApiError(
@@ -180,7 +180,7 @@ class Cluster:
         return factor
 
     def check_assignment(self, replicas: Sequence[int]) -> None:
-        """Raises ApiError INVALID_REPLICA_ASSIGNMENT for nodes that are not there, or stand twice."""
+        """Raise ApiError INVALID_REPLICA_ASSIGNMENT for nodes that are not there, or stand twice."""
         if not replicas or len(set(replicas)) < len(replicas) or any(node not in self.nodes for node in replicas):
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"replicas {list(replicas)}; the nodes are {sorted(self.nodes)}"
@@ -191,7 +191,7 @@ class Cluster:
         self.place_all([(topic, factor, assignments)])
 
     def place_all(self, wanted: Sequence[tuple[Topic, int, Sequence[Sequence[int]]]]) -> None:
-        """The same for several topics, written once."""
+        """Place partitions of several topics, as ``place`` does, written once."""
         if self.is_alone or not wanted:
             return
         made = {topic.topic_id: self._placed(topic, factor, named) for topic, factor, named in wanted}
@@ -227,7 +227,7 @@ class Cluster:
         self.change_all([(topic, index, placement)])
 
     def change_all(self, changes: Sequence[tuple[Topic, int, Placement]]) -> None:
-        """The same for several partitions, written once: all of them, or none."""
+        """Change several partitions, as ``change`` does, written once: all of them, or none."""
         if not self.is_alone and changes:
             self._change(changes)
 
@@ -259,7 +259,7 @@ class Cluster:
                 raise
 
     def _save(self, placements: dict[bytes, list[Placement]], *, needs_disk: bool = True) -> None:
-        """Only what is written is true, unless it needs no disk; topics that were deleted are left out."""
+        """Write down who leads what, less deleted topics. Only what is written is true, unless it needs no disk."""
         kept = {topic_id: held for topic_id, held in placements.items() if self.topics.by_id(topic_id) is not None}
         if kept == self._placements and not self._unwritten:
             return
@@ -286,7 +286,7 @@ class ClusterNode(NamedTuple):
 
 
 def node_of(config: BrokerConfig, node_id: int) -> Node:
-    """This broker as clients are told to find it."""
+    """Return this broker as clients are told to find it."""
     host, port = config.listen_host, config.listen_port
     if config.advertised_listener:
         host, port = parse_listener(config.advertised_listener, "advertised.listeners")

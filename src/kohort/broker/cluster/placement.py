@@ -30,21 +30,21 @@ class Placement:
         return bool(self.adding or self.removing)
 
     def in_sync(self, live: Collection[int]) -> list[int]:
-        """The replicas that are up; the last leader counts while none is, as in Kafka."""
+        """Return the replicas that are up; the last leader counts while none is, as in Kafka."""
         return [node for node in self.replicas if node in live] or self.replicas[:1]
 
     def offline(self, live: Collection[int]) -> list[int]:
-        """The replicas that are down."""
+        """Return the replicas that are down."""
         return [node for node in self.replicas if node not in live]
 
 
 def spread(nodes: Sequence[int], first: int, count: int) -> list[int]:
-    """``count`` of ``nodes``, from the one at ``first`` on: neighbours lead, and follow, in turn."""
+    """Return ``count`` of ``nodes``, from the one at ``first`` on: neighbours lead, and follow, in turn."""
     return [nodes[(first + i) % len(nodes)] for i in range(count)]
 
 
 def elect(placement: Placement, live: Collection[int]) -> int:
-    """Who leads: whoever does, as long as it is up and a replica; else the first replica that is up."""
+    """Return who leads: whoever does, as long as it is up and a replica; else the first replica that is up."""
     staying = [node for node in placement.replicas if node in live and node not in placement.removing]
     if placement.leader in staying:
         return placement.leader
@@ -55,7 +55,8 @@ def elect(placement: Placement, live: Collection[int]) -> int:
 
 
 def elect_preferred(placement: Placement, live: Collection[int]) -> int:
-    """The first replica. Raises ApiError ELECTION_NOT_NEEDED where it leads, PREFERRED_LEADER_NOT_AVAILABLE if down."""
+    """Return the first replica. Raises ApiError ELECTION_NOT_NEEDED where it leads, PREFERRED_LEADER_NOT_AVAILABLE if
+    down."""
     preferred = placement.replicas[0]
     if placement.leader == preferred:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {preferred} leads already")
@@ -65,7 +66,7 @@ def elect_preferred(placement: Placement, live: Collection[int]) -> int:
 
 
 def elect_any(placement: Placement, live: Collection[int]) -> int:
-    """Any replica that is up, for a partition without a leader (an unclean election loses nothing here)."""
+    """Return any replica that is up, for a partition without a leader (an unclean election loses nothing here)."""
     if placement.leader in live:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, f"node {placement.leader} leads already")
     found = elect(placement, live)
@@ -75,7 +76,7 @@ def elect_any(placement: Placement, live: Collection[int]) -> int:
 
 
 def reassigned(placement: Placement, target: Sequence[int], known: Collection[int], live: Collection[int]) -> Placement:
-    """The partition on its way to ``target``, or there. Raises ApiError INVALID_REPLICA_ASSIGNMENT.
+    """Return the partition on its way to ``target``, or there. Raises ApiError INVALID_REPLICA_ASSIGNMENT.
 
     A reassignment that was pending is replaced, from where it began.
     """
@@ -94,7 +95,7 @@ def reassigned(placement: Placement, target: Sequence[int], known: Collection[in
 
 
 def cancelled(placement: Placement) -> Placement:
-    """The partition as it was before its reassignment. Raises ApiError NO_REASSIGNMENT_IN_PROGRESS."""
+    """Return the partition as it was before its reassignment. Raises ApiError NO_REASSIGNMENT_IN_PROGRESS."""
     if not placement.is_pending:
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no reassignment is under way")
     old = [node for node in placement.replicas if node not in placement.adding]
@@ -102,7 +103,8 @@ def cancelled(placement: Placement) -> Placement:
 
 
 def completed(placement: Placement, live: Collection[int]) -> Placement:
-    """The partition once what can be completed is: every node that is added has to be up, a dead old one has not.
+    """Return the partition once what can be completed is: every node that is added has to be up, a dead old one has
+    not.
 
     Nor is a partition left to nodes none of which is up while an old one could still serve it.
     """

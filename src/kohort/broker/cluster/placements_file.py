@@ -29,7 +29,7 @@ def save_placements(storage: Storage, placements: Mapping[bytes, Iterable[Placem
 
 
 def load_placements(storage: Storage, known: Iterable[int]) -> dict[bytes, list[Placement]]:
-    """What is written, less the nodes that are no more. Raises StorageError if it cannot be read."""
+    """Return what is written, less the nodes that are no more. Raises StorageError if it cannot be read."""
     nodes = list(known)
     advice = "Mend it, or remove it to have the partitions placed anew"
     return read_json(storage, CLUSTER_FILE, lambda content: _parse(content, nodes), advice) or {}

@@ -77,7 +77,7 @@ class TransactionCoordinator:
         return partition_of(transactional_id, self.partition_count)
 
     def ensure(self, now_ms: int) -> Topic:
-        """The topic; made now if it is not there yet."""
+        """Return the topic; made now if it is not there yet."""
         topic = self._topics.get(NAME)
         if topic is None:
             overrides = {
@@ -151,13 +151,13 @@ class TransactionCoordinator:
             self._timers.set(("expiry", ""), known.updated_ms + EXPIRY_CHECK_MS)
 
     def get(self, transactional_id: str) -> Transaction | None:
-        """What is written of a transactional id. Raises ApiError where its partition could not be read."""
+        """Return what is written of a transactional id. Raises ApiError where its partition could not be read."""
         if self.partition_of(transactional_id) in self._unreadable:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{NAME} could not be read")
         return self._by_id.get(transactional_id)
 
     def of_partitions(self, partitions: Collection[int]) -> Steps[Iterator[Transaction]]:
-        """Every transactional id of these partitions of ``__transaction_state``, by name."""
+        """Return every transactional id of these partitions of ``__transaction_state``, by name."""
         names = yield from in_order(list(self._by_id))
         found = (self._by_id.get(name) for name in names if self.partition_of(name) in partitions)
         return (known for known in found if known is not None)
@@ -167,7 +167,8 @@ class TransactionCoordinator:
     def init(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, now_ms: int
     ) -> ProducerIdAndEpoch:
-        """An id and an epoch for a producer that begins. Raises CONCURRENT_TRANSACTIONS if it is to ask again."""
+        """Return an id and an epoch for a producer that begins. Raises CONCURRENT_TRANSACTIONS if it is to ask
+        again."""
         most_ms = self._config.transaction_max_timeout_ms
         if not 0 < timeout_ms <= most_ms:
             raise ApiError(
@@ -198,7 +199,7 @@ class TransactionCoordinator:
             self._write(transactional_id, made, now_ms)
 
     def verify(self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
-        """Raises ApiError unless ``partition`` is part of the producer's open transaction."""
+        """Raise ApiError unless ``partition`` is part of the producer's open transaction."""
         decide.check_part_of(self.get(transactional_id), producer, partition)
 
     def end(

@@ -67,7 +67,7 @@ def alter_configs(state: BrokerState, request: Request) -> AnswerInSteps:
 def _alter_all(
     resources: Sequence[Any], alter: Callable[[Any, SpreadDict[tuple[int, str], int]], AlterConfigsResourceResponse]
 ) -> Steps[list[AlterConfigsResourceResponse]]:
-    """One after the other; each that is changed is a write of its own."""
+    """Carry out one after the other; each that is changed is a write of its own."""
     times = yield from counted((resource.resource_type, resource.resource_name) for resource in resources)
     pace = Pace()
     responses = []
@@ -114,7 +114,7 @@ def _alter(
 
 
 def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
-    """Raises ApiError unless the changes leave all as it is: what these resources are has no options here."""
+    """Raise ApiError unless the changes leave all as it is: what these resources are has no options here."""
     if kind not in list(ResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
     words = ResourceType(kind).name.lower().replace("_", " ")

@@ -54,7 +54,7 @@ def _move(state: BrokerState, path: str, name: str, index: int) -> int:
 
 
 def _check(state: BrokerState, path: str, name: str, index: int) -> None:
-    """Raises unless the log is in that folder of this node."""
+    """Raise unless the log is in that folder of this node."""
     if path != state.topics.place:
         raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
     if state.node.node_id not in state.cluster.placement(topic_with(state, name, index), index).replicas:

@@ -51,7 +51,7 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
 
 
 def unsupported_version() -> ApiVersionsResponse:
-    """The answer to a version of ApiVersions that is not served; always in version 0."""
+    """Return the answer to a version of ApiVersions that is not served; always in version 0."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API_VERSIONS)])
 
 

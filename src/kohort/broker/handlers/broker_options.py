@@ -22,7 +22,7 @@ THROTTLES: Final = {option.name: option for option in options_of(ThrottleConfig)
 
 
 def check_broker(state: BrokerState, name: str) -> None:
-    """Raises ApiError INVALID_REQUEST unless ``name`` is the id of this broker."""
+    """Raise ApiError INVALID_REQUEST unless ``name`` is the id of this broker."""
     if name != str(state.node.node_id):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"no broker {name!r}; this one is {state.node.node_id}")
 
@@ -65,7 +65,7 @@ def _rate(name: str, operation: int, value: str | None) -> str:
 
 
 def _stopped_after(state: BrokerState, changes: list[Change]) -> list[str]:
-    """The nodes that are to be stopped. Raises ApiError for one that is not there, or if none were left."""
+    """Return the nodes that are to be stopped. Raises ApiError for one that is not there, or if none were left."""
     cluster = state.cluster
     stopped = [str(node_id) for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted]
     for _, operation, value in changes:

@@ -68,7 +68,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _is_excessive(state: BrokerState, message: CreateTopicsRequest) -> Steps[bool]:
-    """Whether Kafka finds the request too large as a whole."""
+    """Tell whether Kafka finds the request too large as a whole."""
     total = 0
     pace = Pace()
     for asked in message.topics:

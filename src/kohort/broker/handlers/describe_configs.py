@@ -79,7 +79,7 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
 
 
 def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
-    """The options of this broker, or under ``""`` what was given for all of them while they run."""
+    """Return the options of this broker, or under ``""`` what was given for all of them while they run."""
     cluster = state.cluster
     if name:
         check_broker(state, name)

@@ -51,7 +51,8 @@ def describe_log_dirs(state: BrokerState, request: Request) -> AnswerInSteps:
 def _topics(
     state: BrokerState, wanted: SpreadDict[tuple[str, int], None] | None, pace: Pace
 ) -> Steps[list[DescribeLogDirsTopic]]:
-    """The logs that are kept here, of all topics or of those that are wanted; others are passed over in silence."""
+    """Return the logs that are kept here, of all topics or of those that are wanted; others are passed over in
+    silence."""
     topics = []
     for topic in list(state.topics):
         partitions = []

@@ -65,7 +65,7 @@ def _quorum(state: BrokerState, now_ms: int) -> QuorumPartitionResult:
 
 
 def _caught_up(node_id: int, now_ms: int) -> QuorumReplicaState:
-    """Every node of the process sees a change as it is made."""
+    """Return every node of the process as caught up: it sees a change as it is made."""
     return QuorumReplicaState(replica_id=node_id, last_fetch_timestamp=now_ms, last_caught_up_timestamp=now_ms)
 
 

@@ -74,7 +74,8 @@ class ResponseBudget:
     """Whether it has none yet: then the first batch fits, whatever its size (KIP-74)."""
 
     def take(self, found: list[LogSlice]) -> list[Buffer]:
-        """``found`` as the codec takes it: bytes where they are at hand, and slices, to be read in their turn."""
+        """Return ``found`` as the codec takes it: bytes where they are at hand, and slices, to be read in their
+        turn."""
         parts: list[Buffer] = []
         for one in found:
             self.bytes -= len(one)
@@ -142,7 +143,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
 def _by_topic(
     told: list[tuple[SessionPartition, PartitionData]], pace: Pace, *, topic_ids: bool
 ) -> Steps[list[FetchableTopicResponse]]:
-    """Neighbours of one topic share an entry; the order of partitions is the session's."""
+    """Group partitions: neighbours of one topic share an entry; the order of partitions is the session's."""
     topics: list[FetchableTopicResponse] = []
     last = None
     for wanted, data in told:
@@ -159,7 +160,7 @@ def _by_topic(
 def _survey(
     state: BrokerState, reading: OpenFetch, min_bytes: int, pace: Pace
 ) -> Steps[tuple[int, list[tuple[bytes, int]]]]:
-    """How many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
+    """Return how many bytes are missing (none if anything must be answered at once), and the partitions to watch."""
     missing, has_paused = min_bytes, False
     keys: list[tuple[bytes, int]] = []
     sizes: list[int] = []
@@ -184,7 +185,8 @@ def _survey(
 
 
 def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition) -> tuple[tuple[bytes, int], int]:
-    """A partition to watch, and how many bytes of it could be read now. Raises ApiError for what has to be told."""
+    """Return a partition to watch, and how many bytes of it could be read now. Raises ApiError for what has to be
+    told."""
     topic, log = _log(state, wanted)
     check_leader_epoch(wanted.leader_epoch, log)
     check_leader(state, topic, wanted.partition)
@@ -226,7 +228,7 @@ def _read(state: BrokerState, request: Request, wanted: SessionPartition, room: 
 
 
 def _aborted(log: PartitionLog, offset: int, found: list[LogSlice]) -> list[AbortedTransaction]:
-    """What of the batches that are read was taken back, so that the reader can leave it out."""
+    """Return what of the batches that are read was taken back, so that the reader can leave it out."""
     if not found or not len(log.aborted):
         return []
     taken_back = log.aborted.between(offset, found[-1].next_offset)
@@ -267,7 +269,7 @@ def _visible_end(message: FetchRequest, log: PartitionLog) -> int:
 
 
 def _diverging(wanted: SessionPartition, log: PartitionLog) -> EpochEndOffset | None:
-    """Where the reader's log and ours part (KIP-595), if they do."""
+    """Return where the reader's log and ours part (KIP-595), if they do."""
     if wanted.last_fetched_epoch < 0:
         return None
     epoch, end_offset = log.end_of_epoch(wanted.last_fetched_epoch)
@@ -279,6 +281,6 @@ def _diverging(wanted: SessionPartition, log: PartitionLog) -> EpochEndOffset | 
 
 
 def _check_codec(found: list[LogSlice]) -> None:
-    """A reader older than zstd must not be given zstd (KIP-110)."""
+    """Raise ApiError where a reader older than zstd would be given zstd (KIP-110)."""
     if any(header.codec == Codec.ZSTD for one in found for _, header in split_batches(one.load())):
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)

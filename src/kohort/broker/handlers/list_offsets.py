@@ -80,7 +80,7 @@ def _find(state: BrokerState, request: Request, name: str, asked: ListOffsetsPar
 
 
 def _offset(log: PartitionLog, timestamp: int, *, committed: bool) -> tuple[int, int, int]:
-    """Offset, timestamp and leader epoch; -1 where there is none."""
+    """Return offset, timestamp and leader epoch; -1 where there is none."""
     if timestamp == LATEST:
         return (log.last_stable_offset if committed else log.high_watermark), -1, log.leader_epoch
     if timestamp in {EARLIEST, EARLIEST_LOCAL}:

@@ -71,7 +71,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
 
 
 def _once(message: MetadataRequest, pace: Pace) -> Steps[list[MetadataRequestTopic]]:
-    """What is asked for, without repeats."""
+    """Return what is asked for, without repeats."""
     seen: SpreadDict[bytes | str | None, None] = SpreadDict()
     once = []
     for asked in message.topics or ():

@@ -16,7 +16,7 @@ Change = tuple[str, int, str | None]
 
 
 def edited(now: list[str], operation: int, value: str) -> list[str]:
-    """A list after SET, APPEND or SUBTRACT of the comma-separated ``value``. Raises ApiError INVALID_REQUEST."""
+    """Return a list after SET, APPEND or SUBTRACT of the comma-separated ``value``. Raises ApiError INVALID_REQUEST."""
     given = [part.strip() for part in value.split(",") if part.strip()]
     if operation == SET:
         return given

@@ -96,7 +96,7 @@ def _after_flush(
     unflushed: Mapping[tuple[int, int], Needed],
     failed: Mapping[PartitionLog, Refusal],
 ) -> ProduceResponse:
-    """``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
+    """Return ``answer``, but for the partitions whose flush failed: their batches may be there, and are sent again."""
     for (topic, place), (log, _) in unflushed.items():
         if log in failed:
             partitions = answer.responses[topic].partition_responses
@@ -140,7 +140,7 @@ def _endpoints(state: BrokerState, leaders: set[int]) -> list[NodeEndpoint]:
 def _append(
     state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
 ) -> Steps[tuple[PartitionProduceResponse, Needed | None]]:
-    """The answer for one partition, and what has to be on the disk before it may leave."""
+    """Return the answer for one partition, and what has to be on the disk before it may leave."""
     topic, batch = _check(state, request, asked, data)
     log = topic.partitions[data.index]
     prepared = None
@@ -168,7 +168,7 @@ def _append(
 def _check(
     state: BrokerState, request: Request, asked: TopicProduceData, data: PartitionProduceData
 ) -> tuple[Topic, Buffer]:
-    """The topic of a partition that may be written to, and the batch. Raises ApiError."""
+    """Return the topic of a partition that may be written to, and the batch. Raises ApiError."""
     message: ProduceRequest = request.message
     topic = _topic(state, request, asked)
     if not 0 <= data.index < len(topic.partitions):
@@ -209,6 +209,6 @@ def _join_transaction(state: BrokerState, request: Request, log: PartitionLog, b
 
 
 def _check_codec(batch: Buffer) -> None:
-    """A producer older than zstd cannot mean zstd (KIP-110). Raises ApiError."""
+    """Raise ApiError for zstd from a producer older than it, which cannot mean it (KIP-110)."""
     if intact_header(batch).attributes & CODEC_BITS == Codec.ZSTD:
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7")

@@ -110,7 +110,7 @@ class _Filters:
 
 
 def _filters(message: ListTransactionsRequest, pace: Pace) -> Steps[tuple[_Filters, list[str]]]:
-    """The filters, and the names of states that are none."""
+    """Return the filters, and the names of states that are none."""
     states: set[str] = set()
     unknown: list[str] = []
     for name in message.state_filters:
@@ -127,7 +127,7 @@ def _filters(message: ListTransactionsRequest, pace: Pace) -> Steps[tuple[_Filte
 
 
 def write_txn_markers(state: BrokerState, request: Request) -> Answer:
-    """What an administrator sends who ends a transaction that hangs; the coordinator itself writes without asking.
+    """End a transaction that hangs, for an administrator; the coordinator itself writes without asking.
 
     Into the broker's own topics a marker is taken only where it ends something: nobody else writes there.
     """

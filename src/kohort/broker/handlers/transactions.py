@@ -46,7 +46,7 @@ LOOK_US: Final = 2.5
 
 
 def _code(error: KohortError, version: int) -> ErrorCode:
-    """PRODUCER_FENCED came with version 2 of these APIs."""
+    """Return the code of ``error``; PRODUCER_FENCED came with version 2 of these APIs."""
     code = refusal_of(error).code
     is_old = code is ErrorCode.PRODUCER_FENCED and version < FIRST_WITH_PRODUCER_FENCED
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_old else code
@@ -75,7 +75,7 @@ def add_partitions_to_txn(state: BrokerState, request: Request) -> AnswerInSteps
 def _add_partitions(
     state: BrokerState, asked: AddPartitionsToTxnTransaction, request: Request, pace: Pace
 ) -> Steps[list[AddPartitionsToTxnTopicResult]]:
-    """All of them or none: where one is refused, the others are not attempted.
+    """Add all of them or none: where one is refused, the others are not attempted.
 
     The broker's own topics are refused, as in Kafka: what is written there in a transaction, the broker adds itself.
     To ask whether a partition is part of one changes nothing.
@@ -162,7 +162,7 @@ def add_offsets_to_txn(state: BrokerState, request: Request) -> Answer:
 
 
 def _offsets_of(state: BrokerState, group_id: str, now_ms: int) -> TopicPartition:
-    """The partition in which a group's offsets are written."""
+    """Return the partition in which a group's offsets are written."""
     state.offsets_topic.ensure(now_ms)
     return TopicPartition(state.offsets_topic.name, state.coordinator.partition_of(group_id))
 

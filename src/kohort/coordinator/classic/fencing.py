@@ -15,7 +15,8 @@ FENCING: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENER
 
 
 def note_fenced(group: ClassicGroup, request: GroupRequest, error: ApiError, ctx: Context, out: Outcome) -> None:
-    """Once per member, API and error in a generation: a zombie that repeats itself does not fill the journal."""
+    """Write a refusal into the journal, once per member, API and error in a generation: a zombie that repeats itself
+    does not fill it."""
     member_id = getattr(request.message, "member_id", "")
     if error.code not in FENCING or not member_id:
         return

@@ -37,8 +37,8 @@ class ClassicGroup:
         return self.last_generation_id
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member that a request speaks for. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has its
-        instance id by now."""
+        """Return the member that a request speaks for. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if another has
+        its instance id by now."""
         if instance_id is not None:
             owner = self.round.instances.get(instance_id)
             if owner is None:
@@ -61,7 +61,8 @@ class ClassicGroup:
 
 
 def generation_of(this: Round) -> GroupMetadataValue:
-    """The record that makes ``this`` round the written generation; only the selected protocol's metadata is kept."""
+    """Return the record that makes ``this`` round the written generation; only the selected protocol's metadata is
+    kept."""
     return GroupMetadataValue(
         protocol_type=this.protocol_type,
         generation=this.generation_id,

@@ -106,7 +106,7 @@ def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> 
 def _turn_away(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """The group is full; a member that rejoined too late is out of it."""
+    """Refuse a JoinGroup as the group is full; a member that rejoined too late is out of it."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     if message.member_id in group.round.members:
         remove_member(group, ctx, out, message.member_id, "group_full", RemovalRequest(None, request.api_version))

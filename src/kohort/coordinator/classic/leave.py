@@ -21,7 +21,7 @@ FIRST_WITH_BATCH = 3
 
 
 def decide_leave(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Every entry is answered for itself; if one is gone, those who remain must share anew."""
+    """Answer every entry for itself; if one is gone, those who remain must share anew."""
     message = request.message
     assert isinstance(message, LeaveGroupRequest)
     group = groups.by_id.get(message.group_id)

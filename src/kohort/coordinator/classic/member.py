@@ -48,14 +48,14 @@ class Member:
         return Who(self.member_id, self.client_id, self.client_host, self.instance_id)
 
     def metadata_of(self, protocol: str | None) -> bytes:
-        """What the member said for ``protocol``; empty if it does not speak it."""
+        """Return what the member said for ``protocol``; empty if it does not speak it."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """The session starts anew. A timer that fires before its end finds out and waits on."""
+        """Begin the session anew. A timer that fires before its end finds out and waits on."""
         self.expires_at_ms = now_ms + (NEW_MEMBER_TIMEOUT_MS if self.is_new else self.session_timeout_ms)
 
     @property

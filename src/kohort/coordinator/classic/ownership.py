@@ -14,7 +14,7 @@ Owners = dict[str, dict[str, tuple[int, ...]]]
 
 
 def owners_of(written: GroupMetadataValue | None) -> Owners | None:
-    """The assignment of every member, or None if the group is not one of consumers or a blob cannot be read."""
+    """Return the assignment of every member, or None if the group is not one of consumers or a blob cannot be read."""
     if written is None:
         return {}
     if written.protocol_type != PROTOCOL_TYPE:
@@ -33,7 +33,7 @@ def _by_topic(blob: bytes) -> dict[str, tuple[int, ...]]:
 
 
 def moves_between(before: Owners | None, after: Owners | None) -> tuple[Move, ...]:
-    """Every partition whose owner changed, in order; nothing if either side is not known."""
+    """Return every partition whose owner changed, in order; nothing if either side is not known."""
     if before is None or after is None:
         return ()
     was, now = _owner_by_partition(before), _owner_by_partition(after)

@@ -9,7 +9,7 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 
 
 def protocols_of(message: JoinGroupRequest) -> Protocols:
-    """The protocols in order of preference; of a name given twice the first stands."""
+    """Return the protocols in order of preference; of a name given twice the first stands."""
     by_name: dict[str, bytes] = {}
     for protocol in message.protocols:
         by_name.setdefault(protocol.name, bytes(protocol.metadata))  # a large one is gathered in a bytearray
@@ -17,12 +17,12 @@ def protocols_of(message: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """v0 has none and uses the session timeout for both."""
+    """Return the member's rebalance timeout in ms; v0 has none and uses the session timeout for both."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
 def update_member(this: Round, member: Member, request: GroupRequest, protocols: Protocols) -> None:
-    """What a member says when it joins again replaces what it said before."""
+    """Replace what a member said before by what it says when it joins again."""
     message = request.message
     assert isinstance(message, JoinGroupRequest)
     this.set_protocols(member, protocols)

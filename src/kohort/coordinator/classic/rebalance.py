@@ -75,7 +75,7 @@ def open_round(
 
 
 def _give_up_assignments(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
-    """The generation whose SyncGroups were awaited will not be."""
+    """Refuse the SyncGroups of a generation whose assignment will not come."""
     for member in group.round.members.values():
         member.assignment = b""
         if member.sync is not None:
@@ -108,7 +108,8 @@ def maybe_close_round(group: ClassicGroup, ctx: Context, out: Outcome, *, cut_de
 
 
 def on_round_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """The initial delay or the rebalance timeout is over; while new members come, the delay is extended."""
+    """Close the round after the initial delay or the rebalance timeout; while new members come, the delay is
+    extended."""
     this, out = group.round, Outcome()
     if this.state is not GroupState.PREPARING_REBALANCE:
         return out
@@ -195,7 +196,8 @@ def _note_closed(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def joined(this: Round, member: Member) -> JoinGroupResponse:
-    """The generation as ``member`` is told of it: the leader with every member's metadata, a follower without."""
+    """Return the generation as ``member`` is told of it: the leader with every member's metadata, a follower
+    without."""
     return JoinGroupResponse(
         generation_id=this.generation_id,
         protocol_type=this.protocol_type,
@@ -259,7 +261,7 @@ def remove_member(
 
 
 def after_removal(group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger) -> None:
-    """Someone is gone: those who remain must share anew, or the open round may now be complete."""
+    """Have those who remain share anew, or close the open round if it is complete now."""
     if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         open_round(group, ctx, out, trigger)
     else:
@@ -277,7 +279,7 @@ def begin_sessions(group: ClassicGroup, ctx: Context, out: Outcome) -> None:
 
 
 def drop_round(group: ClassicGroup, ctx: Context, code: ErrorCode) -> Outcome:
-    """Records could not be appended: refuse all who wait and go back to what is written, as a failover would.
+    """Refuse all who wait and go back to what is written, as a failover would: records could not be appended.
 
     If members were told of a later generation than the written one, they must join again at once, so that no member
     sees a generation go back.

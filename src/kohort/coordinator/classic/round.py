@@ -59,7 +59,7 @@ class Round:
 
     @classmethod
     def of(cls, written: GroupMetadataValue | None, now_ms: int) -> Round:
-        """The round as the log has it (protocol/groups.md#loading): with members Stable, without them Empty."""
+        """Return the round as the log has it (protocol/groups.md#loading): with members Stable, without them Empty."""
         if written is None:
             return cls(GroupState.EMPTY, now_ms, 0)
         since_ms = written.current_state_timestamp
@@ -115,7 +115,7 @@ class Round:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """A static member is back under a new id: it keeps its assignment and its leadership."""
+        """Give a static member that is back its new id: it keeps its assignment and its leadership."""
         old_id = member.member_id
         del self.members[old_id]
         member.member_id = member_id
@@ -161,17 +161,17 @@ class Round:
         return self.awaiting_join == len(self.members) and not self.pending_join
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest that a member asks for (protocol/groups.md#rebalances)."""
+        """Return the longest that a member asks for (protocol/groups.md#rebalances)."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether someone with these protocols can be a member (protocol/groups.md#protocols-that-fit)."""
+        """Tell whether someone with these protocols can be a member (protocol/groups.md#protocols-that-fit)."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)
 
     def vote(self) -> str | None:
-        """The protocol of the next generation: each member votes for the first of its own that all speak.
+        """Return the protocol of the next generation: each member votes for the first of its own that all speak.
 
         The rules: protocol/groups.md#protocol-vote.
 

@@ -95,7 +95,7 @@ def _go_on(
     ctx: Context,
     out: Outcome,
 ) -> None:
-    """Nothing changes but the member's id, which is written before the member is told of it."""
+    """Change nothing but the member's id, which is written before the member is told of it."""
     this = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = skips and this.leader == member.member_id

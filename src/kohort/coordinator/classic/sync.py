@@ -85,7 +85,7 @@ def _check_protocol(this: Round, message: SyncGroupRequest) -> None:
 
 
 def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Context, out: Outcome) -> None:
-    """Everyone whom the leader left out gets nothing; ids that it made up are ignored."""
+    """Write the leader's assignment: whom it left out gets nothing; ids that it made up are ignored."""
     this = group.round
     given = {a.member_id: bytes(a.assignment) for a in message.assignments}
     took_ms = ctx.now_ms - this.state_since_ms
@@ -113,7 +113,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
 
 
 def _note_synced(group: ClassicGroup, member: Member, ctx: Context, out: Outcome) -> None:
-    """The sync timer goes when the last member of the generation has asked for its assignment."""
+    """Cancel the sync timer when the last member of the generation has asked for its assignment."""
     this = group.round
     if member.member_id in this.pending_sync:
         this.pending_sync.remove(member.member_id)
@@ -141,7 +141,7 @@ def synced(this: Round, member: Member) -> SyncGroupResponse:
 
 
 def on_sync_timer(group: ClassicGroup, ctx: Context) -> Outcome:
-    """Members of the generation that did not ask for their assignment in time are removed.
+    """Remove the members of the generation that did not ask for their assignment in time.
 
     The rules: protocol/groups.md#rebalances.
     """

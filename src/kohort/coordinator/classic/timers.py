@@ -17,20 +17,21 @@ The rules: protocol/groups.md#new-members.
 
 
 def round_timer(group_id: str) -> TimerKey:
-    """Ends the join phase: after the initial delay, or when the rebalance timeout is over."""
+    """Return the key of the timer that ends the join phase: after the initial delay, or when the rebalance timeout is
+    over."""
     return TimerKey("round", group_id)
 
 
 def sync_timer(group_id: str) -> TimerKey:
-    """Ends the wait for SyncGroup requests of a new generation."""
+    """Return the key of the timer that ends the wait for SyncGroup requests of a new generation."""
     return TimerKey("sync", group_id)
 
 
 def session_timer(group_id: str, member_id: str) -> TimerKey:
-    """Removes a silent member."""
+    """Return the key of the timer that removes a silent member."""
     return TimerKey("session", group_id, member_id)
 
 
 def pending_timer(group_id: str, member_id: str) -> TimerKey:
-    """Forgets an id that was handed out and did not come back."""
+    """Return the key of the timer that forgets an id that was handed out and did not come back."""
     return TimerKey("pending", group_id, member_id)

@@ -35,7 +35,7 @@ FIRST_WITH_TOPIC_IDS = 10
 
 
 def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """One record per accepted partition, all in one write; the other partitions say why not."""
+    """Write one record per accepted partition, all at once; the other partitions say why not."""
     message = request.message
     assert isinstance(message, OffsetCommitRequest)
     group = groups.by_id.get(message.group_id)
@@ -90,7 +90,7 @@ def own_code(partition: Message) -> int:
 
 
 def _committing_member(group: ClassicGroup | None, message: OffsetCommitRequest, version: int) -> Member | None:
-    """The member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
+    """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
     generation_id = message.generation_id_or_member_epoch
     if group is None:
         if generation_id < 0:
@@ -142,7 +142,7 @@ def value_of(
     topics: TopicsView,
     now_ms: int,
 ) -> OffsetCommitValue:
-    """What is written of one partition of a request."""
+    """Return what is written of one partition of a request."""
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
         # Only version 1 of the record has an expiry, and it has no epoch and no topic id: what cannot be read back
@@ -163,14 +163,15 @@ def value_of(
 
 
 def is_too_long(metadata: str | None, limit: int) -> bool:
-    """Kafka compares the option, named bytes, with the length of a Java string: UTF-16 units."""
+    """Tell whether metadata is longer than ``limit``. Kafka compares the option, named bytes, with the length of a Java
+    string: UTF-16 units."""
     if metadata is None or 2 * len(metadata) <= limit:
         return False
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
 def _note_progress(member: Member, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
-    """Evidence for the journal: a member that commits, and moves forward, is at work."""
+    """Note the evidence for the journal that a member that commits, and moves forward, is at work."""
     member.commits += 1
     for record in out.records:
         assert isinstance(record, OffsetCommitted)

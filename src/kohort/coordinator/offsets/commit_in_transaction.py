@@ -29,7 +29,7 @@ NO_RETENTION = -1
 
 
 def decide_commit_in_transaction(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
-    """One record per accepted partition, all in one batch of the producer; the other partitions say why not."""
+    """Write one record per accepted partition, all in one batch of the producer; the other partitions say why not."""
     message = request.message
     assert isinstance(message, TxnOffsetCommitRequest)
     group = groups.by_id.get(message.group_id)

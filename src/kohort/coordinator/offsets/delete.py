@@ -21,7 +21,7 @@ from kohort.wire.messages.offsets import (
 
 
 def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
-    """Tombstones for offsets that nobody works on; deleting what is not there is no error."""
+    """Write tombstones for offsets that nobody works on; deleting what is not there is no error."""
     message = request.message
     assert isinstance(message, OffsetDeleteRequest)
     group, offsets = groups.by_id.get(message.group_id), groups.offsets.get(message.group_id)
@@ -57,7 +57,8 @@ def refuse_offset_delete(asked: GroupRequest, code: ErrorCode) -> Reply:
 
 
 def decide_topics_deleted(group_id: str, offsets: GroupOffsets, names: Collection[str], topics: TopicsView) -> Outcome:
-    """Tombstones for every offset in the deleted topics, but not for those of a topic made anew under the name."""
+    """Write tombstones for every offset in the deleted topics, but not for those of a topic made anew under the
+    name."""
     out = Outcome(round_changed=False)
     for topic, partition in offsets.deletable():
         if topic not in names:

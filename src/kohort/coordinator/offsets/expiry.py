@@ -14,7 +14,7 @@ from kohort.wire.messages.group_records import OffsetCommitValue
 
 
 def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> Outcome:
-    """Tombstones for what has expired, and for the group itself if it is empty and nothing is left."""
+    """Write tombstones for what has expired, and for the group itself if it is empty and nothing is left."""
     out = Outcome(round_changed=False)
     retention_ms = ctx.config.offsets_retention_minutes * 60_000
     kept = 0
@@ -32,7 +32,7 @@ def decide_expiry(group: ClassicGroup, offsets: GroupOffsets, ctx: Context) -> O
 
 
 def has_expired(group: ClassicGroup, topic: str, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
-    """Whether nobody has needed the offset for the retention time; from when that counts depends on the group."""
+    """Tell whether nobody has needed the offset for the retention time; from when that counts depends on the group."""
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
     this = group.round

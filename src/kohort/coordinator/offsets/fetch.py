@@ -37,7 +37,7 @@ Lookup = Callable[[str], GroupOffsets]
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Reply:
-    """An unknown group is no error: nothing is committed."""
+    """Answer with what is committed. An unknown group is no error: nothing is committed."""
     message = request.message
     assert isinstance(message, OffsetFetchRequest)
     if request.api_version >= FIRST_WITH_GROUPS:
@@ -112,7 +112,7 @@ def _group(
 def _all_topics(
     offsets: GroupOffsets, topics: TopicsView, *, by_id: bool, stable: bool
 ) -> list[OffsetFetchResponseTopics]:
-    """Whatever is committed; by id only topics that exist, since no others have one."""
+    """Return whatever is committed; by id only topics that exist, since no others have one."""
     results = []
     for name, partitions in offsets.by_topic.items():
         topic_id = topics.topic_id(name)
@@ -126,7 +126,7 @@ def _all_topics(
 def _valid(
     offsets: GroupOffsets, name: str, partition: int, topics: TopicsView, stable: bool
 ) -> tuple[OffsetCommitValue, ErrorCode]:
-    """The offset, unless it was committed for an earlier topic of the same name, or may be about to change."""
+    """Return the offset, unless it was committed for an earlier topic of the same name, or may be about to change."""
     if stable and offsets.is_pending(name, partition):
         return NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT
     value = offsets.get(name, partition)

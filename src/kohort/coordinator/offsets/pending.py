@@ -32,7 +32,7 @@ class PendingOffsets:
         return bool(self._by_producer)
 
     def __iter__(self) -> Iterator[tuple[int, str, int, OffsetCommitValue | None]]:
-        """Producer, topic, partition, and the value, or None where a later commit has won already."""
+        """Yield producer, topic, partition, and the value, or None where a later commit has won already."""
         for producer_id, offsets in self._by_producer.items():
             for (topic, partition), pending in offsets.items():
                 yield producer_id, topic, partition, pending.value
@@ -42,7 +42,7 @@ class PendingOffsets:
         return None if pending is None else pending.value
 
     def holds(self, topic: str, partition: int) -> bool:
-        """Whether a transaction that is open has committed an offset of this partition."""
+        """Tell whether a transaction that is open has committed an offset of this partition."""
         return any((topic, partition) in offsets for offsets in self._by_producer.values())
 
     def put(self, producer_id: int, topic: str, partition: int, value: OffsetCommitValue) -> None:
@@ -50,19 +50,19 @@ class PendingOffsets:
         self._by_producer.setdefault(producer_id, {})[topic, partition] = Pending(self._written, value)
 
     def overtake(self, topic: str, partition: int, order: int | None = None) -> None:
-        """An offset counts that stands behind those up to ``order`` (None: all of them) on the log."""
+        """Let an offset count that stands behind those up to ``order`` (None: all of them) on the log."""
         for offsets in self._by_producer.values():
             pending = offsets.get((topic, partition))
             if pending is not None and (order is None or pending.order < order):
                 offsets[topic, partition] = Pending(pending.order, None)
 
     def remove(self, topic: str, partition: int) -> None:
-        """The offset was deleted, and so is what is pending."""
+        """Forget what is pending of an offset that was deleted."""
         for producer_id, offsets in list(self._by_producer.items()):
             offsets.pop((topic, partition), None)
             if not offsets:
                 del self._by_producer[producer_id]
 
     def take(self, producer_id: int) -> dict[tuple[str, int], Pending]:
-        """What the producer's transaction has committed: it has ended."""
+        """Take out what the producer's transaction has committed: it has ended."""
         return self._by_producer.pop(producer_id, {})

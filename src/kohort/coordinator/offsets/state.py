@@ -40,11 +40,11 @@ class GroupOffsets:
         return not self.by_topic and self.pending is None
 
     def is_pending(self, topic: str, partition: int) -> bool:
-        """Whether a transaction that is open has committed an offset of this partition."""
+        """Tell whether a transaction that is open has committed an offset of this partition."""
         return self.pending is not None and self.pending.holds(topic, partition)
 
     def deletable(self) -> Iterator[tuple[str, int]]:
-        """Every partition of which something is on the log that its tombstone must take away."""
+        """Return every partition of which something is on the log that its tombstone must take away."""
         for topic, partitions in self.by_topic.items():
             for partition in partitions:
                 yield topic, partition
@@ -52,7 +52,7 @@ class GroupOffsets:
         yield from sorted(place for place in held if place[1] not in self.by_topic.get(place[0], {}))
 
     def put(self, topic: str, partition: int, value: OffsetCommitValue, order: int | None = None) -> None:
-        """``order``: the place of an offset that was pending; None for one that stands behind all of those."""
+        """Set an offset. ``order``: the place of one that was pending; None for one that stands behind all of those."""
         self.by_topic.setdefault(topic, {})[partition] = value
         if self.pending is not None:
             self.pending.overtake(topic, partition, order)

@@ -33,7 +33,7 @@ def decide_init(
     new_producer_id: NewProducerId,
     now_ms: int,
 ) -> Transaction:
-    """A producer begins, or goes on after an error, and then names the id and epoch that it had (``expected``).
+    """Let a producer begin, or go on after an error; then it names the id and epoch that it had (``expected``).
 
     If a transaction is open, its abort comes first: then that is what is returned, and the producer is to ask again.
     """
@@ -76,7 +76,7 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 
 
 def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> Transaction:
-    """The transactional id of ``producer``. Raises ApiError unless it is the one that holds it now."""
+    """Return the transactional id of ``producer``. Raises ApiError unless it is the one that holds it now."""
     if known is None or known.producer_id != producer.producer_id:
         raise ApiError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, f"no transactional id has producer {producer.producer_id}"
@@ -87,7 +87,7 @@ def check_producer(known: Transaction | None, producer: ProducerIdAndEpoch) -> T
 
 
 def check_part_of(known: Transaction | None, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
-    """Raises ApiError unless ``partition`` is a part of the producer's open transaction."""
+    """Raise ApiError unless ``partition`` is a part of the producer's open transaction."""
     known = check_producer(known, producer)
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
@@ -102,7 +102,7 @@ def decide_add(
     version: int,
     now_ms: int,
 ) -> Transaction:
-    """These partitions become part of the transaction, which is opened by the first."""
+    """Make these partitions part of the transaction, which is opened by the first."""
     known = check_producer(known, producer)
     if known.state in DECIDED:
         raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is ending")
@@ -156,7 +156,7 @@ def decide_end(
 
 
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Whether a client of KIP-890 asks with the epoch that it had before its transaction ended."""
+    """Tell whether a client of KIP-890 asks with the epoch that it had before its transaction ended."""
     if known.client_version < WITH_NEW_EPOCHS:
         return False
     if known.producer_id == producer.producer_id:
@@ -166,7 +166,7 @@ def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
 
 
 def complete(known: Transaction, now_ms: int) -> Transaction:
-    """All markers are written."""
+    """Return the transaction once all markers are written."""
     state = (
         TransactionState.COMPLETE_COMMIT
         if known.state is TransactionState.PREPARE_COMMIT
@@ -179,7 +179,7 @@ def complete(known: Transaction, now_ms: int) -> Transaction:
 
 
 def goes_on_as(known: Transaction) -> ProducerIdAndEpoch:
-    """The id and epoch that the producer is to use from now on."""
+    """Return the id and epoch that the producer is to use from now on."""
     if known.next_producer_id != NONE:
         return ProducerIdAndEpoch(known.next_producer_id, 0)
     return ProducerIdAndEpoch(known.producer_id, known.epoch)

@@ -51,7 +51,7 @@ class Transaction:
 
 
 def build_record(transactional_id: str, transaction: Transaction | None) -> tuple[bytes, bytes | None]:
-    """Key and value; without a transaction the tombstone."""
+    """Return key and value; without a transaction the tombstone."""
     key = _INT16.pack(KEY_TYPE) + encode_bytes(TransactionLogKey(transactional_id=transactional_id), 0)
     if transaction is None:
         return key, None
@@ -72,7 +72,7 @@ def build_record(transactional_id: str, transaction: Transaction | None) -> tupl
 
 
 def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | None]:
-    """The transactional id, and what is written of it. Raises CorruptLog for bytes that are no such record."""
+    """Return the transactional id, and what is written of it. Raises CorruptLog for bytes that are no such record."""
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:
