@@ -1,0 +1,42 @@
+"""The drawings in ARCHITECTURE.md and in docstrings are what the code is: layers, seams, the tree of errors."""
+
+import configparser
+import re
+import typing
+from pathlib import Path
+
+import pytest
+
+import kohort.broker.io
+import kohort.client.requests.io
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "ARCHITECTURE.md").read_text()
+
+
+def layers_of_the_linter() -> list[list[str]]:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    rows = parser["importlinter:contract:layers"]["layers"].strip().splitlines()
+    names = [[name.strip().removeprefix("kohort.") for name in row.split("|")] for row in rows]
+    return [row for row in names if row != ["__main__"]]
+
+
+def layers_as_drawn() -> list[list[str]]:
+    drawing = re.search(r"## Layers\n+```\n(.*?)```", TEXT, re.DOTALL)
+    assert drawing is not None
+    return [re.findall(r"\w+", re.split(r"  +[a-z]+ [a-z]+ ", line)[0]) for line in drawing.group(1).splitlines()]
+
+
+def test_the_layers_are_drawn_as_the_linter_holds_them():
+    assert [sorted(row) for row in layers_as_drawn()] == [sorted(row) for row in layers_of_the_linter()]
+
+
+@pytest.mark.parametrize("io", [kohort.broker.io, kohort.client.requests.io], ids=["broker", "client"])
+def test_a_seam_names_all_that_goes_in_and_all_that_comes_out(io):
+    path = io.__name__.removeprefix("kohort.").replace(".", "/") + ".py"
+    (row,) = [line for line in TEXT.splitlines() if line.startswith("|") and f"`{path}`" in line]
+    going_in, coming_out = row.split("|")[3].split(" go in; ")
+    going_in = going_in.rpartition(". ")[2]
+    for words, union in ((going_in, io.Input), (coming_out, io.Output)):
+        assert set(re.findall(r"\b[A-Z]\w+", words)) == {event.__name__ for event in typing.get_args(union)}
