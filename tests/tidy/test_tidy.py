@@ -38,7 +38,7 @@ def test_every_decision_is_in_the_list_of_decisions():
     assert listed == sorted(p.name for p in adrs.glob("0*.md"))
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_links_between_documents_lead_somewhere(name):
     text = (ROOT / name).read_text()
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
