@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kohort.coordinator.records import GroupWritten, build_record
-from kohort.coordinator.transactions.states import State
+from kohort.coordinator.transactions.states import TransactionState
 from kohort.coordinator.transactions.transaction import Transaction
 from kohort.coordinator.transactions.transaction import build_record as build_transaction
 from kohort.model import TopicPartition
@@ -51,7 +51,7 @@ transactions = st.builds(
     st.integers(-1, 3),
     st.sampled_from([-1, 0, 0x7FFE, 0x7FFF]),
     INT32,
-    st.sampled_from(list(State)),
+    st.sampled_from(list(TransactionState)),
     st.frozensets(
         st.builds(
             TopicPartition,
