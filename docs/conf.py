@@ -10,7 +10,10 @@ copyright = "2026, the kohort authors"  # noqa: A001 - Sphinx's name for it
 release = version = kohort.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "docs/index"
-include_patterns = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/**"]
+include_patterns = [
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"),
+    *("tests/README.md", "tests/support/README.md", "docs/**"),
+]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 html_theme = "furo"

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kohort.aio.producing.producer import Producer
     from kohort.aio.serving.embedded import Broker
     from kohort.assignors.custom import assignor
-    from kohort.assignors.spec import Assignor
+    from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
     from kohort.client.admin.model import (
         ClusterDescription,
         ConfigEntry,
@@ -80,6 +80,8 @@ __version__ = VERSION
 _LAZY: Final = {
     "Admin": "kohort.aio.admin",
     "Assignor": "kohort.assignors.spec",
+    "MemberSubscription": "kohort.assignors.spec",
+    "SubscribedTopics": "kohort.assignors.spec",
     "AsyncAdmin": "kohort.aio.admin",
     "AsyncClaim": "kohort.aio.group.group_tasks",
     "AsyncConsumer": "kohort.aio.consuming.async_consumer",
@@ -162,6 +164,7 @@ __all__ = [
     "ListedOffset",
     "LogTruncated",
     "MemberDescription",
+    "MemberSubscription",
     "MissingExtra",
     "NewTopic",
     "NoOffsetForPartition",
@@ -181,6 +184,7 @@ __all__ = [
     "RecordsRefused",
     "Results",
     "StorageError",
+    "SubscribedTopics",
     "TopicDescription",
     "TopicListing",
     "TopicPartition",

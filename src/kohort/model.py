@@ -27,7 +27,11 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group commits for a partition: the next offset to read, and a word with it."""
+    """What a group commits for a partition.
+
+    ``offset`` is the next offset to read, ``metadata`` a text of the committer's own (up to
+    ``offset.metadata.max.bytes``), ``leader_epoch`` that of the last record read, or -1 if not known (KIP-320).
+    """
 
     offset: int
     metadata: str = ""

@@ -15,7 +15,7 @@ import pytest
 
 from kohort.assignors import cooperative, sticky
 from kohort.assignors.builtin import ASSIGNORS
-from kohort.assignors.spec import Assignment, Member, Topics
+from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics
 from kohort.model import TopicPartition
 from support.peers.client_programs import assignor_judge
 
@@ -25,7 +25,7 @@ CASES = 1000
 RACKS = ["r1", "r2", "r3"]
 
 
-def generated(name: str, seed: int) -> tuple[Topics, list[Member]]:
+def generated(name: str, seed: int) -> tuple[SubscribedTopics, list[MemberSubscription]]:
     """A group, by its seed: with or without racks, equal subscriptions, static members, a past, contradictions."""
     rng = random.Random(f"{name}/{seed}")
     names = [f"t{i}" for i in range(rng.randint(1, 5))]
@@ -46,15 +46,17 @@ def generated(name: str, seed: int) -> tuple[Topics, list[Member]]:
         wanted = shared or rng.sample(names, rng.randint(1, len(names)))
         instance = f"i{rng.randint(10, 99)}{i}" if rng.random() < 0.2 else None
         rack = rng.choice([*RACKS, ""]) if racks and rng.random() < 0.9 else ""
-        members.append(Member(f"m{rng.randint(100, 999)}-{i}", tuple(wanted), instance, rack=rack))
-    topics = Topics(counts, racks)
+        members.append(MemberSubscription(f"m{rng.randint(100, 999)}-{i}", tuple(wanted), instance, rack=rack))
+    topics = SubscribedTopics(counts, racks)
     if name in ("sticky", "cooperative-sticky") and rng.random() < 0.8:
         members = with_a_past(rng, topics, members)
     # Java's answer depends on the order in which members were told where two ids share a bucket of a hash map.
     return topics, sorted(members, key=lambda m: m.member_id)
 
 
-def with_a_past(rng: random.Random, topics: Topics, members: list[Member]) -> list[Member]:
+def with_a_past(
+    rng: random.Random, topics: SubscribedTopics, members: list[MemberSubscription]
+) -> list[MemberSubscription]:
     """The members as they come back: from an earlier assignment of some of them, told well or badly."""
     earlier = rng.sample(members, rng.randint(1, len(members)))
     before: Assignment = ASSIGNORS[rng.choice(["sticky", "range"])].assign(topics, earlier)
@@ -67,7 +69,7 @@ def with_a_past(rng: random.Random, topics: Topics, members: list[Member]) -> li
         if rng.random() < 0.05:  # a topic that is gone
             owned = (*owned, TopicPartition("gone", 0))
         told.append(
-            Member(
+            MemberSubscription(
                 m.member_id,
                 m.topics,
                 m.instance_id,
@@ -91,7 +93,7 @@ def what_it_remembers(rng: random.Random, owned: tuple[TopicPartition, ...], gen
     return rng.choices(made, [8, 3, 2, 1])[0]
 
 
-def as_case(name: str, topics: Topics, members: list[Member]) -> str:
+def as_case(name: str, topics: SubscribedTopics, members: list[MemberSubscription]) -> str:
     return json.dumps(
         {
             "assignor": name,

@@ -13,7 +13,7 @@ from kohort.assignors import cooperative, sticky
 from kohort.assignors.builtin import ASSIGNORS, EXTRAS
 from kohort.assignors.range import assign as assign_range
 from kohort.assignors.roundrobin import assign as assign_roundrobin
-from kohort.assignors.spec import Assignment, Member, Topics, in_order
+from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics, in_order
 from kohort.model import TopicPartition
 
 calm = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -23,7 +23,9 @@ RACKS = ["", "r1", "r2", "r3"]
 
 
 @st.composite
-def groups(draw: st.DrawFn, *, equal: bool | None = None, with_racks: bool = False) -> tuple[Topics, list[Member]]:
+def groups(
+    draw: st.DrawFn, *, equal: bool | None = None, with_racks: bool = False
+) -> tuple[SubscribedTopics, list[MemberSubscription]]:
     counts = {t: draw(st.integers(0, 7)) for t in TOPICS}
     racks = {}
     if with_racks:
@@ -38,11 +40,11 @@ def groups(draw: st.DrawFn, *, equal: bool | None = None, with_racks: bool = Fal
         topics = shared if same else tuple(draw(st.lists(st.sampled_from(TOPICS), min_size=1, unique=True)))
         instance = draw(st.none() | st.just(f"i{9 - i}"))
         rack = draw(st.sampled_from(RACKS)) if with_racks else ""
-        members.append(Member(f"m{i}", topics, instance_id=instance, rack=rack))
-    return Topics(counts, racks), members
+        members.append(MemberSubscription(f"m{i}", topics, instance_id=instance, rack=rack))
+    return SubscribedTopics(counts, racks), members
 
 
-def check_whole(topics: Topics, members: list[Member], found: Assignment) -> None:
+def check_whole(topics: SubscribedTopics, members: list[MemberSubscription], found: Assignment) -> None:
     """Everybody has an entry; every partition of a wanted topic has one owner, which wants it."""
     assert found.keys() == {m.member_id for m in members}
     given = [p for partitions in found.values() for p in partitions]
@@ -55,7 +57,9 @@ def check_whole(topics: Topics, members: list[Member], found: Assignment) -> Non
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "co-partitioned", "rack-aware"])
 @calm
 @given(group=groups(with_racks=True))
-def test_every_partition_has_one_owner_that_wants_it(name: str, group: tuple[Topics, list[Member]]):
+def test_every_partition_has_one_owner_that_wants_it(
+    name: str, group: tuple[SubscribedTopics, list[MemberSubscription]]
+):
     topics, members = group
 
     check_whole(topics, members, (ASSIGNORS | EXTRAS)[name].assign(topics, members))
@@ -64,7 +68,9 @@ def test_every_partition_has_one_owner_that_wants_it(name: str, group: tuple[Top
 @pytest.mark.parametrize("name", [*ASSIGNORS, *EXTRAS])
 @calm
 @given(group=groups(with_racks=True), seed=st.randoms(use_true_random=False))
-def test_the_order_of_the_members_does_not_matter(name: str, group: tuple[Topics, list[Member]], seed: object):
+def test_the_order_of_the_members_does_not_matter(
+    name: str, group: tuple[SubscribedTopics, list[MemberSubscription]], seed: object
+):
     topics, members = group
     shuffled = list(members)
     seed.shuffle(shuffled)
@@ -76,17 +82,19 @@ def test_the_order_of_the_members_does_not_matter(name: str, group: tuple[Topics
 
 @calm
 @given(group=groups(equal=True, with_racks=True))
-def test_with_equal_subscriptions_sticky_leaves_a_difference_of_one_at_most(group: tuple[Topics, list[Member]]):
+def test_with_equal_subscriptions_sticky_leaves_a_difference_of_one_at_most(
+    group: tuple[SubscribedTopics, list[MemberSubscription]],
+):
     topics, members = group
     sizes = [len(p) for p in sticky.assign(topics, members).values()]
 
     assert max(sizes) - min(sizes) <= 1
 
 
-def told(members: list[Member], found: Assignment, generation: int) -> list[Member]:
+def told(members: list[MemberSubscription], found: Assignment, generation: int) -> list[MemberSubscription]:
     """The members as they rejoin after an assignment."""
     return [
-        Member(
+        MemberSubscription(
             m.member_id,
             m.topics,
             m.instance_id,
@@ -101,7 +109,7 @@ def told(members: list[Member], found: Assignment, generation: int) -> list[Memb
 
 @calm
 @given(group=groups())
-def test_a_rebalance_in_which_nothing_changed_moves_nothing(group: tuple[Topics, list[Member]]):
+def test_a_rebalance_in_which_nothing_changed_moves_nothing(group: tuple[SubscribedTopics, list[MemberSubscription]]):
     topics, members = group
     found = sticky.assign(topics, members)
 
@@ -112,7 +120,7 @@ def test_a_rebalance_in_which_nothing_changed_moves_nothing(group: tuple[Topics,
 
 @calm
 @given(group=groups(equal=True))
-def test_when_a_member_leaves_nobody_else_loses_anything(group: tuple[Topics, list[Member]]):
+def test_when_a_member_leaves_nobody_else_loses_anything(group: tuple[SubscribedTopics, list[MemberSubscription]]):
     topics, members = group
     if len(members) < 2:
         return
@@ -124,14 +132,16 @@ def test_when_a_member_leaves_nobody_else_loses_anything(group: tuple[Topics, li
         assert set(found[member.member_id]) <= set(again[member.member_id])
 
 
-def rounds(group: tuple[Topics, list[Member]], *, newcomer: bool, leaver: bool) -> Iterator[tuple[bool, Assignment]]:
+def rounds(
+    group: tuple[SubscribedTopics, list[MemberSubscription]], *, newcomer: bool, leaver: bool
+) -> Iterator[tuple[bool, Assignment]]:
     """A cooperative group after somebody came or went, round after round: whether it is at rest, and its assignment."""
     topics, members = group
     members = told(members, sticky.assign(topics, members), 1)
     if leaver and len(members) > 1:
         members = members[1:]
     if newcomer:
-        members = [*members, Member("new", members[0].topics)]
+        members = [*members, MemberSubscription("new", members[0].topics)]
     for generation in range(2, 6):
         found = cooperative.assign(topics, members)
         owned_by = {p: m.member_id for m in members for p in m.owned}
@@ -150,7 +160,7 @@ def rounds(group: tuple[Topics, list[Member]], *, newcomer: bool, leaver: bool) 
 @calm
 @given(group=groups(with_racks=True), newcomer=st.booleans(), leaver=st.booleans())
 def test_cooperative_never_hands_over_what_is_still_owned(
-    group: tuple[Topics, list[Member]], newcomer: bool, leaver: bool
+    group: tuple[SubscribedTopics, list[MemberSubscription]], newcomer: bool, leaver: bool
 ):
     for _ in rounds(group, newcomer=newcomer, leaver=leaver):
         pass
@@ -159,7 +169,7 @@ def test_cooperative_never_hands_over_what_is_still_owned(
 @calm
 @given(group=groups(equal=True), newcomer=st.booleans(), leaver=st.booleans())
 def test_a_cooperative_group_is_at_rest_after_two_rounds_and_one_that_shows_it(
-    group: tuple[Topics, list[Member]], newcomer: bool, leaver: bool
+    group: tuple[SubscribedTopics, list[MemberSubscription]], newcomer: bool, leaver: bool
 ):
     seen = [at_rest for at_rest, _ in rounds(group, newcomer=newcomer, leaver=leaver)]
 
@@ -173,7 +183,7 @@ def test_a_cooperative_group_is_at_rest_after_two_rounds_and_one_that_shows_it(
 class Cluster:
     """As much of kafka-python's metadata as its assignors look at."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: SubscribedTopics) -> None:
         self._counts = {t: n for t, n in topics.counts.items() if n}
 
     def topics(self) -> set[str]:
@@ -183,7 +193,9 @@ class Cluster:
         return set(range(self._counts[topic])) if topic in self._counts else None
 
 
-def ask_kafka_python(assignor: type, topics: Topics, members: list[Member]) -> dict[str, set[tuple[str, int]]]:
+def ask_kafka_python(
+    assignor: type, topics: SubscribedTopics, members: list[MemberSubscription]
+) -> dict[str, set[tuple[str, int]]]:
     from kafka.protocol.consumer.group import JoinGroupResponse
     from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as Subscription
 
@@ -215,7 +227,7 @@ def as_sets(found: Assignment) -> dict[str, set[tuple[str, int]]]:
 
 @calm
 @given(group=groups())
-def test_range_is_kafka_pythons(group: tuple[Topics, list[Member]]):
+def test_range_is_kafka_pythons(group: tuple[SubscribedTopics, list[MemberSubscription]]):
     from kafka.coordinator.assignors.range import RangePartitionAssignor
 
     topics, members = group
@@ -224,7 +236,9 @@ def test_range_is_kafka_pythons(group: tuple[Topics, list[Member]]):
 
 @calm
 @given(group=groups(equal=True))  # with others its round robin fails on the first member that it has to pass over
-def test_roundrobin_is_kafka_pythons_where_all_subscribe_alike(group: tuple[Topics, list[Member]]):
+def test_roundrobin_is_kafka_pythons_where_all_subscribe_alike(
+    group: tuple[SubscribedTopics, list[MemberSubscription]],
+):
     from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
     topics, members = group
@@ -234,7 +248,7 @@ def test_roundrobin_is_kafka_pythons_where_all_subscribe_alike(group: tuple[Topi
 @calm
 @given(group=groups())
 def test_sticky_is_as_balanced_as_kafka_pythons_which_has_only_the_general_algorithm(
-    group: tuple[Topics, list[Member]],
+    group: tuple[SubscribedTopics, list[MemberSubscription]],
 ):
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
@@ -246,12 +260,14 @@ def test_sticky_is_as_balanced_as_kafka_pythons_which_has_only_the_general_algor
 
 @calm
 @given(group=groups(equal=True))
-def test_cooperative_moves_no_more_than_kafka_pythons_when_a_member_joins(group: tuple[Topics, list[Member]]):
+def test_cooperative_moves_no_more_than_kafka_pythons_when_a_member_joins(
+    group: tuple[SubscribedTopics, list[MemberSubscription]],
+):
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
     topics, members = group
     members = told(members, sticky.assign(topics, members), 3)
-    members.append(Member("new", members[0].topics, generation=-1))
+    members.append(MemberSubscription("new", members[0].topics, generation=-1))
 
     ours = as_sets(cooperative.assign(topics, members))
     theirs = ask_kafka_python(CooperativeStickyAssignor, topics, members)

@@ -70,11 +70,7 @@ def classes_in_signatures(thing):
         parts += public_functions(thing)
     for name, part in parts:
         for hint in hints_of(part).values():
-            yield from (
-                (cls, f"{thing.__name__}.{name}")
-                for cls in classes_in(hint)
-                if own(cls) and cls.__name__ not in ("Member", "Topics")
-            )
+            yield from ((cls, f"{thing.__name__}.{name}") for cls in classes_in(hint) if own(cls))
 
 
 PUBLIC_CALLABLES = {name: thing for name, thing in public_things().items() if callable(thing)}

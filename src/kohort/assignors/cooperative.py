@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from kohort.assignors.previous_ownership import MemberData
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics
+from kohort.assignors.spec import Assignment, Assignor, MemberSubscription, SubscribedTopics
 from kohort.assignors.sticky import deal
 from kohort.errors import ProtocolError
 from kohort.model import TopicPartition
@@ -25,7 +25,7 @@ class CooperativeUserData(Message, versions="0"):
     generation: int = int32()
 
 
-def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     """Return the partitions of each member, without those that somebody has to give up first."""
     dealt = deal(topics, members, read_claim)
     transferring = dealt.transferring
@@ -37,7 +37,7 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
 
 
 def changing_hands(
-    members: Iterable[Member], assignment: Mapping[str, Sequence[TopicPartition]]
+    members: Iterable[MemberSubscription], assignment: Mapping[str, Sequence[TopicPartition]]
 ) -> dict[TopicPartition, str]:
     """Return the partitions that one member gains while another, which owned them, does not keep them."""
     gained: dict[TopicPartition, str] = {}
@@ -49,7 +49,7 @@ def changing_hands(
     return {partition: owner for partition, owner in gained.items() if partition in lost}
 
 
-def read_claim(member: Member) -> MemberData:
+def read_claim(member: MemberSubscription) -> MemberData:
     """Return what a member owns, and since when: by its Subscription, or by its user data where that is older than
     v2."""
     if member.generation is not None:

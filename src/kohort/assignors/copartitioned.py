@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_order, known_topics
+from kohort.assignors.spec import Assignment, Assignor, MemberSubscription, SubscribedTopics, in_order, known_topics
 from kohort.assignors.sticky import read_claim, user_data
 from kohort.model import TopicPartition
 
 
-def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     together: dict[tuple[str, ...], list[str]] = {}
@@ -29,7 +29,7 @@ def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
     return assignment
 
 
-def _owners(members: Sequence[Member]) -> dict[TopicPartition, str]:
+def _owners(members: Sequence[MemberSubscription]) -> dict[TopicPartition, str]:
     """Return who had what, by the newest claims."""
     claims = [(m.member_id, read_claim(m)) for m in members]
     claims.sort(key=lambda c: (-1 if c[1].generation is None else c[1].generation, c[0]))
@@ -37,7 +37,11 @@ def _owners(members: Sequence[Member]) -> dict[TopicPartition, str]:
 
 
 def _deal(
-    topics: Topics, names: Sequence[str], readers: Sequence[str], had: dict[TopicPartition, str], given: Assignment
+    topics: SubscribedTopics,
+    names: Sequence[str],
+    readers: Sequence[str],
+    had: dict[TopicPartition, str],
+    given: Assignment,
 ) -> None:
     numbers = {
         n: [TopicPartition(t, n) for t in names if n < topics.counts[t]]

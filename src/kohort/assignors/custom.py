@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kohort.assignors.cooperative import changing_hands
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, no_user_data
+from kohort.assignors.spec import Assignment, Assignor, MemberSubscription, SubscribedTopics, no_user_data
 from kohort.errors import UsageError
 from kohort.model import TopicPartition
 
-AssignFunction = Callable[[Topics, Sequence[Member]], Mapping[str, Iterable[TopicPartition]]]
+AssignFunction = Callable[[SubscribedTopics, Sequence[MemberSubscription]], Mapping[str, Iterable[TopicPartition]]]
 """Takes the topics with their partition counts and the members; returns partitions by member id."""
 UserData = Callable[[Iterable[TopicPartition], int], bytes | None]
 
@@ -37,7 +37,7 @@ def assignor(
     """
 
     def made(function: AssignFunction) -> Assignor:
-        def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+        def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
             found = _checked(name, _run(name, function, topics, members), topics, members)
             if cooperative:
                 for partition, new_owner in changing_hands(members, found).items():
@@ -50,7 +50,7 @@ def assignor(
 
 
 def _run(
-    name: str, function: AssignFunction, topics: Topics, members: Sequence[Member]
+    name: str, function: AssignFunction, topics: SubscribedTopics, members: Sequence[MemberSubscription]
 ) -> Mapping[str, Iterable[TopicPartition]]:
     try:
         return function(topics, members)
@@ -59,7 +59,10 @@ def _run(
 
 
 def _checked(
-    name: str, given: Mapping[str, Iterable[TopicPartition]], topics: Topics, members: Sequence[Member]
+    name: str,
+    given: Mapping[str, Iterable[TopicPartition]],
+    topics: SubscribedTopics,
+    members: Sequence[MemberSubscription],
 ) -> Assignment:
     if not isinstance(given, Mapping):
         raise UsageError(f"assignor {name!r} returned {type(given).__name__}: expected partitions by member id")

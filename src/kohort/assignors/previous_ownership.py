@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kohort.assignors.spec import NO_GENERATION, Member
+from kohort.assignors.spec import NO_GENERATION, MemberSubscription
 from kohort.model import TopicPartition
 
 
@@ -23,7 +23,7 @@ class MemberData(NamedTuple):
     generation: int | None
 
 
-ReadMemberData = Callable[[Member], MemberData]
+ReadMemberData = Callable[[MemberSubscription], MemberData]
 
 
 @dataclass(slots=True)
@@ -37,7 +37,9 @@ class Ownership:
     """Claims of generations before the newest, by partition: the newest of these."""
 
 
-def decide_ownership(members: Sequence[Member], counts: Mapping[str, int], read: ReadMemberData) -> Ownership:
+def decide_ownership(
+    members: Sequence[MemberSubscription], counts: Mapping[str, int], read: ReadMemberData
+) -> Ownership:
     """Decide who may keep what. Claims on partitions that no longer exist are forgotten."""
     claims = {m.member_id: read(m) for m in members}
     by_id = {m.member_id: m for m in members}

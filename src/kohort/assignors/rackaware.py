@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_order, known_topics, no_user_data
+from kohort.assignors.spec import (
+    Assignment,
+    Assignor,
+    MemberSubscription,
+    SubscribedTopics,
+    in_order,
+    known_topics,
+    no_user_data,
+)
 from kohort.model import TopicPartition
 
 
-def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)

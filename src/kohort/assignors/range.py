@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from kohort.assignors.spec import (
     Assignment,
     Assignor,
-    Member,
-    Topics,
+    MemberSubscription,
+    SubscribedTopics,
     in_order,
     known_topics,
     no_user_data,
@@ -25,7 +25,7 @@ from kohort.model import TopicPartition
 class _TopicState:
     """One topic while it is being dealt: what is left, and what each member may still take."""
 
-    def __init__(self, topic: str, topics: Topics, members: Sequence[Member]) -> None:
+    def __init__(self, topic: str, topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> None:
         self.topic = topic
         self.members = members
         self.unassigned = dict.fromkeys(topics.partitions(topic))
@@ -53,7 +53,7 @@ class _TopicState:
             del self.unassigned[partition]
 
 
-def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     """Return the partitions of each member."""
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)

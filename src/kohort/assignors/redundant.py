@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_order, known_topics, no_user_data
+from kohort.assignors.spec import (
+    Assignment,
+    Assignor,
+    MemberSubscription,
+    SubscribedTopics,
+    in_order,
+    known_topics,
+    no_user_data,
+)
 from kohort.errors import ConfigError
 
 
@@ -19,7 +27,7 @@ def redundant(copies: int) -> Assignor:
     return Assignor(f"redundant-{copies}", lambda topics, members: _assign(topics, members, copies), no_user_data)
 
 
-def _assign(topics: Topics, members: Sequence[Member], copies: int) -> Assignment:
+def _assign(topics: SubscribedTopics, members: Sequence[MemberSubscription], copies: int) -> Assignment:
     assignment: Assignment = {m.member_id: [] for m in members}
     ordered = in_order(members)
     for topic in known_topics(topics, members):

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_order, known_topics, no_user_data
+from kohort.assignors.spec import (
+    Assignment,
+    Assignor,
+    MemberSubscription,
+    SubscribedTopics,
+    in_order,
+    known_topics,
+    no_user_data,
+)
 
 
-def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     """Return the partitions of each member. A member that does not subscribe to a topic is passed over."""
     assignment: Assignment = {m.member_id: [] for m in members}
     circle = in_order(members)

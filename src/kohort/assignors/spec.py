@@ -19,7 +19,7 @@ Assignment = dict[str, list[TopicPartition]]
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberSubscription:
     """One member as its Subscription shows it.
 
     ``generation`` is None where the Subscription carries none (versions 0 and 1); ``rack`` is empty where unknown.
@@ -35,16 +35,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Topics:
+class SubscribedTopics:
     """How many partitions each topic has and, where known, the racks that hold a replica of each."""
 
     counts: Mapping[str, int]
     racks: Mapping[TopicPartition, frozenset[str]] = field(default_factory=dict)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of ``topic``, in order; none where it is not known."""
         return [TopicPartition(topic, p) for p in range(self.counts.get(topic, 0))]
 
     def racks_of(self, partition: TopicPartition) -> frozenset[str]:
+        """Return the racks that hold a replica of ``partition``; none where they are not known."""
         return self.racks.get(partition, frozenset())
 
 
@@ -53,7 +55,7 @@ class Assignor:
     """A strategy by its name on the wire. ``cooperative``: members may keep what they own while they rejoin."""
 
     name: str
-    assign: Callable[[Topics, Sequence[Member]], Assignment]
+    assign: Callable[[SubscribedTopics, Sequence[MemberSubscription]], Assignment]
     user_data: Callable[[Iterable[TopicPartition], int], bytes | None]
     cooperative: bool = False
 
@@ -67,7 +69,7 @@ def java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def in_order(members: Iterable[Member]) -> list[Member]:
+def in_order(members: Iterable[MemberSubscription]) -> list[MemberSubscription]:
     """Static members by instance id, then dynamic ones by member id."""
     return sorted(
         members,
@@ -90,7 +92,7 @@ def java_bucket(code: int, size: int) -> int:
     return (code ^ code >> 16) & (size - 1)
 
 
-def in_hash_order(members: Sequence[Member]) -> list[Member]:
+def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
     """In the order of the Java client's HashMap of members, which its sticky assignors let decide who keeps one more.
 
     Within a bucket Java's order is that of insertion, here that of the ids: the order given never matters.
@@ -99,13 +101,15 @@ def in_hash_order(members: Sequence[Member]) -> list[Member]:
     return sorted(members, key=lambda m: (java_bucket(java_string_hash(m.member_id), size), java_order(m.member_id)))
 
 
-def known_topics(topics: Topics, members: Iterable[Member]) -> list[str]:
+def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]) -> list[str]:
     """Return the topics that somebody subscribes to and that have partitions, by name."""
     wanted = {topic for member in members for topic in member.topics}
     return sorted((t for t in wanted if topics.counts.get(t, 0) > 0), key=java_order)
 
 
-def racks_matter(topics: Topics, partitions: Iterable[TopicPartition], members: Iterable[Member]) -> bool:
+def racks_matter(
+    topics: SubscribedTopics, partitions: Iterable[TopicPartition], members: Iterable[MemberSubscription]
+) -> bool:
     """Tell whether placing by rack can help: racks are shared with the members, and not every rack has every
     partition."""
     of_members = {member.rack for member in members if member.rack}

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kohort.assignors.previous_ownership import MemberData, ReadMemberData, decide_ownership
-from kohort.assignors.spec import Assignment, Assignor, Member, Topics, in_hash_order, known_topics
+from kohort.assignors.spec import (
+    Assignment,
+    Assignor,
+    MemberSubscription,
+    SubscribedTopics,
+    in_hash_order,
+    known_topics,
+)
 from kohort.assignors.sticky_equal import EqualSubscriptions
 from kohort.assignors.sticky_mixed import MixedSubscriptions
 from kohort.errors import ProtocolError
@@ -38,7 +45,7 @@ class Dealt(NamedTuple):
     transferring: dict[TopicPartition, str] | None
 
 
-def deal(topics: Topics, members: Sequence[Member], read: ReadMemberData) -> Dealt:
+def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: ReadMemberData) -> Dealt:
     """Assign with the least movement; ``read`` says what a member claims to own."""
     if not members:
         return Dealt({}, {})
@@ -51,12 +58,12 @@ def deal(topics: Topics, members: Sequence[Member], read: ReadMemberData) -> Dea
     return Dealt(MixedSubscriptions(topics, names, ordered, ownership).assign(), None)
 
 
-def assign(topics: Topics, members: Sequence[Member]) -> Assignment:
+def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
     """Return the partitions of each member."""
     return deal(topics, members, read_claim).assignment
 
 
-def read_claim(member: Member) -> MemberData:
+def read_claim(member: MemberSubscription) -> MemberData:
     """Return what a member had, from its user data; unreadable user data is no claim."""
     if not member.user_data:
         return MemberData((), None)

@@ -10,14 +10,20 @@ from collections import deque
 from collections.abc import Sequence
 
 from kohort.assignors.previous_ownership import Ownership
-from kohort.assignors.spec import Assignment, Member, Topics, java_order, racks_matter
+from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics, java_order, racks_matter
 from kohort.model import TopicPartition
 
 
 class EqualSubscriptions:
     """One assignment under way. After ``assign``, ``transferring`` holds the partitions that change hands."""
 
-    def __init__(self, topics: Topics, names: Sequence[str], members: Sequence[Member], ownership: Ownership) -> None:
+    def __init__(
+        self,
+        topics: SubscribedTopics,
+        names: Sequence[str],
+        members: Sequence[MemberSubscription],
+        ownership: Ownership,
+    ) -> None:
         self.transferring: dict[TopicPartition, str] = {}
         self._partitions = [p for name in names for p in topics.partitions(name)]
         self._topics = topics

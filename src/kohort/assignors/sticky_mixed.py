@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from kohort.assignors.partition_movements import PartitionMovements
 from kohort.assignors.previous_ownership import Ownership
-from kohort.assignors.spec import Assignment, Member, Topics, java_order, racks_matter
+from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics, java_order, racks_matter
 from kohort.model import TopicPartition
 
 Load = tuple[int, bytes, str]
@@ -22,7 +22,13 @@ Load = tuple[int, bytes, str]
 class MixedSubscriptions:
     """One assignment under way."""
 
-    def __init__(self, topics: Topics, names: Sequence[str], members: Sequence[Member], ownership: Ownership) -> None:
+    def __init__(
+        self,
+        topics: SubscribedTopics,
+        names: Sequence[str],
+        members: Sequence[MemberSubscription],
+        ownership: Ownership,
+    ) -> None:
         self._topics = topics
         self._racks = {m.member_id: m.rack for m in members}
         self._wants = {m.member_id: [t for t in m.topics if t in set(names)] for m in members}

@@ -8,7 +8,7 @@ import kohort
 from kohort.assignors import copartitioned, rackaware, sticky
 from kohort.assignors.builtin import assignors_named, is_cooperative
 from kohort.assignors.redundant import REDUNDANT, redundant
-from kohort.assignors.spec import Assignment, Member, Topics
+from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics
 from kohort.errors import ConfigError, UsageError
 from kohort.model import TopicPartition
 
@@ -21,25 +21,25 @@ def shown(assignment: Assignment) -> dict[str, str]:
     return {member: " ".join(sorted(map(str, partitions))) for member, partitions in assignment.items()}
 
 
-def members(*names: str, topics: str = "a b") -> list[Member]:
-    return [Member(name, tuple(topics.split())) for name in names]
+def members(*names: str, topics: str = "a b") -> list[MemberSubscription]:
+    return [MemberSubscription(name, tuple(topics.split())) for name in names]
 
 
-def remembering(found: Assignment, generation: int = 3) -> list[Member]:
-    return [Member(m, ("a", "b"), user_data=sticky.user_data(had, generation)) for m, had in found.items()]
+def remembering(found: Assignment, generation: int = 3) -> list[MemberSubscription]:
+    return [MemberSubscription(m, ("a", "b"), user_data=sticky.user_data(had, generation)) for m, had in found.items()]
 
 
 # co-partitioned
 
 
 def test_partitions_of_one_number_stay_together_where_the_counts_differ_too():
-    found = copartitioned.assign(Topics({"a": 4, "b": 2}), members("x", "y"))
+    found = copartitioned.assign(SubscribedTopics({"a": 4, "b": 2}), members("x", "y"))
 
     assert shown(found) == {"x": "a-0 a-2 b-0", "y": "a-1 a-3 b-1"}
 
 
 def test_numbers_stay_with_their_members_when_one_joins():
-    topics = Topics({"a": 6, "b": 6})
+    topics = SubscribedTopics({"a": 6, "b": 6})
     before = copartitioned.assign(topics, members("x", "y"))
 
     after = copartitioned.assign(topics, [*remembering(before), *members("z")])
@@ -51,9 +51,9 @@ def test_numbers_stay_with_their_members_when_one_joins():
 
 
 def test_topics_with_other_subscribers_are_dealt_by_themselves():
-    group = [Member("x", ("a", "b")), Member("y", ("a",)), Member("z", ("b",))]
+    group = [MemberSubscription("x", ("a", "b")), MemberSubscription("y", ("a",)), MemberSubscription("z", ("b",))]
 
-    found = copartitioned.assign(Topics({"a": 2, "b": 3}), group)
+    found = copartitioned.assign(SubscribedTopics({"a": 2, "b": 3}), group)
 
     assert shown(found) == {"x": "a-0 b-1", "y": "a-1", "z": "b-0 b-2"}
 
@@ -63,30 +63,34 @@ def test_topics_with_other_subscribers_are_dealt_by_themselves():
 
 def test_a_partition_is_read_in_its_rack_whatever_the_balance():
     racks = {tp: frozenset({"north"}) for tp in tps("a-0 a-1 a-2")} | {tps("a-3")[0]: frozenset({"south"})}
-    group = [Member("n", ("a",), rack="north"), Member("s", ("a",), rack="south"), Member("nowhere", ("a",))]
+    group = [
+        MemberSubscription("n", ("a",), rack="north"),
+        MemberSubscription("s", ("a",), rack="south"),
+        MemberSubscription("nowhere", ("a",)),
+    ]
 
-    found = rackaware.assign(Topics({"a": 4}, racks), group)
+    found = rackaware.assign(SubscribedTopics({"a": 4}, racks), group)
 
     assert shown(found) == {"n": "a-0 a-1 a-2", "s": "a-3", "nowhere": ""}
 
 
 def test_what_nobody_is_near_to_goes_to_whoever_has_least():
     racks = {tps("a-0")[0]: frozenset({"north"})}
-    group = [Member("n", ("a",), rack="north"), Member("m", ("a",))]
+    group = [MemberSubscription("n", ("a",), rack="north"), MemberSubscription("m", ("a",))]
 
-    assert shown(rackaware.assign(Topics({"a": 3}, racks), group)) == {"n": "a-0", "m": "a-1 a-2"}
+    assert shown(rackaware.assign(SubscribedTopics({"a": 3}, racks), group)) == {"n": "a-0", "m": "a-1 a-2"}
 
 
 # redundant
 
 
 def test_each_partition_has_two_different_members():
-    assert shown(REDUNDANT.assign(Topics({"a": 3}), members("x", "y", "z", topics="a"))) == {
+    assert shown(REDUNDANT.assign(SubscribedTopics({"a": 3}), members("x", "y", "z", topics="a"))) == {
         "x": "a-0 a-1",
         "y": "a-0 a-2",
         "z": "a-1 a-2",
     }
-    assert shown(REDUNDANT.assign(Topics({"a": 2}), members("x", topics="a"))) == {"x": "a-0 a-1"}
+    assert shown(REDUNDANT.assign(SubscribedTopics({"a": 2}), members("x", topics="a"))) == {"x": "a-0 a-1"}
     assert redundant(3).name == "redundant-3"
     with pytest.raises(ConfigError, match="at least 1"):
         redundant(0)
@@ -102,7 +106,7 @@ def all_to_one(topics, members):
 
 
 def test_a_plain_function_is_an_assignor():
-    found = all_to_one.assign(Topics({"a": 2}), members("y", "x", topics="a"))
+    found = all_to_one.assign(SubscribedTopics({"a": 2}), members("y", "x", topics="a"))
 
     assert shown(found) == {"x": "a-0 a-1", "y": ""}
     assert [a.name for a in assignors_named([all_to_one, "range", "co-partitioned"])] == [
@@ -116,9 +120,12 @@ def test_a_plain_function_is_an_assignor():
 
 def test_a_cooperative_function_need_not_think_of_what_changes_hands():
     cooperative = kohort.assignor("mine", cooperative=True)(lambda topics, members: {"x": tps("a-0"), "y": tps("a-1")})
-    group = [Member("x", ("a",), owned=tuple(tps("a-0 a-1")), generation=2), Member("y", ("a",))]
+    group = [
+        MemberSubscription("x", ("a",), owned=tuple(tps("a-0 a-1")), generation=2),
+        MemberSubscription("y", ("a",)),
+    ]
 
-    assert shown(cooperative.assign(Topics({"a": 2}), group)) == {"x": "a-0", "y": ""}
+    assert shown(cooperative.assign(SubscribedTopics({"a": 2}), group)) == {"x": "a-0", "y": ""}
     assert is_cooperative([cooperative])
 
 
@@ -134,4 +141,4 @@ def test_a_cooperative_function_need_not_think_of_what_changes_hands():
 )
 def test_a_function_that_goes_wrong_is_told_in_words(given, words):
     with pytest.raises(UsageError, match=f"assignor 'wrong' .*{words}"):
-        kohort.assignor("wrong")(given).assign(Topics({"a": 1, "b": 1}), members("x", topics="a"))
+        kohort.assignor("wrong")(given).assign(SubscribedTopics({"a": 1, "b": 1}), members("x", topics="a"))

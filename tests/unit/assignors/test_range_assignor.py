@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kohort.assignors.range import RANGE, assign
-from kohort.assignors.spec import Member, Topics
+from kohort.assignors.spec import MemberSubscription, SubscribedTopics
 from kohort.model import TopicPartition
 
 
-def members(*names: str, topics: str = "t", **options: object) -> list[Member]:
-    return [Member(name, tuple(topics.split()), **options) for name in names]
+def members(*names: str, topics: str = "t", **options: object) -> list[MemberSubscription]:
+    return [MemberSubscription(name, tuple(topics.split()), **options) for name in names]
 
 
 def numbers(assignment: dict[str, list[TopicPartition]]) -> dict[str, list[str]]:
@@ -16,31 +16,41 @@ def numbers(assignment: dict[str, list[TopicPartition]]) -> dict[str, list[str]]
 
 
 def test_the_first_members_get_the_extra_partitions():
-    found = assign(Topics({"t": 7}), members("c", "a", "b"))
+    found = assign(SubscribedTopics({"t": 7}), members("c", "a", "b"))
 
     assert numbers(found) == {"a": ["t-0", "t-1", "t-2"], "b": ["t-3", "t-4"], "c": ["t-5", "t-6"]}
 
 
 def test_topics_are_dealt_one_by_one_so_that_equal_numbers_meet():
-    found = assign(Topics({"t1": 3, "t2": 3}), members("a", "b", topics="t1 t2"))
+    found = assign(SubscribedTopics({"t1": 3, "t2": 3}), members("a", "b", topics="t1 t2"))
 
     assert numbers(found) == {"a": ["t1-0", "t1-1", "t2-0", "t2-1"], "b": ["t1-2", "t2-2"]}
 
 
 def test_static_members_come_first_by_their_instance_id():
-    found = assign(Topics({"t": 2}), [Member("a", ("t",)), Member("z", ("t",), instance_id="i9"), Member("y", ("t",))])
+    found = assign(
+        SubscribedTopics({"t": 2}),
+        [
+            MemberSubscription("a", ("t",)),
+            MemberSubscription("z", ("t",), instance_id="i9"),
+            MemberSubscription("y", ("t",)),
+        ],
+    )
 
     assert numbers(found) == {"a": ["t-1"], "z": ["t-0"], "y": []}
 
 
 def test_a_topic_without_partitions_and_a_member_without_topics_are_passed_over():
-    found = assign(Topics({"t": 1}), [Member("a", ("gone",)), Member("b", ("t", "gone")), Member("c", ())])
+    found = assign(
+        SubscribedTopics({"t": 1}),
+        [MemberSubscription("a", ("gone",)), MemberSubscription("b", ("t", "gone")), MemberSubscription("c", ())],
+    )
 
     assert numbers(found) == {"a": [], "b": ["t-0"], "c": []}
 
 
 def test_more_members_than_partitions_leaves_the_last_ones_idle():
-    assert numbers(assign(Topics({"t": 1}), members("a", "b"))) == {"a": ["t-0"], "b": []}
+    assert numbers(assign(SubscribedTopics({"t": 1}), members("a", "b"))) == {"a": ["t-0"], "b": []}
 
 
 def racks(topic: str, *per_partition: str) -> dict[TopicPartition, frozenset[str]]:
@@ -48,33 +58,35 @@ def racks(topic: str, *per_partition: str) -> dict[TopicPartition, frozenset[str
 
 
 def test_members_get_partitions_of_their_rack():
-    topics = Topics({"t": 4}, racks("t", "r2", "r1", "r2", "r1"))
+    topics = SubscribedTopics({"t": 4}, racks("t", "r2", "r1", "r2", "r1"))
 
-    found = assign(topics, [Member("a", ("t",), rack="r1"), Member("b", ("t",), rack="r2")])
+    found = assign(topics, [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r2")])
 
     assert numbers(found) == {"a": ["t-1", "t-3"], "b": ["t-0", "t-2"]}
 
 
 def test_co_partitioned_topics_are_placed_by_rack_together():
-    topics = Topics({"t": 2, "u": 2}, racks("t", "r2", "r1") | racks("u", "r2", "r1"))
+    topics = SubscribedTopics({"t": 2, "u": 2}, racks("t", "r2", "r1") | racks("u", "r2", "r1"))
 
-    found = assign(topics, [Member("a", ("t", "u"), rack="r1"), Member("b", ("t", "u"), rack="r2")])
+    found = assign(
+        topics, [MemberSubscription("a", ("t", "u"), rack="r1"), MemberSubscription("b", ("t", "u"), rack="r2")]
+    )
 
     assert numbers(found) == {"a": ["t-1", "u-1"], "b": ["t-0", "u-0"]}
 
 
 def test_balance_comes_before_racks():
-    topics = Topics({"t": 4}, racks("t", "r1", "r1", "r1", "r2"))
+    topics = SubscribedTopics({"t": 4}, racks("t", "r1", "r1", "r1", "r2"))
 
-    found = assign(topics, [Member("a", ("t",), rack="r1"), Member("b", ("t",), rack="r2")])
+    found = assign(topics, [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r2")])
 
     assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
 
 
 def test_racks_do_not_matter_where_every_rack_has_every_partition():
-    topics = Topics({"t": 4}, racks("t", *["r1 r2"] * 4))
+    topics = SubscribedTopics({"t": 4}, racks("t", *["r1 r2"] * 4))
 
-    found = assign(topics, [Member("a", ("t",), rack="r2"), Member("b", ("t",), rack="r1")])
+    found = assign(topics, [MemberSubscription("a", ("t",), rack="r2"), MemberSubscription("b", ("t",), rack="r1")])
 
     assert numbers(found) == {"a": ["t-0", "t-1"], "b": ["t-2", "t-3"]}
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from kohort.assignors.roundrobin import assign
-from kohort.assignors.spec import Member, Topics
+from kohort.assignors.spec import MemberSubscription, SubscribedTopics
 
 
 def test_partitions_go_round_over_the_borders_of_topics():
-    members = [Member("b", ("t", "u")), Member("a", ("t", "u"))]
+    members = [MemberSubscription("b", ("t", "u")), MemberSubscription("a", ("t", "u"))]
 
-    found = assign(Topics({"t": 3, "u": 3}), members)
+    found = assign(SubscribedTopics({"t": 3, "u": 3}), members)
 
     assert [str(p) for p in found["a"]] == ["t-0", "t-2", "u-1"]
     assert [str(p) for p in found["b"]] == ["t-1", "u-0", "u-2"]
 
 
 def test_a_member_that_does_not_subscribe_is_passed_over_and_the_circle_goes_on_behind_the_one_chosen():
-    members = [Member("a", ("t",)), Member("b", ("t", "u")), Member("c", ("t", "u", "v"))]
+    members = [
+        MemberSubscription("a", ("t",)),
+        MemberSubscription("b", ("t", "u")),
+        MemberSubscription("c", ("t", "u", "v")),
+    ]
 
-    found = assign(Topics({"t": 1, "u": 2, "v": 3}), members)
+    found = assign(SubscribedTopics({"t": 1, "u": 2, "v": 3}), members)
 
     assert {m: [str(p) for p in ps] for m, ps in found.items()} == {
         "a": ["t-0"],
@@ -28,4 +32,4 @@ def test_a_member_that_does_not_subscribe_is_passed_over_and_the_circle_goes_on_
 
 
 def test_nobody_subscribes_to_anything():
-    assert assign(Topics({"t": 3}), [Member("a", ())]) == {"a": []}
+    assert assign(SubscribedTopics({"t": 3}), [MemberSubscription("a", ())]) == {"a": []}

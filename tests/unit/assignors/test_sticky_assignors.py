@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kohort.assignors import cooperative, sticky
 from kohort.assignors.builtin import assignors_named, is_cooperative
-from kohort.assignors.spec import Assignment, Member, Topics
+from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics
 from kohort.model import TopicPartition
 
 
@@ -16,18 +16,18 @@ def shown(assignment: Assignment) -> dict[str, str]:
     return {member: " ".join(sorted(map(str, partitions))) for member, partitions in assignment.items()}
 
 
-def owner(name: str, owned: str = "", topics: str = "t", generation: int = 4, **options: object) -> Member:
-    return Member(name, tuple(topics.split()), owned=tps(owned), generation=generation, **options)
+def owner(name: str, owned: str = "", topics: str = "t", generation: int = 4, **options: object) -> MemberSubscription:
+    return MemberSubscription(name, tuple(topics.split()), owned=tps(owned), generation=generation, **options)
 
 
 def test_the_first_assignment_deals_partitions_in_turn():
-    found = cooperative.assign(Topics({"t": 5}), [owner("b"), owner("a")])
+    found = cooperative.assign(SubscribedTopics({"t": 5}), [owner("b"), owner("a")])
 
     assert shown(found) == {"a": "t-0 t-2 t-4", "b": "t-1 t-3"}
 
 
 def test_a_new_member_gets_nothing_that_its_owner_has_still_to_give_up():
-    topics = Topics({"t": 4})
+    topics = SubscribedTopics({"t": 4})
     members = [owner("a", "t-0 t-1 t-2 t-3"), owner("b", generation=-1)]
 
     first = cooperative.assign(topics, members)
@@ -40,7 +40,7 @@ def test_a_new_member_gets_nothing_that_its_owner_has_still_to_give_up():
 
 
 def test_what_a_member_that_left_had_is_given_out_at_once():
-    found = cooperative.assign(Topics({"t": 4}), [owner("a", "t-0 t-1"), owner("b", "t-2")])
+    found = cooperative.assign(SubscribedTopics({"t": 4}), [owner("a", "t-0 t-1"), owner("b", "t-2")])
 
     assert shown(found) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
@@ -48,25 +48,25 @@ def test_what_a_member_that_left_had_is_given_out_at_once():
 def test_the_claim_of_the_newer_generation_is_believed():
     members = [owner("a", "t-0 t-1", generation=5), owner("b", "t-0 t-1", generation=4)]
 
-    assert shown(cooperative.assign(Topics({"t": 2}), members)) == {"a": "t-0", "b": ""}
+    assert shown(cooperative.assign(SubscribedTopics({"t": 2}), members)) == {"a": "t-0", "b": ""}
 
 
 def test_what_two_members_of_one_generation_claim_stays_with_neither_of_them_for_a_round():
     members = [owner("a", "t-0 t-1"), owner("b", "t-0 t-2")]
 
-    found = cooperative.assign(Topics({"t": 3}), members)
+    found = cooperative.assign(SubscribedTopics({"t": 3}), members)
 
     assert shown(found) == {"a": "t-1", "b": "t-2"}
 
 
 def test_claims_on_partitions_that_are_no_more_are_forgotten():
-    found = cooperative.assign(Topics({"t": 1}), [owner("a", "t-0 t-9 gone-0", topics="t gone")])
+    found = cooperative.assign(SubscribedTopics({"t": 1}), [owner("a", "t-0 t-9 gone-0", topics="t gone")])
 
     assert shown(found) == {"a": "t-0"}
 
 
 def test_different_subscriptions_are_balanced_as_far_as_they_allow():
-    topics = Topics({"t": 4, "u": 2})
+    topics = SubscribedTopics({"t": 4, "u": 2})
     members = [owner("a", "t-0 t-1 t-2 t-3", topics="t"), owner("b", "u-0 u-1", topics="t u")]
 
     found = cooperative.assign(topics, members)
@@ -78,37 +78,37 @@ def test_different_subscriptions_are_balanced_as_far_as_they_allow():
 def test_a_member_that_no_longer_subscribes_loses_the_topic():
     members = [owner("a", "t-0 u-0", topics="t"), owner("b", "t-1", topics="t u")]
 
-    assert shown(cooperative.assign(Topics({"t": 2, "u": 1}), members)) == {"a": "t-0", "b": "t-1"}
+    assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 1}), members)) == {"a": "t-0", "b": "t-1"}
 
 
 def test_sticky_reads_its_claim_from_the_user_data():
     data = sticky.user_data(tps("t-0 t-1"), 3)
-    members = [Member("a", ("t",), generation=-1, user_data=data), Member("b", ("t",))]
+    members = [MemberSubscription("a", ("t",), generation=-1, user_data=data), MemberSubscription("b", ("t",))]
 
     assert sticky.read_claim(members[0]) == (list(tps("t-0 t-1")), 3)
-    assert shown(sticky.assign(Topics({"t": 4}), members)) == {"a": "t-0 t-1", "b": "t-2 t-3"}
+    assert shown(sticky.assign(SubscribedTopics({"t": 4}), members)) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
 def test_sticky_has_no_user_data_before_the_first_assignment_and_survives_nonsense():
     assert sticky.user_data([], -1) is None
-    assert sticky.read_claim(Member("a", ("t",), user_data=b"\xff\xff\xff\xff")) == ((), None)
+    assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=b"\xff\xff\xff\xff")) == ((), None)
     old = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\0"
-    assert sticky.read_claim(Member("a", ("t",), user_data=old)) == (list(tps("t-0")), -1)
+    assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=old)) == (list(tps("t-0")), -1)
 
 
 def test_an_old_member_of_a_cooperative_group_says_its_generation_in_the_user_data():
-    claim = cooperative.read_claim(Member("a", ("t",), owned=tps("t-0"), user_data=b"\0\0\0\7"))
+    claim = cooperative.read_claim(MemberSubscription("a", ("t",), owned=tps("t-0"), user_data=b"\0\0\0\7"))
 
     assert claim == (tps("t-0"), 7)
 
 
 def test_partitions_are_given_to_members_of_their_rack():
     racks = {TopicPartition("t", i): frozenset({f"r{i % 2}"}) for i in range(4)}
-    members = [Member("a", ("t",), rack="r1"), Member("b", ("t",), rack="r0")]
+    members = [MemberSubscription("a", ("t",), rack="r1"), MemberSubscription("b", ("t",), rack="r0")]
 
-    assert shown(sticky.assign(Topics({"t": 4}, racks), members)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
-    mixed = [Member("a", ("t", "u"), rack="r1"), Member("b", ("t",), rack="r0")]
-    assert shown(sticky.assign(Topics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
+    assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), members)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
+    mixed = [MemberSubscription("a", ("t", "u"), rack="r1"), MemberSubscription("b", ("t",), rack="r0")]
+    assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
 def test_a_list_of_strategies_is_cooperative_only_if_all_of_it_is():
@@ -119,7 +119,7 @@ def test_a_list_of_strategies_is_cooperative_only_if_all_of_it_is():
 def test_who_may_keep_one_more_is_decided_by_the_order_of_java_s_hash_map():
     members = [owner("consumer-1", "t-0 t-1"), owner("consumer-2", "t-2 t-3"), owner("consumer-3", generation=-1)]
 
-    found = cooperative.assign(Topics({"t": 4}), members)
+    found = cooperative.assign(SubscribedTopics({"t": 4}), members)
 
     assert shown(found) == {"consumer-1": "t-0", "consumer-2": "t-2 t-3", "consumer-3": ""}
 
@@ -127,8 +127,8 @@ def test_who_may_keep_one_more_is_decided_by_the_order_of_java_s_hash_map():
 def test_with_different_subscriptions_balance_goes_before_racks():
     near, far = frozenset({"r1"}), frozenset({"r2"})
     racks = dict.fromkeys(tps("a-0 a-1 a-2 b-0"), near) | dict.fromkeys(tps("a-3"), far)
-    members = [Member("x", ("a", "b"), rack="r1"), Member("y", ("a",), rack="r2")]
+    members = [MemberSubscription("x", ("a", "b"), rack="r1"), MemberSubscription("y", ("a",), rack="r2")]
 
-    found = sticky.assign(Topics({"a": 4, "b": 1}, racks), members)
+    found = sticky.assign(SubscribedTopics({"a": 4, "b": 1}, racks), members)
 
     assert shown(found) == {"x": "a-1 a-2 b-0", "y": "a-0 a-3"}

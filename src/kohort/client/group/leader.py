@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.assignors.spec import Assignor, Member, Topics
+from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode
@@ -28,9 +28,9 @@ class GroupLeader:
         self._metadata = metadata
         self._subscription = subscription
         self._assignor: Assignor | None = None
-        self._members: list[Member] = []
+        self._members: list[MemberSubscription] = []
         self._deadline_ms = 0
-        self._seen: Topics | None = None
+        self._seen: SubscribedTopics | None = None
         self._seen_version = -1
 
     def elect(
@@ -83,13 +83,13 @@ class GroupLeader:
         metadata = self._metadata
         return any(metadata.topic(t) is None and metadata.error(t) is None for t in self._subscription.group_topics)
 
-    def _topics(self) -> Topics:
+    def _topics(self) -> SubscribedTopics:
         counts: dict[str, int] = {}
         for name in self._subscription.group_topics:
             count = self._metadata.partition_count(name)
             if count is not None:
                 counts[name] = count
-        return Topics(counts, self._racks(counts) if any(m.rack for m in self._members) else {})
+        return SubscribedTopics(counts, self._racks(counts) if any(m.rack for m in self._members) else {})
 
     def _racks(self, counts: Mapping[str, int]) -> dict[TopicPartition, frozenset[str]]:
         racks: dict[TopicPartition, frozenset[str]] = {}
@@ -101,9 +101,9 @@ class GroupLeader:
         return racks
 
 
-def _member(member: JoinGroupResponseMember) -> Member:
+def _member(member: JoinGroupResponseMember) -> MemberSubscription:
     said = parse_subscription(member.metadata)
-    return Member(
+    return MemberSubscription(
         member_id=member.member_id,
         topics=tuple(said.topics),
         instance_id=member.group_instance_id,

@@ -103,9 +103,9 @@ def partition_given_twice(patch: Patch) -> None:
 
 @bug("membership", "the last partition is nobody's")
 def partition_forgotten(patch: Patch) -> None:
-    from kohort.assignors.spec import Topics
+    from kohort.assignors.spec import SubscribedTopics
 
-    patch.method(Topics, "partitions", lambda real, topics, topic: real(topics, topic)[:-1])
+    patch.method(SubscribedTopics, "partitions", lambda real, topics, topic: real(topics, topic)[:-1])
 
 
 @bug("membership", "a commit that the coordinator refused counts as done")
