@@ -89,6 +89,22 @@ def mutated(data: bytes, changes: list[tuple[int, int]], first: int) -> bytes:
     return bytes(changed)
 
 
+def test_of_two_faults_the_earlier_one_is_told_also_where_the_later_batch_has_lost_its_place():
+    first = [NewRecord(None, b"v", [("h", None)], 1), NewRecord(None, b"w", [("h", b"x")], 2)]
+    damaged = bytearray(build_batch(first))
+    damaged[-1] ^= 0x7F  # the last header's value
+    damaged[-2] ^= 0x08  # and its length
+    later = bytearray(build_batch(first, base_offset=2))
+    later[0] = 0x80
+    both = bytes(damaged + later)
+
+    expected = plain(both, 1, None)
+
+    assert expected == 0
+    assert by_kernels(both, 1, None) == expected
+    assert by_arrow(both, 1, None) == expected
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.lists(lots, min_size=1, max_size=3), st.sampled_from(Codec), mutations, st.integers(0, 8), st.integers(0, 30))
 def test_any_bytes_changed_anywhere_are_read_alike_by_all_three_or_found_corrupt(lot, codec, changes, start, length):

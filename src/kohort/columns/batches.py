@@ -88,9 +88,12 @@ def headers_of(buf: Buffer, wanted: OffsetRange) -> Iterator[tuple[int, BatchHea
     expected, after = wanted.start_offset, 0
     try:
         for at, header in split_batches(buf):
-            if after > header.base_offset >= 0:
-                problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
+            if header.base_offset < 0:
+                problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
                 raise wanted.corrupt(problem, expected)  # judged below, as any malformed batch is
+            if header.base_offset < after:
+                problem = f"a batch that begins at offset {header.base_offset}, after one that ends at {after - 1}"
+                raise wanted.corrupt(problem, expected)
             after = header.next_offset
             expected = max(expected, after)
             yield at, header
@@ -109,7 +112,7 @@ def checked(buf: Buffer, at: int, header: BatchHeader, wanted: OffsetRange) -> N
 
 def check_counts(header: BatchHeader, wanted: OffsetRange) -> None:
     """Raise CorruptRecord for a header whose offsets or count no batch can have."""
-    if header.base_offset < 0 or header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
+    if header.last_offset_delta < 0 or header.last_offset >= INT64_MAX:
         problem = f"a batch of offsets {header.base_offset} to {header.last_offset}"
         raise wanted.corrupt(problem, max(header.base_offset, wanted.start_offset))
     if header.record_count < 0:
