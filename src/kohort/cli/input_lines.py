@@ -18,7 +18,7 @@ class InputError(KohortError):
     """A line that cannot be sent: which file, which line, what is wrong with it."""
 
 
-class Line(NamedTuple):
+class InputLine(NamedTuple):
     """A record to send."""
 
     key: bytes | None
@@ -38,7 +38,7 @@ class LineFormat:
 Skip = Callable[[InputError], None]
 
 
-def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[Line]:
+def read_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
     """Yield the records in a file. ``on_error`` is told of each line that is none, and raises, or returns to skip
     it."""
     if form.kind == "csv":
@@ -63,7 +63,7 @@ def _numbered(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
         yield number, line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-def _raw_line(line: bytes, form: LineFormat) -> Line:
+def _raw_line(line: bytes, form: LineFormat) -> InputLine:
     key: bytes | None = None
     value: bytes | None = line
     if form.key_separator is not None:
@@ -73,12 +73,12 @@ def _raw_line(line: bytes, form: LineFormat) -> Line:
     if form.null_value is not None:
         key = None if key == form.null_value else key
         value = None if value == form.null_value else value
-    return Line(key, value)
+    return InputLine(key, value)
 
 
-def _json_line(line: bytes, form: LineFormat) -> Line:
+def _json_line(line: bytes, form: LineFormat) -> InputLine:
     """Return the line as it stands, once it is known to be JSON."""
-    line_of = _raw_line(line, form) if form.key_separator is not None else Line(None, line)
+    line_of = _raw_line(line, form) if form.key_separator is not None else InputLine(None, line)
     try:
         content = json.loads(line_of.value or b"")
     except UnicodeDecodeError as error:
@@ -93,10 +93,10 @@ def _json_line(line: bytes, form: LineFormat) -> Line:
         raise ValueError(f"no field {form.key_field!r} for the key")
     key = content[form.key_field]
     text = key if isinstance(key, str) else json.dumps(key, separators=(",", ":"), ensure_ascii=False)
-    return Line(None if key is None else text.encode("utf-8", "surrogatepass"), line_of.value)
+    return InputLine(None if key is None else text.encode("utf-8", "surrogatepass"), line_of.value)
 
 
-def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[Line]:
+def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> Iterator[InputLine]:
     """Yield each row as a JSON object of texts, by the names in the first line."""
     seen = 0
 
@@ -124,13 +124,13 @@ def _csv_lines(file: BinaryIO, name: str, form: LineFormat, on_error: Skip) -> I
             on_error(InputError(f"{name}:{first}: {error}"))
 
 
-def _csv_row(columns: list[str], row: list[str], form: LineFormat) -> Line:
+def _csv_row(columns: list[str], row: list[str], form: LineFormat) -> InputLine:
     if len(row) != len(columns):
         raise ValueError(f"{len(row)} fields where the first line names {len(columns)} columns")
     fields = dict(zip(columns, row, strict=True))
     text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     try:
         key = None if form.key_field is None else fields[form.key_field].encode()
-        return Line(key, text.encode())
+        return InputLine(key, text.encode())
     except UnicodeEncodeError:
         raise ValueError("not UTF-8") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.input_lines import InputError, Line, LineFormat, Skip, read_lines
+from kohort.cli.input_lines import InputError, InputLine, LineFormat, Skip, read_lines
 from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_topics, pairs, set_option
 from kohort.errors import KohortError
 
@@ -101,7 +101,7 @@ def produce(
     tally.raise_failure()
 
 
-def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[Line]:
+def lines_of(name: str, form: LineFormat, bad_line: Skip) -> Iterator[InputLine]:
     """Yield the records of a file, or of stdin for ``-``."""
     if name == "-":
         yield from read_lines(sys.stdin.buffer, "<stdin>", form, bad_line)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.config.options import INT_MAX, Rule, option
+from kohort.config.options import INT_MAX, ValueRule, option
 
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
-GZIP_LEVELS: Final = Rule(lambda level: level == -1 or 1 <= level <= 9, "a whole number from 1 to 9, or -1")
+GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "a whole number from 1 to 9, or -1")
 
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
 ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"

@@ -15,7 +15,7 @@ C = TypeVar("C")
 INT_MAX: Final = 0x7FFFFFFF
 
 
-class Rule(NamedTuple):
+class ValueRule(NamedTuple):
     """What a value must be that no bounds and no list of choices can say, and the words for it."""
 
     holds: Callable[[Any], bool]
@@ -32,7 +32,7 @@ class Limits(TypedDict, total=False):
     low: int
     high: int
     choices: tuple[str, ...]
-    rule: Rule
+    rule: ValueRule
     of: type
     bits: int
     no_effect: str
@@ -53,7 +53,7 @@ class Option:
     low: int | None
     high: int | None
     choices: tuple[str, ...]
-    rule: Rule | None
+    rule: ValueRule | None
     bits: int
     doc: str
     no_effect: str

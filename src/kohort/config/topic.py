@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kohort.config.broker import NO_TIERS, ONE_STORAGE, BrokerConfig
-from kohort.config.options import Rule, as_in, option, options_of, unknown_option
+from kohort.config.options import ValueRule, as_in, option, options_of, unknown_option
 from kohort.errors import ConfigError
 
 
@@ -17,8 +17,8 @@ def _are_replicas(given: Any) -> bool:
     return given == ["*"] or all(re.fullmatch("[0-9]+:[0-9]+", one) for one in given)
 
 
-THROTTLED: Final = Rule(_are_replicas, "*, or a comma-separated list of PARTITION:NODE")
-OFF: Final = Rule(lambda value: value is False, "false: there is no tiered storage here")
+THROTTLED: Final = ValueRule(_are_replicas, "*, or a comma-separated list of PARTITION:NODE")
+OFF: Final = ValueRule(lambda value: value is False, "false: there is no tiered storage here")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

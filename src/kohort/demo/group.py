@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.aio.admin import Admin
-from kohort.demo.journal import GroupJournal, removal_of, settled_with
+from kohort.demo.journal import DemoJournal, removal_of, settled_with
 from kohort.demo.processes import Child, Processes
 from kohort.demo.seen import Seen, count_seen, read_notes
 from kohort.errors import ApiTimeout
@@ -49,7 +49,7 @@ class GroupPart:
     topic: str
     processes: Processes
     notes: Path
-    journal: GroupJournal
+    journal: DemoJournal
     members: dict[str, Child] = field(default_factory=dict)
     killed: Killed | None = None
     added: str = ""

@@ -17,7 +17,7 @@ _POLL_MS: Final = 100
 Holds = Callable[[list[JournalEntry]], bool]
 
 
-class GroupJournal:
+class DemoJournal:
     """Every entry of a group from the beginning, in order."""
 
     def __init__(self, bootstrap: str, group: str) -> None:

@@ -25,7 +25,7 @@ COMMIT_EVERY_S: Final = 0.5
 POLL_MS: Final = 200
 
 
-class Member:
+class DemoMember:
     """Polls, notes, commits."""
 
     def __init__(self, consumer: Consumer, notes: Path) -> None:
@@ -98,7 +98,7 @@ def main() -> int:
         auto_offset_reset="earliest",
         enable_auto_commit=False,
     )
-    member = Member(consumer, args.notes)
+    member = DemoMember(consumer, args.notes)
 
     def stop(*_: object) -> None:
         member.stopping = True

@@ -19,7 +19,7 @@ from kohort.demo import checks, flight_delays_file
 from kohort.demo.checks import Check
 from kohort.demo.expected import Expected, expect_from
 from kohort.demo.group import GROUP, SESSION_TIMEOUT_MS, GroupPart, end_offsets, lag_of
-from kohort.demo.journal import GroupJournal
+from kohort.demo.journal import DemoJournal
 from kohort.demo.load import PARTITIONS, load_table
 from kohort.demo.processes import Processes
 from kohort.demo.report import Say
@@ -42,7 +42,7 @@ BROKER_SETTINGS: Final = {
 
 
 @dataclass(slots=True)
-class Outcome:
+class DemoResult:
     """All that came of it."""
 
     checks: list[Check] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Outcome:
         return bool(self.checks) and all(c.holds for c in self.checks)
 
 
-def run_demo(*, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say) -> Outcome:
+def run_demo(*, data: Path | None = None, source: Path | None = None, quick: bool = False, say: Say) -> DemoResult:
     """Do the whole job. ``data`` keeps topics and results; without it a temporary folder is used and removed."""
     began = time.monotonic()
     with _folder(data) as folder, Processes(folder / "logs") as processes:
@@ -91,16 +91,16 @@ class _Demo:
         self._folder = folder
         self._processes = processes
         self._say = say
-        self._outcome = Outcome()
+        self._outcome = DemoResult()
         self._bootstrap = ""
 
-    def run(self, source: Path | None, *, quick: bool) -> Outcome:
+    def run(self, source: Path | None, *, quick: bool) -> DemoResult:
         tables = read_tables(source, flights_limit=QUICK_FLIGHTS if quick else None)
         self._say.head("Flights from New York, 2013, and the weather of each hour")
         self._say.line(f"{tables.flights.num_rows:,} flights, {tables.weather.num_rows:,} rows of weather")
         self._start_broker()
         self._load("weather", tables)
-        journal = GroupJournal(self._bootstrap, GROUP)
+        journal = DemoJournal(self._bootstrap, GROUP)
         try:
             group = GroupPart(self._bootstrap, "flights", self._processes, self._folder / "seen", journal)
             self._load_under_a_kill(group, tables)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Run(NamedTuple):
+class DemoRun(NamedTuple):
     """Records ``first`` to ``last`` (both included) of a partition, seen by a member in one poll."""
 
     member: str
@@ -41,7 +41,7 @@ class Seen:
         return self.deliveries - self.distinct
 
 
-def read_notes(paths: Iterable[Path]) -> list[Run]:
+def read_notes(paths: Iterable[Path]) -> list[DemoRun]:
     """Return the runs that members noted. A line cut short by a kill was never committed, and is left out."""
     runs = []
     for path in sorted(paths):
@@ -50,11 +50,11 @@ def read_notes(paths: Iterable[Path]) -> list[Run]:
                 note = json.loads(line)
             except ValueError:
                 continue
-            runs.append(Run(path.stem, note["partition"], note["first"], note["last"]))
+            runs.append(DemoRun(path.stem, note["partition"], note["first"], note["last"]))
     return runs
 
 
-def count_seen(runs: Iterable[Run], ends: Mapping[int, int]) -> Seen:
+def count_seen(runs: Iterable[DemoRun], ends: Mapping[int, int]) -> Seen:
     """Compare runs with the log: each partition must be covered from 0 to its end."""
     runs = list(runs)
     by_member: dict[str, int] = {}
@@ -70,7 +70,7 @@ def count_seen(runs: Iterable[Run], ends: Mapping[int, int]) -> Seen:
     return Seen(sum(r.rows for r in runs), distinct, missing, by_member)
 
 
-def _cover(runs: list[Run], end: int) -> tuple[int, list[tuple[int, int]]]:
+def _cover(runs: list[DemoRun], end: int) -> tuple[int, list[tuple[int, int]]]:
     """Return how many offsets below ``end`` the runs cover, and the gaps as (first, last)."""
     gaps = []
     at = covered = 0

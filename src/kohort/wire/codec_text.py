@@ -19,7 +19,7 @@ class Malformed(Exception):
 
 
 @dataclass(slots=True)
-class Line:
+class CodeLine:
     """A line of generated code: the field it serves, and where several are packed at once, which and of what."""
 
     text: str
@@ -28,21 +28,21 @@ class Line:
     run: tuple[FieldSpec, ...] = ()
 
 
-_functions: dict[str, list[Line]] = {}
+_functions: dict[str, list[CodeLine]] = {}
 
 
-class Source:
+class CodeText:
     """The text of one generated function, and the names that it may use."""
 
     def __init__(self, name: str, signature: str, scope: dict[str, Any]) -> None:
         self.name = name
-        self.lines = [Line(f"def {name}({signature}):", "")]
+        self.lines = [CodeLine(f"def {name}({signature}):", "")]
         self.scope = scope
         self.names = 0
 
     def add(self, path: str, depth: int, *lines: str) -> None:
         """Append lines at an indentation, all serving one field."""
-        self.lines.extend(Line("    " * (depth + 1) + line, path) for line in lines)
+        self.lines.extend(CodeLine("    " * (depth + 1) + line, path) for line in lines)
 
     def new(self, letter: str) -> str:
         """Return a local name that nothing else has."""
@@ -79,7 +79,7 @@ def field_error(message: type[Message], error: BaseException, problem: str) -> P
     return ProtocolError(problem, path)
 
 
-def _culprit(line: Line, names: dict[str, Any]) -> str:
+def _culprit(line: CodeLine, names: dict[str, Any]) -> str:
     """Of several fields packed together, the first that does not fit."""
     for spec in line.run:
         try:

@@ -17,8 +17,8 @@ from typing import Any, Final
 from kohort.steps import Steps
 from kohort.wire.codec_text import (
     ARRAY_LAYOUTS,
+    CodeText,
     Malformed,
-    Source,
     join,
     plain_fields,
     smallest_element,
@@ -64,7 +64,7 @@ def _crowded(kind: str, count: int, most: int) -> Malformed:
     return Malformed(f"{count} {kind}, more than the {most} accepted")
 
 
-class _ReaderSource(Source):
+class _ReaderSource(CodeText):
     def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
         scope: dict[str, Any] = {
             "Malformed": Malformed,

@@ -17,9 +17,9 @@ from kohort.steps import Steps
 from kohort.wire.codec_text import (
     ARRAY_LAYOUTS,
     UVARINTS,
-    Line,
+    CodeLine,
+    CodeText,
     Malformed,
-    Source,
     default_of,
     join,
     plain_fields,
@@ -47,7 +47,7 @@ def compile_step_writer(message: type[Message], version: int) -> StepWriter:
     return _WriterSource(message, version, in_steps=True).compile()  # type: ignore[no-any-return]  # what exec made
 
 
-class _WriterSource(Source):
+class _WriterSource(CodeText):
     def __init__(self, message: type[Message], version: int, *, in_steps: bool = False) -> None:
         scope: dict[str, Any] = {
             "Malformed": Malformed,
@@ -59,7 +59,7 @@ class _WriterSource(Source):
         self.version = version
         self.flexible = version in message.FLEXIBLE
         self.sink = "w"
-        self.waiting: list[Line] = []
+        self.waiting: list[CodeLine] = []
         """Buffers, as expressions, not yet passed on."""
         self.in_steps = in_steps
         if in_steps:
@@ -69,16 +69,16 @@ class _WriterSource(Source):
         self.add("", 0, "return")
 
     def put(self, path: str, *buffers: str) -> None:
-        self.waiting.extend(Line(buffer, path) for buffer in buffers)
+        self.waiting.extend(CodeLine(buffer, path) for buffer in buffers)
 
     def flush(self, depth: int) -> None:
         """Pass on what waits, in one call; each buffer on its line, so that a failure has its field."""
         if not self.waiting:
             return
         pad = "    " * (depth + 1)
-        self.lines.append(Line(f"{pad}{self.sink}((", self.waiting[0].path))
-        self.lines.extend(Line(f"{pad}{line.text},", line.path, line.owner, line.run) for line in self.waiting)
-        self.lines.append(Line(f"{pad}))", self.waiting[-1].path))
+        self.lines.append(CodeLine(f"{pad}{self.sink}((", self.waiting[0].path))
+        self.lines.extend(CodeLine(f"{pad}{line.text},", line.path, line.owner, line.run) for line in self.waiting)
+        self.lines.append(CodeLine(f"{pad}))", self.waiting[-1].path))
         self.waiting = []
 
     def struct(self, depth: int, message: type[Message], source: str, path: str) -> None:
@@ -109,7 +109,7 @@ class _WriterSource(Source):
             return
         pack = self.bind("P", struct.Struct(">" + "".join(spec.code for spec in run)).pack)
         values = ", ".join(f"{source}.{spec.name}" for spec in run)
-        self.waiting.append(Line(f"{pack}({values})", path, source, tuple(run)))
+        self.waiting.append(CodeLine(f"{pack}({values})", path, source, tuple(run)))
 
     def value(self, depth: int, spec: FieldSpec, source: str, path: str) -> None:
         """Write one field, or one element of an array, from the expression ``source``."""

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from kohort.cli import input_lines
-from kohort.cli.input_lines import InputError, Line, LineFormat, read_lines
+from kohort.cli.input_lines import InputError, InputLine, LineFormat, read_lines
 
 
 def read(text, **options):
@@ -18,13 +18,16 @@ def read(text, **options):
 
 
 def test_raw_lines_lose_only_their_ends():
-    assert read(b"a\r\nb \n\n\xff") == ([Line(None, b"a"), Line(None, b"b "), Line(None, b""), Line(None, b"\xff")], [])
+    assert read(b"a\r\nb \n\n\xff") == (
+        [InputLine(None, b"a"), InputLine(None, b"b "), InputLine(None, b""), InputLine(None, b"\xff")],
+        [],
+    )
     assert read("") == ([], [])
 
 
 def test_a_raw_line_without_the_separator_is_a_fault():
     assert read("k::v\nlonely\n::\n", key_separator=b"::") == (
-        [Line(b"k", b"v"), Line(b"", b"")],
+        [InputLine(b"k", b"v"), InputLine(b"", b"")],
         ["in.txt:2: no key separator '::' in the line"],
     )
 
@@ -43,14 +46,17 @@ def test_a_raw_line_without_the_separator_is_a_fault():
 def test_json_faults_say_what_and_where(line, problem):
     found, (fault,) = read(b'{"id": 1}\n' + line + b"\n", kind="json", key_field="id")
 
-    assert found == [Line(b"1", b'{"id": 1}')]
+    assert found == [InputLine(b"1", b'{"id": 1}')]
     assert fault.startswith(f"in.txt:2: {problem}")
 
 
 def test_csv_takes_names_from_its_first_line_and_leaves_empty_lines_out():
     found, faults = read("\ufeffid,name\n1,Ann\n\n2,\u00c9va\n", kind="csv", key_field="id")
 
-    assert found == [Line(b"1", b'{"id":"1","name":"Ann"}'), Line(b"2", '{"id":"2","name":"\u00c9va"}'.encode())]
+    assert found == [
+        InputLine(b"1", b'{"id":"1","name":"Ann"}'),
+        InputLine(b"2", '{"id":"2","name":"\u00c9va"}'.encode()),
+    ]
     assert faults == []
 
 

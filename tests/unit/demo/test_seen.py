@@ -7,11 +7,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kohort.demo.seen import Run, count_seen, read_notes
+from kohort.demo.seen import DemoRun, count_seen, read_notes
 
 
 def test_what_the_killed_member_had_not_committed_is_delivered_again_and_counted() -> None:
-    runs = [Run("member-2", 0, 0, 99), Run("member-1", 0, 80, 199), Run("member-3", 1, 0, 49)]
+    runs = [DemoRun("member-2", 0, 0, 99), DemoRun("member-1", 0, 80, 199), DemoRun("member-3", 1, 0, 49)]
 
     seen = count_seen(runs, {0: 200, 1: 50})
 
@@ -20,7 +20,7 @@ def test_what_the_killed_member_had_not_committed_is_delivered_again_and_counted
 
 
 def test_a_record_that_nobody_saw_is_named() -> None:
-    seen = count_seen([Run("m", 0, 5, 9), Run("m", 0, 12, 14)], {0: 20, 1: 3})
+    seen = count_seen([DemoRun("m", 0, 5, 9), DemoRun("m", 0, 12, 14)], {0: 20, 1: 3})
 
     assert seen.missing == {0: [(0, 4), (10, 11), (15, 19)], 1: [(0, 2)]}
     assert seen.distinct == 8
@@ -29,7 +29,7 @@ def test_a_record_that_nobody_saw_is_named() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 10)), max_size=15))
 def test_coverage_is_that_of_a_set(pieces: list[tuple[int, int]]) -> None:
-    runs = [Run("m", 0, first, first + more) for first, more in pieces]
+    runs = [DemoRun("m", 0, first, first + more) for first, more in pieces]
     offsets = {o for r in runs for o in range(r.first, r.last + 1)}
 
     seen = count_seen(runs, {0: 51})
@@ -43,4 +43,4 @@ def test_a_note_cut_short_by_the_kill_is_left_out(tmp_path: Path) -> None:
     notes = tmp_path / "member-2.jsonl"
     notes.write_text('{"partition": 0, "first": 0, "last": 9}\n{"partition": 0, "fir')
 
-    assert read_notes([notes]) == [Run("member-2", 0, 0, 9)]
+    assert read_notes([notes]) == [DemoRun("member-2", 0, 0, 9)]

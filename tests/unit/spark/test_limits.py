@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 
 from kohort.model import TopicPartition
 from kohort.spark.options.source import parse_source_options
-from kohort.spark.reading.limits import Limits
+from kohort.spark.reading.limits import BatchLimits
 
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
@@ -34,12 +34,12 @@ class Scales:
         self.now_s += seconds
 
 
-def limits(scales: Scales, **options: str) -> Limits:
+def limits(scales: Scales, **options: str) -> BatchLimits:
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
-    return Limits(parse_source_options(given, streaming=True), scales.now, scales.pause)
+    return BatchLimits(parse_source_options(given, streaming=True), scales.now, scales.pause)
 
 
-def end(made: Limits, scales: Scales, begin: int, head: int, *, finite: bool = False) -> int:
+def end(made: BatchLimits, scales: Scales, begin: int, head: int, *, finite: bool = False) -> int:
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BATCH_BYTES: Final = 1_000_000
 
 
-class Rows:
+class ArrowRows:
     """The columns that ``send_arrow`` was told to take. Raises UsageError if the value's is not there."""
 
     def __init__(

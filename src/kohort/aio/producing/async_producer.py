@@ -12,7 +12,7 @@ from kohort.aio.calls import run_call_async
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import Rows
+from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
@@ -126,7 +126,7 @@ class AsyncProducer(OtherNames):
         Returns the delivery of the last row of each batch. Cancelled, it may have handed over some of the rows. Raises
         as ``Producer.send_arrow``.
         """
-        rows = Rows(table, value, key, headers, timestamp, partition)
+        rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = await self._run(self._calls.encoded(topic, rows))
         deliveries: list[Delivery] = []
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:

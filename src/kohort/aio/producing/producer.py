@@ -13,7 +13,7 @@ from kohort.aio.driver import Driver
 from kohort.aio.finalizers import deliver_rest
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
-from kohort.aio.producing.arrow_rows import Rows
+from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, new_driver
@@ -155,7 +155,7 @@ class Producer(OtherNames):
         key as ``send`` does. Returns the delivery of the last row of each batch. Raises as ``send``, UsageError for a
         column that is not there or has another type, and MissingExtra without pyarrow.
         """
-        rows = Rows(table, value, key, headers, timestamp, partition)
+        rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = self._run(self._calls.encoded(topic, rows))
         return [self.send_prebuilt(topic, batch.partition, batch.data) for batch in batches]
 

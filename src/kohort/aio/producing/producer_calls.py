@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kohort.aio.driver import Driver
-from kohort.aio.producing.arrow_rows import Rows
+from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner, call_back
 from kohort.aio.producing.record_forms import RecordLike, checked_lots
 from kohort.aio.system import wall_ms
@@ -123,7 +123,7 @@ class ProducerCalls:
         self._kick(driver)
         return Delivery(batch, batch.count - 1, self._owner)
 
-    def encoded(self, topic: str, rows: Rows) -> Call[Iterator[EncodedBatch]]:
+    def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
         """Return the rows as record batches, which are encoded one by one as they are taken."""
         now_ms = self.running().clock.now_ms()
         partitions = yield from self.partitions_for(topic)

@@ -42,7 +42,7 @@ class ConnectionState(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class Pending:
+class PendingRequest:
     """A request on its way: queued, then in flight. ``tried`` are the addresses that failed it (ANY_NODE only)."""
 
     unsent: Unsent
@@ -56,7 +56,7 @@ class Pending:
 class ClientResponse:
     """A response and the request it belongs to, or the error that stands for it."""
 
-    pending: Pending
+    pending: PendingRequest
     response: Message | KohortError
 
 
@@ -74,8 +74,8 @@ class Connection:
         self.broken: ProtocolError | NotKafka | None = None
         self.last_used_ms = 0
         self.muted_until_ms = 0
-        self.queue: deque[Pending] = deque()
-        self.in_flight: deque[Pending] = deque()
+        self.queue: deque[PendingRequest] = deque()
+        self.in_flight: deque[PendingRequest] = deque()
         self._client_id = client_id
         self._buffers = FrameBuffers(max_bytes)
         self._frames: list[Buffer] = []
@@ -171,14 +171,14 @@ class Connection:
                 answers.append(ClientResponse(pending, api_of(pending.unsent.request).response()))
         return out, answers
 
-    def overdue(self, now_ms: int) -> Pending | None:
+    def overdue(self, now_ms: int) -> PendingRequest | None:
         """Return a request in flight that outlived its time: answers come in order, so the connection is stuck."""
         for pending in self.in_flight:
             if pending.deadline_ms <= now_ms:
                 return pending
         return None
 
-    def pending(self) -> Iterator[Pending]:
+    def pending(self) -> Iterator[PendingRequest]:
         yield from self.in_flight
         yield from self.queue
 
@@ -251,10 +251,10 @@ class Connection:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)
         return ClientResponse(pending, response)
 
-    def _what_answers(self, pending: Pending) -> str:
+    def _what_answers(self, pending: PendingRequest) -> str:
         return f"{api_of(pending.unsent.request).name} v{pending.unsent.version} response from {self.address}"
 
-    def _encode(self, pending: Pending) -> list[Buffer]:
+    def _encode(self, pending: PendingRequest) -> list[Buffer]:
         unsent = pending.unsent
         api = api_of(unsent.request)
         unsent.version = self.version_for(api, unsent.max_version)

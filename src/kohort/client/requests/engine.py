@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from kohort.client.requests.backoff import Backoff
-from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, Pending
+from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
 from kohort.client.requests.io import (
     Close,
     Closed,
@@ -49,7 +49,7 @@ class Lane:
     node_id: int
     name: str
     connection: Connection | None = None
-    waiting: list[Pending] = field(default_factory=list)
+    waiting: list[PendingRequest] = field(default_factory=list)
     failures: int = 0
     retry_at_ms: int = 0
 
@@ -82,7 +82,7 @@ class Engine:
         self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng)
         self._lanes: dict[tuple[int, str], Lane] = {}
         self._by_connection: dict[ConnectionId, Lane] = {}
-        self._anywhere: list[Pending] = []
+        self._anywhere: list[PendingRequest] = []
         self._refused: dict[int, Refusal] = {}
         self._troubles = Troubles(Notes()) if troubles is None else troubles
         self._next_id = 1
@@ -252,12 +252,12 @@ class Engine:
                 self._end(lane)
         self._expire_waiting(self._anywhere, "any broker", now_ms)
 
-    def _expire_waiting(self, waiting: MutableSequence[Pending], what: str, now_ms: int) -> None:
+    def _expire_waiting(self, waiting: MutableSequence[PendingRequest], what: str, now_ms: int) -> None:
         for pending in [p for p in waiting if p.deadline_ms <= now_ms]:
             waiting.remove(pending)
             self._fail([pending], self._timed_out(pending, what), now_ms)
 
-    def _timed_out(self, pending: Pending, what: str) -> ApiTimeout:
+    def _timed_out(self, pending: PendingRequest, what: str) -> ApiTimeout:
         unsent = pending.unsent
         tried = self.told_of_addresses(unsent.timeout_ms)
         why = f"; failed so far: {tried}" if tried else ""
@@ -292,13 +292,13 @@ class Engine:
                     wake_at_ms = at_ms
                 for unsent in poll.unsent:
                     moved = True
-                    self._place(Pending(unsent, index, now_ms + unsent.timeout_ms), now_ms)
+                    self._place(PendingRequest(unsent, index, now_ms + unsent.timeout_ms), now_ms)
             self._adopt_bootstrap()
             moved = self._place_anywhere(now_ms) or moved
             moved = self._move_lanes(now_ms) or moved
         self.wake_at_ms = wake_at_ms
 
-    def _place(self, pending: Pending, now_ms: int) -> None:
+    def _place(self, pending: PendingRequest, now_ms: int) -> None:
         node_id = pending.unsent.node_id
         if node_id == ANY_NODE:
             self._anywhere.append(pending)
@@ -434,7 +434,7 @@ class Engine:
             else:
                 source.on_response(answer.pending.unsent, answer.response, now_ms)
 
-    def _fail(self, pendings: Sequence[Pending], error: KohortError, now_ms: int) -> None:
+    def _fail(self, pendings: Sequence[PendingRequest], error: KohortError, now_ms: int) -> None:
         for pending in pendings:
             self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
 

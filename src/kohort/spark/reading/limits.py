@@ -15,7 +15,7 @@ SAMPLED_MOST: Final = 4
 SAMPLE_AGE_S: Final = 10.0
 
 
-class Limits:
+class BatchLimits:
     """One query's limits. ``now`` and ``pause`` are seconds, given so that tests need not wait."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:

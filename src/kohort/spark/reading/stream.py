@@ -29,7 +29,7 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import Connect, SourceCluster, connect, wanted_partitions
 from kohort.spark.reading.commit_marks import query_of
 from kohort.spark.reading.group_commits import GroupCommits, query_mark
-from kohort.spark.reading.limits import Limits
+from kohort.spark.reading.limits import BatchLimits
 from kohort.spark.reading.log_changes import LogChanges
 from kohort.spark.reading.ranges import read_ranges
 from kohort.spark.reading.starts import resolve_start
@@ -56,7 +56,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._builder = builder
         self._connect = connect
         self._group = GroupCommits(options, lambda: self._cluster, query_mark())
-        self._limits = Limits(options, time.monotonic, time.sleep)
+        self._limits = BatchLimits(options, time.monotonic, time.sleep)
         self._changes = LogChanges(fail=options.fail_on_data_loss)
         self._initial: PartitionOffsets | None = None
         self._began_at_latest: PartitionOffsets = {}
@@ -102,7 +102,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return what Spark hands back, unless it wants everything (Trigger.Once); Limits knows the options whole."""
+        """Return what Spark hands back, unless it wants everything (Trigger.Once); the limits know all options."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
