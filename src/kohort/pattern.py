@@ -46,7 +46,7 @@ class Pattern:
             raise self._refused(_why(error)) from None
 
     def fullmatch(self, text: str) -> bool:
-        """Whether the pattern matches all of ``text``. Raises ApiError once that has been too much work."""
+        """Tell whether the pattern matches all of ``text``. Raises ApiError once that has been too much work."""
         self._work_left -= self._regexp.programsize * len(text)
         if self._work_left < 0:
             raise self._refused(f"its machine of {self._regexp.programsize} steps is too large for what it is to match")

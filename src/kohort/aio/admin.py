@@ -441,7 +441,7 @@ def _new_topics(topics: Topics) -> list[NewTopic]:
 
 
 def _names(names: Iterable[str]) -> list[str]:
-    """A list of names. A bare string is refused: its letters are names too, and rarely meant."""
+    """Return a list of names. A bare string is refused: its letters are names too, and rarely meant."""
     if isinstance(names, str):
         raise UsageError(f"names are a list; for one name: [{names!r}]")
     return list(names)

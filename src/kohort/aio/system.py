@@ -31,7 +31,7 @@ class SystemClock:
 
 
 def wall_ms() -> int:
-    """What the machine's clock says, in milliseconds since the epoch: the time of a record; it may go back."""
+    """Return the machine's clock in milliseconds since the epoch: the time of a record. It may go back."""
     return time.time_ns() // 1_000_000
 
 

@@ -61,7 +61,7 @@ class Assignor:
 
 
 def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
-    """For strategies that remember nothing between rebalances."""
+    """Return no user data: for strategies that remember nothing between rebalances."""
 
 
 def java_order(text: str) -> bytes:
@@ -93,7 +93,7 @@ def java_bucket(code: int, size: int) -> int:
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """In the order of the Java client's HashMap of members, which its sticky assignors let decide who keeps one more.
+    """Sort as the Java client's HashMap of members does, which lets its sticky assignors decide who keeps one more.
 
     Within a bucket Java's order is that of insertion, here that of the ids: the order given never matters.
     """

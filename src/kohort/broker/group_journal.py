@@ -59,7 +59,7 @@ class GroupJournal:
 
 
 def _by_size(entries: Sequence[JournalEntry]) -> Iterator[list[NewRecord]]:
-    """The records of ``entries``, in lots that fit a batch."""
+    """Build the records of ``entries``, in lots that fit a batch."""
     lot: list[NewRecord] = []
     size = 0
     for entry in entries:

@@ -63,7 +63,7 @@ class GroupState:
         return _sum(self.partitions)
 
     def lag_of(self, member: MemberDescription) -> int | None:
-        """Of the partitions that a member reads."""
+        """Add up the lag of the partitions that a member reads."""
         return _sum(p for p in self.partitions if p.member is member)
 
     def as_json(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ class Pipelines(click.Group):
 
 @click.group(cls=Pipelines, short_help="Make, check, test and run Spark pipelines over consumer groups.")
 def pipeline() -> None:
-    """From topics to tables, declared in one file, every row accounted for.
+    """Move topics to tables, declared in one file, every row accounted for.
 
     \b
     Examples:

@@ -43,7 +43,7 @@ EVERY = "1 second"
 
 @contextmanager
 def _spark(pipeline: Pipeline, master: str, *, short: bool = False) -> Iterator[SparkSession]:
-    """A session of this command's own. Ctrl-C ends all at once; a run heeds it in its own way."""
+    """Make a session for this command alone. Ctrl-C ends it at once; a run heeds it in its own way."""
     from kohort.cli.main import INTERRUPTED
     from kohort.spark.pipeline.running.stop_signal import ends_at_once
     from kohort.spark.runtime.environment import spark_home

@@ -167,7 +167,7 @@ class Tally:
         click.echo(f"\r{self.sent:,} records, {rate:,.0f}/s ", nl=False, err=True)
 
     def close(self, *, quiet: bool) -> None:
-        """The last word: how many, where, how fast."""
+        """Say at the end how many records went where, and how fast."""
         if self._is_shown:
             click.echo("\r", nl=False, err=True)
         if quiet:

@@ -27,8 +27,8 @@ def print_json(kind: str, content: dict[str, Any]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, none: str = "nothing to show") -> None:
-    """A table. Numbers are set to the right; None is ``-``. On a terminal it fits the width, and where it has no rows
-    ``none`` says so; in a pipe every value is whole."""
+    """Print a table. Numbers are set to the right; None is ``-``. On a terminal it fits the width, and where it has no
+    rows ``none`` says so; in a pipe every value is whole."""
     cells = tuple(tuple(cell(value) for value in row) for row in rows)
     table = Table(tuple(columns), cells, tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns))))
     if not sys.stdout.isatty():

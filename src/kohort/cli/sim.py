@@ -40,7 +40,7 @@ def world_option(command: F) -> F:
 
 @click.group()
 def sim() -> None:
-    """The broker and its clients under one seed, with faults and invariants."""
+    """Simulate the broker and its clients under one seed, with faults and invariants."""
 
 
 @sim.command()

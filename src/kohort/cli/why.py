@@ -113,7 +113,7 @@ def entries_of(consumer: Consumer, partitions: list[TopicPartition], group_id: s
 
 
 def print_story(this: Rebalance, told: Explanation) -> None:
-    """A rebalance for people: the sentence first, then what it stands on."""
+    """Print a rebalance for people: the sentence first, then what it stands on."""
     from kohort.insight.names import seconds
 
     after = "?" if this.generation is None else str(this.generation)
@@ -138,7 +138,7 @@ def print_story(this: Rebalance, told: Explanation) -> None:
 
 
 def print_takeover(this: Takeover) -> None:
-    """A static member that was replaced without a rebalance, told as a rebalance is."""
+    """Print of a static member that was replaced without a rebalance, as a rebalance is told."""
     click.echo(f"no rebalance  {time_text(this.at_ms)}  ({ago(this.at_ms)})")
     print_prose(this.sentence)
     print_fact("CAUSE", f"{this.cause}  (confidence: {this.confidence})")
@@ -155,7 +155,7 @@ def print_evidence(evidence: Iterable[Evidence]) -> None:
 
 
 def print_fact(what: str, text: str) -> None:
-    """A line of the story: what it is, and behind it, however long, the text."""
+    """Print a line of the story: what it is, and behind it, however long, the text."""
     print_prose(text, indent=" " * 12, first=f"  {what:<10}")
 
 

@@ -25,7 +25,7 @@ read."""
 
 @part
 def store_count(address: int, value: int) -> None:
-    """A big-endian number of 32 bits."""
+    """Store a big-endian number of 32 bits."""
     store8(address, value >> 24)
     store8(address + 1, value >> 16)
     store8(address + 2, value >> 8)

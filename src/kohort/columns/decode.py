@@ -110,7 +110,7 @@ def record_batch(table: SectionTable, requested: RequestedColumns) -> pa.RecordB
 
 @contextmanager
 def scratch(size: int) -> Iterator[int]:
-    """The address of room that is needed for a moment only. The next who needs some gets the same: to touch memory that
+    """Lend room for a moment, by its address. The next who needs some gets the same: to touch memory that
     is new costs more than to write it."""
     try:
         room = _spare.pop()

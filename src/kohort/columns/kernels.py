@@ -58,7 +58,7 @@ def varint(at: int, end: int) -> tuple[int, int]:
 
 @part
 def long_varint(at: int, end: int) -> tuple[int, int]:
-    """As ``varint``, byte by byte."""
+    """Read as ``varint`` does, byte by byte."""
     value, shift = 0, 0
     while at < end:
         byte = load8(at)

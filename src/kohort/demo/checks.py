@@ -117,5 +117,5 @@ def read_results(path: Path) -> dict[Group, dict[str, float]]:
 
 
 def write_report(path: Path, content: Mapping[str, Any]) -> None:
-    """The whole report as JSON beside the data."""
+    """Write the whole report as JSON beside the data."""
     path.write_text(json.dumps(content, indent=1, default=str))

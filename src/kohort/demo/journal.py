@@ -37,7 +37,7 @@ class DemoJournal:
             self._reader.add(record.key, record.value)
 
     def read_all(self) -> list[JournalEntry]:
-        """Everything that the journal holds now."""
+        """Read everything that the journal holds now."""
         partition = TopicPartition(TOPIC, 0)
         end = self._consumer.end_offsets([partition])[partition]
         while self._consumer.position(partition) < end:
@@ -59,7 +59,7 @@ class DemoJournal:
 
 
 def settled_with(members: int) -> Holds:
-    """Whether the last generation has so many members, each of which has partitions and knows it."""
+    """Tell whether the last generation has so many members, each of which has partitions and knows it."""
 
     def holds(entries: list[JournalEntry]) -> bool:
         written = [e for e in entries if isinstance(e, AssignmentWritten)]

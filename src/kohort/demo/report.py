@@ -46,14 +46,14 @@ class Say:
 
     @contextmanager
     def progress(self, name: str, rows: int) -> Iterator[Callable[[int], None]]:
-        """A bar with the rate; the block is given a function that moves it on."""
+        """Show a bar with the rate; the block is given a function that moves it on."""
         columns = (TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn(), TaskProgressColumn())
         with Progress(*columns, _Rate(), TimeElapsedColumn(), console=self._console) as bar:
             task = bar.add_task(name, total=rows)
             yield lambda done: bar.advance(task, done)
 
     def results(self, found: Mapping[Group, Mapping[str, float]]) -> None:
-        """The table of results, one line for each origin and weather; hours are in the Parquet."""
+        """Print the table of results, one line for each origin and weather; hours are in the Parquet."""
         merged: dict[tuple[str, str], list[Mapping[str, float]]] = {}
         for (origin, _, weather), row in found.items():
             merged.setdefault((origin, weather), []).append(row)

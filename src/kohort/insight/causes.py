@@ -204,7 +204,7 @@ def _expired(this: Rebalance) -> Finding:
 
 
 def find_silence(who: Who, vitals: Vitals, expired_at_ms: int, fenced: Iterable[RequestFenced]) -> Finding:
-    """Why a member fell silent until its session ended: gone, frozen, short of time, or out of reach."""
+    """Find why a member fell silent until its session ended: gone, frozen, short of time, or out of reach."""
     silent_ms = expired_at_ms - vitals.last_seen_ms
     closed_at_ms = vitals.connection_closed_at_ms
     back = next((f for f in fenced if f.who.member_id == who.member_id), None)

@@ -63,7 +63,7 @@ def _tail(this: Rebalance) -> str:
 
 
 def _waiting(this: Rebalance) -> str:
-    """Whom the round waited for, if it waited at all."""
+    """Name whom the round waited for, if it waited at all."""
     gone = this.not_rejoined
     if gone:
         names = _names([r.who for r in gone])

@@ -105,5 +105,5 @@ class AbortedTransactions:
         return any(a.producer_id == producer_id and a.first_offset <= offset for a in self.between(offset, offset + 1))
 
     def forget(self, start: int, end: int) -> None:
-        """The segments of these offsets are gone, or hold nothing any more that was aborted."""
+        """Forget offsets whose segments are gone, or hold nothing any more that was aborted."""
         self._entries = [entry for entry in self._entries if not start <= entry.last_offset < end]

@@ -50,7 +50,7 @@ class Cleaner:
         return self._clean_until.get(tp, 0)
 
     def forget(self, tp: TopicPartition) -> None:
-        """The log is about to go."""
+        """Forget a log that is about to go."""
         if self._now is not None and self._now.log.tp == tp:
             self._abandon()
         self._clean_until.pop(tp, None)

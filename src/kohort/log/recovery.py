@@ -214,7 +214,10 @@ def _segments_of(source: LogToRecover, files: _Files, now_ms: int, notes: list[N
 
 
 def _drop_indexes(source: LogToRecover, files: _Files, segment: Segment) -> None:
-    """An empty log has no use for an index (Kafka preallocates them); new entries must not follow old ones."""
+    """Delete the indexes of an empty log, which has no use for them (Kafka preallocates them).
+
+    New entries must not follow old ones.
+    """
     for name, size in files.indexes.get(segment.base_offset, []):
         if size:
             source.storage.delete(f"{source.folder}/{name}")

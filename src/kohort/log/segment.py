@@ -192,7 +192,7 @@ class Segment:
         return self._first_timestamp
 
     def seal(self) -> None:
-        """Nothing more will be appended: take indexes and log to the disk, in that order and without waiting."""
+        """Close the segment for appends: take indexes and log to the disk, in that order and without waiting."""
         self.save_indexes(start_flush=True)
         self.start_flush()
 
@@ -333,7 +333,7 @@ class Segment:
         return self._max_timestamp_end
 
     def aged_from_ms(self) -> int:
-        """From when on retention counts: the latest timestamp, or when we first saw a segment that has none."""
+        """Return from when on retention counts: the latest timestamp, or when we first saw a segment that has none."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._created_ms
 
     def first_reaching(self, timestamp_ms: int, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:

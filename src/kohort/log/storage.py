@@ -44,7 +44,7 @@ class StorageFile(Protocol):
         ...
 
     def lend(self, at: int, size: int) -> Buffer:
-        """As ``read``; what is large may lie in a buffer that is used again once nobody looks into it."""
+        """Read as ``read`` does; what is large may lie in a buffer that is used again once nobody looks into it."""
         ...
 
     def overwrite(self, at: int, data: Buffer) -> None:
@@ -193,7 +193,7 @@ class MemoryFile:
         return False
 
     def close(self) -> None:
-        """The content stays with the storage."""
+        """Close the file; its content stays with the storage."""
 
 
 class MemoryStorage:

@@ -141,7 +141,7 @@ class Topics:
         return Topic(entry.name, entry.topic_id, usable, topic_config(self._config, usable), entry.internal)
 
     def _finish_deletions(self, folders: set[str], now_ms: int) -> None:
-        """A deletion that a stop interrupted goes on."""
+        """Go on with a deletion that a stop interrupted."""
         for folder in sorted(folders):
             if is_doomed(folder):
                 self._upkeep.remove(folder, now_ms)

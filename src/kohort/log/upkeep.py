@@ -71,7 +71,7 @@ class Upkeep:
         self._flushes.set(tp, at_ms)
 
     def forget(self, tp: TopicPartition) -> None:
-        """The log is about to go."""
+        """Forget a log that is about to go."""
         self._flushes.cancel(tp)
         self._cleaner.forget(tp)
 
@@ -136,7 +136,7 @@ class Upkeep:
         at_once(self.write_checkpoints_in_steps())
 
     def write_checkpoints_in_steps(self) -> Steps[None]:
-        """The same, in steps."""
+        """Write the checkpoints in steps."""
         pace = Pace()
         points, starts = {}, {}
         for log in list(self._logs()):

@@ -121,7 +121,7 @@ def _no_batch(batch: Buffer, error: CorruptRecord) -> ApiError:
 
 
 def _not_whole(batch: Buffer) -> ApiError:
-    """Of a batch whose length was damaged, or that lost its end: who sends it again may have more luck.
+    """Refuse a batch whose length was damaged, or that lost its end: sent again, it may arrive whole.
 
     Kafka says INVALID_RECORD, after which a producer gives up.
     """

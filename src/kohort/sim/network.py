@@ -262,7 +262,7 @@ class Network:
 
 
 def _within_a_frame(data: bytes, chance: float) -> int:
-    """Where to split whole frames: inside one of them, which one whatever their lengths are."""
+    """Choose where to split whole frames: inside one of them, which one whatever their lengths are."""
     starts = list(frame_starts(data))
     which, within = divmod(chance * len(starts), 1)
     start = starts[int(which)]

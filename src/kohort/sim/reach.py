@@ -87,7 +87,7 @@ def states_of(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _state_after(entry: dict[str, Any], before: GroupState | None) -> GroupState | None:
-    """Where the group is after an entry; None where that cannot be told."""
+    """Return the state of the group after an entry; None where that cannot be told."""
     match entry["kind"]:
         case "round_opened":
             return GroupState.PREPARING_REBALANCE

@@ -68,7 +68,7 @@ def decode(
 
 
 def decode_in_steps(message: type[M], version: int, body: bytes | bytearray, start: int = 0) -> Steps[tuple[M, int]]:
-    """As ``decode`` to the end of ``body``, in steps. All arrays together may hold as much as one elsewhere."""
+    """Decode to the end of ``body`` in steps. All arrays together may hold as much as one elsewhere."""
     if _is_replaced(message):
         return decode(message, version, body, start)
     read = _step_readers.get((message, version))
@@ -119,7 +119,7 @@ def _write(message: Message, version: int, parts: list[Buffer]) -> list[Buffer]:
 
 
 def encode_framed_in_steps(head: bytes, message: Message, version: int) -> Steps[list[Buffer]]:
-    """As ``encode_framed``, in steps."""
+    """Encode as ``encode_framed`` does, in steps."""
     cls = type(message)
     if _is_replaced(cls):
         return encode_framed(head, message, version)

@@ -80,7 +80,7 @@ def field_error(message: type[Message], error: BaseException, problem: str) -> P
 
 
 def _culprit(line: CodeLine, names: dict[str, Any]) -> str:
-    """Of several fields packed together, the first that does not fit."""
+    """Find the first of several fields packed together that does not fit."""
     for spec in line.run:
         try:
             struct.pack(f">{spec.code}", getattr(names[line.owner], spec.name))

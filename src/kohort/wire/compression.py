@@ -79,7 +79,7 @@ def compress(codec: Codec, data: Buffer) -> bytes:
 
 
 def compress_in_steps(codec: Codec, data: Buffer) -> Steps[bytes]:
-    """As ``compress``, in steps."""
+    """Compress as ``compress`` does, in steps."""
     if codec is Codec.NONE:
         return bytes(data)
     view, pace = memoryview(data), Pace()

@@ -102,7 +102,7 @@ def build_response(correlation_id: int, message: Message, version: int) -> list[
 
 
 def build_response_in_steps(correlation_id: int, message: Message, version: int) -> Steps[list[Buffer]]:
-    """As ``build_response``, in steps."""
+    """Build as ``build_response`` does, in steps."""
     return encode_framed_in_steps(_response_head(correlation_id, message, version), message, version)
 
 

@@ -153,7 +153,7 @@ class _ReaderSource(CodeText):
         return depth + 1
 
     def sized(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
-        """A string, bytes or records."""
+        """Read a string, bytes or records."""
         self.length(depth, spec, path)
         depth = self.null(depth, spec, target, path)
         self.add(path, depth, "e = p + l", "if e < p or e > n: raise short('length', l, n - p)")
@@ -213,7 +213,7 @@ class _ReaderSource(CodeText):
         self.add(path, depth, f"{target} = {items}")
 
     def tags(self, depth: int, tagged: list[FieldSpec], target: str, path: str) -> None:
-        """The section of tagged fields: those known are read and must fill their size, others are skipped."""
+        """Read the section of tagged fields: those known are read and must fill their size, others are skipped."""
         where = join(path, "tags")
         count, tag, end = self.new("t"), self.new("g"), self.new("z")
         self.add(where, depth, f"{count} = b[p]", f"if {count}:")

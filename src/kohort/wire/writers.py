@@ -129,7 +129,8 @@ class _WriterSource(CodeText):
         return f"int16({length})" if spec.kind == "string" else f"int32({length})"
 
     def sized(self, depth: int, spec: FieldSpec, source: str, path: str) -> None:
-        """A string, bytes or records: its length, then itself. Records may be several buffers; each goes as it is."""
+        """Write a string, bytes or records: its length, then itself. Records may be several buffers; each
+        goes as it is."""
         x, size = self.new("x"), self.new("y")
         several = spec.kind == "records"
         self.add(path, depth, f"{x} = {source}")

@@ -214,7 +214,7 @@ def ask(
     shape: Callable[[Message, int], Message] | None = None,
     max_version: int | None = None,
 ) -> Operation[Any]:
-    """The answer to one request, asked again while it is a failure that may pass.
+    """Return the answer to one request, asked again while it is a failure that may pass.
 
     ``codes`` are the error codes in an answer that speak of the whole request. Raises what will not pass, and
     ConnectionFailed where no broker can be reached.
@@ -234,5 +234,5 @@ def ask(
 
 
 def passes(code: int) -> bool:
-    """Whether an error code of an item is worth another try."""
+    """Tell whether an error code of an item is worth another try."""
     return code != 0 and error_code(code).retriable and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

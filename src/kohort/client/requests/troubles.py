@@ -40,7 +40,7 @@ class Troubles:
         self._known: dict[Hashable, _Trouble] = {}
 
     def __bool__(self) -> bool:
-        """Whether there was any trouble of late; asked where every answer comes by."""
+        """Tell whether there was any trouble of late; asked at every answer."""
         return bool(self._known)
 
     def report(self, about: Hashable, text: str, now_ms: int, *, patience_ms: int = 0) -> None:

@@ -293,7 +293,7 @@ class Sender:
             self._give_up(batch, error)
 
     def _out_of_order(self, tp: TopicPartition, batch: ProduceBatch, error: ApiError, now_ms: int) -> None:
-        """The broker misses what came before; if nothing before is missing, it has forgotten this producer, or has
+        """Go on where the broker misses what came before. If nothing is missing, it has forgotten this producer, or has
         taken others for its first.
 
         What comes before may also have been given up (``begin_again``). Then, too, nothing of this batch and of those

@@ -116,7 +116,7 @@ def write_as_broker(metadata: Metadata, group_id: str, partition: TopicPartition
     data = [PartitionProduceData(index=p, records=batch) for p in range(PARTITIONS_MOST)]
 
     def read(answer: ProduceResponse, _group: str, _node_id: int) -> tuple[int, str | None, int]:
-        """What most of them were refused with: NONE where one was not, and of those that there are."""
+        """Return what most of them were refused with: NONE where one was not."""
         return 0, None, min(p.error_code for p in answer.responses[0].partition_responses if p.error_code != NOT_THERE)
 
     def ask(_group: str) -> ProduceRequest:

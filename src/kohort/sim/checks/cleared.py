@@ -25,6 +25,6 @@ def check_offsets(
 
 
 def check_own_topics(code: int) -> None:
-    """A stranger's record for a topic of the broker's own was answered with this."""
+    """Check the answer to a stranger's record for a topic of the broker's own."""
     if code != ErrorCode.INVALID_TOPIC_EXCEPTION:
         raise CheckFailed(f"what a stranger wrote into a topic of the broker's own was answered {ErrorCode(code).name}")

@@ -103,7 +103,7 @@ def items_on(log: PartitionLog) -> Iterator[LogItem]:
 
 @lru_cache(maxsize=8_192)
 def records_of(batch: bytes) -> tuple[ReadRecord, ...]:
-    """A run reads the same batches again and again, at every restart and at its end."""
+    """Read the records of a batch once: a run looks at the same ones at every restart and at its end."""
     return tuple(read_batch(batch, 0))
 
 
@@ -154,7 +154,7 @@ def check_commits(broker: Broker, commits: list[Mapping[TopicPartition, OffsetAn
 
 
 def check_may_be_forgotten(tombstone: OffsetCommitted, *, has_members: bool) -> None:
-    """Nobody here deletes offsets of topics that are read: only a group without members loses them."""
+    """Check that only a group without members loses offsets: nobody here deletes those of topics that are read."""
     if has_members:
         where = TopicPartition(tombstone.topic, tombstone.partition)
         raise CheckFailed(f"the offset of {where} was deleted while group {tombstone.group_id} had members")

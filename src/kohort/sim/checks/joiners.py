@@ -64,8 +64,11 @@ class Joiners(Watcher):
             self._dropped.add(asked.generation_id)
 
     def check_number(self, generation_id: int) -> None:
-        """A generation that could not be written is over, whoever heard of it. A new life of the group has its numbers
-        again; of a group of which nothing was written yet the log cannot tell, but its numbers going back can."""
+        """Check that no number is given twice. A generation that could not be written is over, whoever heard of it.
+
+        A new life of the group has its numbers again; of a group of which nothing was written yet the log cannot tell,
+        but its numbers going back can.
+        """
         goes_back = generation_id == FIRST_GENERATION or generation_id < self._newest
         if self._seen_life != self._life.number or (goes_back and not self._life.is_written):
             self._seen_life = self._life.number

@@ -7,7 +7,8 @@ from kohort.sim.checks.broken import CheckFailed
 
 
 def check_nothing_left(broker: Broker, group_id: str, sessions: int) -> None:
-    """Nobody is connected: nothing is parked, the group has no timer; fetch sessions are at most those of the dead."""
+    """Check, once nobody is connected, that nothing is parked, the group has no timer, and fetch
+    sessions are of the dead."""
     state = broker.state
     held = {
         "connections": broker.connection_count,

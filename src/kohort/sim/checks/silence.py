@@ -28,7 +28,7 @@ class Silence(Watcher):
             self._heard_ms[exchange.client] = exchange.answered_ms
 
     def check_heard(self, clients: Iterable[str], interval_ms: int, now_ms: int) -> None:
-        """In the calm: nobody has been silent for longer than ``interval_ms``, which allows for the way."""
+        """Check in the calm that nobody has been silent for longer than ``interval_ms``, which allows for the way."""
         for client in clients:
             silent_ms = now_ms - self._heard_ms.get(client, now_ms)
             if silent_ms > interval_ms + SLACK_MS:

@@ -129,7 +129,7 @@ class OneBroker(Simulation):
         self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
 
     def _orphans(self) -> set[TopicPartition]:
-        """The partitions that nobody owns."""
+        """Return the partitions that nobody owns."""
         return self._partitions - {p for consumer in self.consumers for p in consumer.assigned}
 
     def _rebalance_by_hand(self) -> None:
@@ -192,7 +192,7 @@ class OneBroker(Simulation):
         check_answered(self.tap.unanswered(), self.world.now_ms, self._slack_ms())
 
     def _slack_ms(self) -> int:
-        """A fetch waits for data, and both ways of it take their time."""
+        """Allow for a fetch that waits for data, and for both ways of it."""
         return self.plan.fetch_wait_ms + 2 * self.plan.delay_ms[1]
 
     def _check_balance(self) -> None:

@@ -113,6 +113,6 @@ class ScriptedBroker:
         return [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in self.ranges.items()]
 
     def _refusal(self) -> ApiVersionsResponse:
-        """What a broker says to a version of ApiVersions that it does not speak: version 0, its own range only."""
+        """Answer a version of ApiVersions that the broker does not speak: version 0, its own range only."""
         own = [key for key in self._keys() if key.api_key == API_VERSIONS]
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
