@@ -14,6 +14,8 @@ from kohort.assignors.builtin import ASSIGNORS, EXTRAS
 from kohort.assignors.range import assign as assign_range
 from kohort.assignors.roundrobin import assign as assign_roundrobin
 from kohort.assignors.spec import Assignment, MemberSubscription, SubscribedTopics, in_order
+from kohort.config import options_of
+from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
 
 calm = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -52,6 +54,11 @@ def check_whole(topics: SubscribedTopics, members: list[MemberSubscription], fou
     assert sorted(given) == sorted(p for t in wanted for p in topics.partitions(t))
     for member in members:
         assert all(p.topic in member.topics for p in found[member.member_id])
+
+
+def test_the_option_takes_every_assignor_there_is():
+    (option,) = [o for o in options_of(ConsumerConfig) if o.name == "partition.assignment.strategy"]
+    assert set(option.choices) == {*ASSIGNORS, *EXTRAS}
 
 
 @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky", "co-partitioned", "rack-aware"])
