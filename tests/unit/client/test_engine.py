@@ -7,6 +7,7 @@ import random
 import pytest
 
 from kohort.client.requests.engine import Engine
+from kohort.client.requests.io import Tick
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import ANY_NODE, Poll, Unsent
 from kohort.clock import ManualClock
@@ -208,6 +209,33 @@ def test_a_node_that_metadata_does_not_know_fails_at_once_and_metadata_is_asked(
 
     assert isinstance(error, ConnectionFailed)
     assert str(error) == "node 9 is not in the cluster's metadata"
+
+
+def test_who_waited_for_a_node_that_left_is_asked_again_at_once():
+    world = World(reconnect_backoff_ms=10_000, reconnect_backoff_max_ms=10_000, bootstrap_servers=["two:9092"])
+    brokers = {n: MetadataResponseBroker(node_id=n, host=host, port=9092) for n, host in ((1, "one"), (2, "two"))}
+    world.two.on(MetadataRequest, lambda *_: MetadataResponse(brokers=list(brokers.values())))
+    world.metadata.request_refresh()
+    world.loop.run(1000)
+    world.loop.stop(ONE)
+    assert isinstance(world.answer_to(world.asker.ask(heartbeat(), 1)), ConnectionFailed)
+    waiting = world.asker.ask(heartbeat(), 1)
+    world.loop.settle()
+    del brokers[1]
+    world.metadata.request_refresh()
+    world.loop.run(1000)
+    failed = world.asker.on_failure
+
+    def on_failure(sent, error, now_ms):
+        failed(sent, error, now_ms)
+        world.asker.ask(heartbeat(), 2)
+
+    world.asker.on_failure = on_failure
+
+    world.engine.handle(Tick(), world.clock.now_ms() + 15_000)
+
+    assert str(world.asker.answer_to(waiting)) == "node 1 has left the cluster"
+    assert world.asker.outbox == [], "it is polled for what it asks now; no other event may come"
 
 
 def test_the_bootstrap_connection_becomes_the_connection_of_the_node_at_its_address(world):

@@ -321,7 +321,7 @@ class Engine:
             connection = lane.connection
             if lane.waiting:
                 if connection is None and lane.retry_at_ms <= now_ms:
-                    self._open(lane, now_ms)
+                    heard = not self._open(lane, now_ms) or heard
                     connection = lane.connection
                 if connection is not None and connection.state is ConnectionState.READY:
                     connection.queue.extend(lane.waiting)
@@ -396,12 +396,13 @@ class Engine:
         node = self.metadata.node(node_id)
         return None if node is None else (node.host, node.port)
 
-    def _open(self, lane: Lane, now_ms: int) -> None:
+    def _open(self, lane: Lane, now_ms: int) -> bool:
+        """Open the lane's connection. Return False where its node has left: what waits has failed then."""
         address = self._address(lane.node_id)
         if address is None:
             waiting, lane.waiting = lane.waiting, []
             self._fail(waiting, ConnectionFailed(f"node {lane.node_id} has left the cluster"), now_ms)
-            return
+            return False
         config = self._config
         lane.connection = Connection(
             self._next_id,
@@ -413,6 +414,7 @@ class Engine:
         self._next_id += 1
         self._by_connection[lane.connection.id] = lane
         self._out.append(Open(lane.connection.id, *address))
+        return True
 
     def _end(self, lane: Lane, *, keep: bool = False) -> None:
         """Close the lane's connection; ``keep`` leaves it in place for what follows a failure."""
