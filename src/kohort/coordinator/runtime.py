@@ -21,7 +21,16 @@ from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, c
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.memory_budget import MemoryBudget
 from kohort.coordinator.offsets.state import GroupOffsets
-from kohort.coordinator.outcome import AppendRecords, GroupRequest, Outcome, Reply, SetTimer, TimerKey, TopicsView
+from kohort.coordinator.outcome import (
+    AppendRecords,
+    CancelTimer,
+    GroupRequest,
+    Outcome,
+    Reply,
+    SetTimer,
+    TimerKey,
+    TopicsView,
+)
 from kohort.coordinator.partitioning import partition_of
 from kohort.coordinator.records import LogItem, TransactionEnded, build_record
 from kohort.coordinator.replay import NO_PRODUCER, replay, replay_end, replay_log
@@ -248,6 +257,8 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             instead.replies += dropped.replies
+            # Whom the decision removed is not in the round any more, so only its own outcome names his timers.
+            instead.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             instead.timers += dropped.timers
             instead.journal += dropped.journal
         return instead

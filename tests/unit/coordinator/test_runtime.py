@@ -247,3 +247,13 @@ def test_a_timer_of_what_is_gone_does_nothing(stage):
     stage.advance(400_000)
 
     assert stage.records()[-1].value.members == []
+
+
+def test_whom_a_decision_removed_leaves_no_timer_behind_though_it_could_not_be_written(stage):
+    stage.enter(session_ms=60_000, rebalance_ms=10_000)
+    assert {key.kind for key in stage.coordinator.timers_of(GROUP)} == {"session", "sync"}
+    stage.refuse_with = FULL
+
+    stage.advance(10_000)  # the SyncGroup that is awaited does not come
+
+    assert stage.coordinator.timers_of(GROUP) == []

@@ -24,6 +24,8 @@ class Polls(Watcher):
             return
         if exchange.sent_ms - consumer.frozen_until_ms <= SLACK_MS:
             return  # it was to leave when its process stood still
+        if exchange.asked.member_id != consumer.member_id:
+            return  # it has left: what had waited for a connection goes out before its LeaveGroup
         since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
         silent_ms = exchange.sent_ms - since_ms
         if silent_ms > consumer.max_poll_interval_ms + SLACK_MS:
