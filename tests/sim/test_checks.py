@@ -24,7 +24,7 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kohort.wire.messages.group_records import GroupMetadataValue
+from kohort.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 from kohort.wire.record_batch import NewRecord, build_batch
 
 
@@ -54,8 +54,9 @@ class Written:
         self.log = self.topics.create("__consumer_offsets", 1, {}, 0, internal=True).partitions[0]
         self.life = GroupLife("g", lambda: self.topics)
 
-    def generation(self, number, group="g"):
-        self.write(GroupWritten(group, GroupMetadataValue(protocol_type="consumer", generation=number)))
+    def generation(self, number, group="g", members=()):
+        named = [MemberMetadata(member_id=member) for member in members]
+        self.write(GroupWritten(group, GroupMetadataValue(protocol_type="consumer", generation=number, members=named)))
 
     def tombstone(self, group="g"):
         self.write(GroupWritten(group, None))
@@ -126,3 +127,15 @@ def test_a_member_of_the_group_before_it_was_forgotten_is_no_member_of_the_next(
     written.tell(fencing, joined(2, "new"), heartbeat(2, "new"))
     with pytest.raises(CheckFailed, match="of old is accepted, a member of the group before it was forgotten"):
         fencing.answered(heartbeat(2, "old"))
+
+
+def test_the_members_of_a_generation_are_those_with_whom_it_was_written():
+    written = Written()
+    written.generation(1, members=("a", "b"))
+    assert not written.life.has_written(2, "b"), "b may have been told of it, but nobody was given anything in it"
+
+    written.generation(2, members=("a",))
+
+    assert [written.life.has_written(2, member) for member in "ab"] == [True, False]
+    written.tombstone()
+    assert not written.life.has_written(2, "a")

@@ -36,6 +36,7 @@ class GroupLife(Watcher):
         self._is_written = False
         self._born: dict[str, int] = {}
         self._expired: dict[TopicPartition, int] = {}
+        self._written_members: dict[int, frozenset[str]] = {}
 
     @property
     def number(self) -> int:
@@ -52,6 +53,14 @@ class GroupLife(Watcher):
     def of(self, member_id: str) -> int:
         """Return the life that a member was let into; UNKNOWN for one that was never told of a generation."""
         return self._born.get(member_id, UNKNOWN)
+
+    def has_written(self, generation_id: int, member_id: str) -> bool:
+        """Tell whether a member is in the generation of this number that is written, in the life of now.
+
+        A number that was given out, but not written before a crash, is given out again, maybe to others.
+        """
+        self._follow()
+        return member_id in self._written_members.get(generation_id, ())
 
     def expired(self, partition: TopicPartition) -> int:
         """Count how often the group's offset of a partition was taken away."""
@@ -81,6 +90,11 @@ class GroupLife(Watcher):
         if isinstance(record, GroupWritten) and record.group_id == self._group_id:
             self._is_written = record.value is not None
             self._number += record.value is None
+            if record.value is None:
+                self._written_members.clear()
+            else:
+                members = frozenset(member.member_id for member in record.value.members)
+                self._written_members[record.value.generation] = members
         elif isinstance(record, OffsetCommitted) and record.group_id == self._group_id and record.value is None:
             partition = TopicPartition(record.topic, record.partition)
             self._expired[partition] = self._expired.get(partition, 0) + 1

@@ -13,12 +13,13 @@ class OneOwner(Watcher):
     """Who holds what, by generation, as the consumers themselves see it.
 
     An assignment reaches members only once it is written, so a generation that was given out twice, before and after
-    a crash, cannot have been assigned twice. Members of one generation never hold a partition together, not even for
-    a moment: whoever takes it has it only after the other one has told its user that it is gone. A member of an older
-    generation that has not heard of the new one yet may still hold it: that is what fencing is for. One that was
-    removed in the middle of giving partitions up holds the others until it tells its user that they are lost: it has no
-    generation then, and takes nothing new. A generation is one of the group's ``life``: the next life has one of the
-    same number, and whoever still holds something of the life before is a member of an older generation.
+    a crash, cannot have been assigned twice; whoever was told of its number the first time alone is no member of it.
+    Members of one generation never hold a partition together, not even for a moment: whoever takes it has it only
+    after the other one has told its user that it is gone. A member of an older generation that has not heard of the
+    new one yet may still hold it: that is what fencing is for. One that was removed in the middle of giving partitions
+    up holds the others until it tells its user that they are lost: it has no generation then, and takes nothing new.
+    A generation is one of the group's ``life``: the next life has one of the same number, and whoever still holds
+    something of the life before is a member of an older generation.
     """
 
     def __init__(self, life: GroupLife) -> None:
@@ -65,6 +66,7 @@ class OneOwner(Watcher):
         life = self._life.of(consumer.member_id)
         for other, held in self._holders.values():
             stranger = other.identity != consumer.identity and other.generation_id == generation_id
+            stranger = stranger and self._life.has_written(generation_id, other.member_id)
             if stranger and self._life.of(other.member_id) == life and (both := owned & held):
                 raise CheckFailed(
                     f"{consumer.name} takes {min(both)} in generation {generation_id} while {other.name}, a member of "
