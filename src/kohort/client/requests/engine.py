@@ -89,6 +89,8 @@ class Engine:
         self._seen_version = metadata.version
         self._expires_at_ms: int | None = None
         """The nearest of what waits for an answer or a connection; None if nothing does."""
+        self._told = False
+        """A source heard of an answer or a failure since it was last polled: it may want something else now."""
         self._out: list[Output] = []
 
     @property
@@ -282,8 +284,8 @@ class Engine:
         """Poll the sources and place what they want, until nothing moves any more."""
         moved = True
         wake_at_ms: int | None = None
-        while moved:
-            moved = False
+        while moved or self._told:
+            self._told = moved = False
             wake_at_ms = None
             for index, source in enumerate(self._sources):
                 poll = source.poll(now_ms)
@@ -294,8 +296,8 @@ class Engine:
                     moved = True
                     self._place(PendingRequest(unsent, index, now_ms + unsent.timeout_ms), now_ms)
             self._adopt_bootstrap()
-            moved = self._place_anywhere(now_ms) or moved
-            moved = self._move_lanes(now_ms) or moved
+            self._place_anywhere(now_ms)
+            self._move_lanes(now_ms)
         self.wake_at_ms = wake_at_ms
 
     def _place(self, pending: PendingRequest, now_ms: int) -> None:
@@ -314,14 +316,13 @@ class Engine:
             lane = self._lanes[node_id, name] = Lane(node_id, name)
         return lane
 
-    def _move_lanes(self, now_ms: int) -> bool:
-        """Connect where something waits, write what can be written; returns whether sources heard of it."""
-        heard = False
+    def _move_lanes(self, now_ms: int) -> None:
+        """Connect where something waits, write what can be written."""
         for lane in self._lanes.values():
             connection = lane.connection
             if lane.waiting:
                 if connection is None and lane.retry_at_ms <= now_ms:
-                    heard = not self._open(lane, now_ms) or heard
+                    self._open(lane, now_ms)
                     connection = lane.connection
                 if connection is not None and connection.state is ConnectionState.READY:
                     connection.queue.extend(lane.waiting)
@@ -332,13 +333,11 @@ class Engine:
                 out, answers = connection.write_queued(now_ms)
                 self._write(connection, out)
                 self._deliver(answers, now_ms)
-                heard = heard or bool(answers)
-        return heard
 
-    def _place_anywhere(self, now_ms: int) -> bool:
+    def _place_anywhere(self, now_ms: int) -> None:
         """Give requests to any node the least loaded connection, or see that one is made."""
         if not self._anywhere:
-            return False
+            return
         ready = [
             (lane.connection.load, lane.node_id < 0, lane.name != DATA, lane.node_id, lane)
             for lane in self._lanes.values()
@@ -348,7 +347,7 @@ class Engine:
             lane = min(ready, key=lambda entry: entry[:4])[4]
             lane.waiting += self._anywhere
             self._anywhere = []
-            return False
+            return
         candidates = self._candidates()
         hopeless = [p for p in self._anywhere if p.tried >= set(candidates)]
         if hopeless:
@@ -362,7 +361,6 @@ class Engine:
             if due:
                 tried = self._anywhere[0].tried
                 self._open(min(due, key=lambda lane: (lane.node_id in tried, lane.failures)), now_ms)
-        return bool(hopeless)
 
     def _candidates(self) -> list[int]:
         """Return known nodes, then those bootstrap addresses that are none of them."""
@@ -396,13 +394,13 @@ class Engine:
         node = self.metadata.node(node_id)
         return None if node is None else (node.host, node.port)
 
-    def _open(self, lane: Lane, now_ms: int) -> bool:
-        """Open the lane's connection. Return False where its node has left: what waits has failed then."""
+    def _open(self, lane: Lane, now_ms: int) -> None:
+        """Open the lane's connection. Where its node has left, what waits fails."""
         address = self._address(lane.node_id)
         if address is None:
             waiting, lane.waiting = lane.waiting, []
             self._fail(waiting, ConnectionFailed(f"node {lane.node_id} has left the cluster"), now_ms)
-            return False
+            return
         config = self._config
         lane.connection = Connection(
             self._next_id,
@@ -414,7 +412,6 @@ class Engine:
         self._next_id += 1
         self._by_connection[lane.connection.id] = lane
         self._out.append(Open(lane.connection.id, *address))
-        return True
 
     def _end(self, lane: Lane, *, keep: bool = False) -> None:
         """Close the lane's connection; ``keep`` leaves it in place for what follows a failure."""
@@ -430,6 +427,7 @@ class Engine:
 
     def _deliver(self, answers: Sequence[ClientResponse], now_ms: int) -> None:
         for answer in answers:
+            self._told = True
             source = self._sources[answer.pending.source]
             if isinstance(answer.response, KohortError):
                 source.on_failure(answer.pending.unsent, answer.response, now_ms)
@@ -438,6 +436,7 @@ class Engine:
 
     def _fail(self, pendings: Sequence[PendingRequest], error: KohortError, now_ms: int) -> None:
         for pending in pendings:
+            self._told = True
             self._sources[pending.source].on_failure(pending.unsent, error, now_ms)
 
     def _plan(self, now_ms: int) -> None:
