@@ -1,11 +1,11 @@
 """A function has at most 70 lines and six parameters. What has more stands here, with the reason."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-SOURCES = sorted((ROOT / "src").rglob("*.py"))
+SOURCES = Path(__file__).parents[2] / "src"
+KOHORT = SOURCES / "kohort"
 LINES = 70
 PARAMETERS = 6
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -20,14 +20,15 @@ MORE_PARAMETERS = {
 MORE_LINES: dict[str, str] = {}
 
 
-def functions() -> Iterator[tuple[str, Function]]:
-    for path in SOURCES:
-        name = (
-            str(path.relative_to(ROOT / "src" / "kohort")) if (ROOT / "src" / "kohort") in path.parents else path.name
-        )
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, Function):
-                yield f"{name}:{node.name}", node
+@cache
+def functions() -> list[tuple[str, Function]]:
+    """Every function of src, by its file within ``kohort`` and its name."""
+    return [
+        (f"{path.relative_to(KOHORT if KOHORT in path.parents else SOURCES)}:{node.name}", node)
+        for path in sorted(SOURCES.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, Function)
+    ]
 
 
 def parameters(function: Function) -> int:
