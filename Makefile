@@ -22,7 +22,7 @@ help: ## This list.
 	.tools/bin/python -m pip install --quiet --disable-pip-version-check 'uv>=0.9'
 
 $(SYNCED): pyproject.toml uv.lock | $(UV)
-	$(UV) sync --frozen --all-extras --quiet
+	$(UV) sync --frozen --all-extras --no-extra kerberos --quiet
 	@touch $@
 
 env: $(SYNCED) ## Make the environment (.venv) from the lock file.

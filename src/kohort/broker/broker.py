@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final
 
-from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
-from kohort.broker.connection_quotas import ConnectionQuotas
+from kohort.broker.assembly import assemble
+from kohort.broker.cluster.cluster import ClusterNode
 from kohort.broker.connections import Connection
-from kohort.broker.dispatch import SERVED, begun, dispatch, serve
-from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.dispatch import begun, dispatch, serve
 from kohort.broker.following import follow
-from kohort.broker.frame_budget import FrameBudget
-from kohort.broker.group_journal import GroupJournal
 from kohort.broker.handlers.fetch import answer as answer_fetch
 from kohort.broker.io import (
     Close,
@@ -33,31 +28,38 @@ from kohort.broker.io import (
     Pause,
     Received,
     Resume,
+    Secured,
     Serve,
     Tick,
 )
+from kohort.broker.login import login_for, take_certificate
 from kohort.broker.long_work import LongWork, Task
-from kohort.broker.offsets_topic import OffsetsTopic
-from kohort.broker.purgatory import Parked, Purgatory
+from kohort.broker.open_connections import OpenConnections
+from kohort.broker.purgatory import Parked
 from kohort.broker.release import release
-from kohort.broker.request import Answer, ConnectionId, HangUp, Intercept, ReplyTo, Request, Unanswered, unwritten
+from kohort.broker.request import (
+    Answer,
+    Caller,
+    ConnectionId,
+    HangUp,
+    Intercept,
+    ReplyTo,
+    Request,
+    Unanswered,
+    unwritten,
+)
 from kohort.broker.sending import AnswerSender
 from kohort.broker.state import BrokerState
-from kohort.broker.topics_view import CatalogueView
-from kohort.broker.unread import UnreadAnswers
-from kohort.clock import Rng, Timers, earliest
+from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
-from kohort.coordinator.runtime import Coordinator
 from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
 from kohort.model import Node
-from kohort.notes import Note, debug, info, warning
+from kohort.notes import Note, info, warning
 from kohort.steps import Pace
 from kohort.wire.codec import Buffer
 from kohort.wire.headers import build_response
 from kohort.wire.schema import Message
-
-NEVER: Final = -1
 
 
 class Broker:
@@ -79,48 +81,16 @@ class Broker:
         coordinator's invariants hold after every event: for tests and the simulator. ``intercept`` may answer requests
         in the broker's place.
         """
-        purgatory = Purgatory()
-        is_alone = not isinstance(home, ClusterNode)
-        if isinstance(home, ClusterNode):
-            cluster, node = home.cluster, home.cluster.nodes[home.node_id]
-        else:
-            cluster = Cluster(config, home, rng, now_ms)
-            node = node_of(config, cluster.topics.node_id)
-            cluster.add_only(node)
-        topics = cluster.topics
-        offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
-        config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
-        coordinator = Coordinator(config, rng, CatalogueView(topics), offsets_topic.append, checked=checked)
-        self._inbox = cluster.inbox(node.node_id)
-        self._journal = GroupJournal(cluster)
-        self._state = BrokerState(
-            config=config,
-            rng=rng,
-            node=node,
-            api_keys=tuple(SERVED),
-            cluster=cluster,
-            topics=topics,
-            coordinator=coordinator,
-            offsets_topic=offsets_topic,
-            own_topics={
-                offsets_topic.name: offsets_topic.ensure,
-                self._journal.name: self._journal.ensure,
-                cluster.transactions.name: cluster.transactions.ensure,
-            },
-            sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
-            purgatory=purgatory,
-            unread=UnreadAnswers(config.queued_max_request_bytes),
-            intercept=intercept,
-        )
-        self._connections: dict[ConnectionId, Connection] = {}
-        self._idle: Timers[ConnectionId] = Timers()
+        self._state, self._journal = assemble(config, home, rng, now_ms, checked=checked, intercept=intercept)
+        cluster, offsets_topic = self._state.cluster, self._state.offsets_topic
+        self._inbox = cluster.inbox(self._state.node.node_id)
+        self._connections = OpenConnections(config)
         self._ready: deque[Connection] = deque()
         self._sender = AnswerSender(self._state.unread)
-        self._quotas = ConnectionQuotas(config)
-        self._frame_budget = FrameBudget(config.queued_max_request_bytes)
+        self._frame_budget = self._connections.frame_budget
         self._long_work = LongWork()
-        offsets_topic.serve(coordinator, now_ms)
-        found = [*topics.recovery_notes, *cluster.transactions.notes] if is_alone else []
+        offsets_topic.serve(self._state.coordinator, now_ms)
+        found = [] if isinstance(home, ClusterNode) else [*cluster.topics.recovery_notes, *cluster.transactions.notes]
         self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
         self._write_journal(now_ms)
 
@@ -150,8 +120,7 @@ class Broker:
             state.coordinator.wake_at_ms,
             state.topics.wake_at_ms,
             state.cluster.transactions.wake_at_ms,
-            self._idle.wake_at_ms,
-            self._frame_budget.wake_at_ms,
+            self._connections.wake_at_ms,
             state.flushes.wake_at_ms,
         )
 
@@ -166,7 +135,7 @@ class Broker:
 
     def in_flight(self) -> list[ReplyTo]:
         """Return the requests on standing connections that wait for their answers."""
-        return [c.in_flight for c in self._connections.values() if c.in_flight is not None]
+        return self._connections.in_flight()
 
     def take_notes(self) -> list[Note]:
         """Return lines for the broker's log, each given once."""
@@ -184,13 +153,15 @@ class Broker:
     def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
         """Take one event; returns what to do about it, in order."""
         out: list[Output] = []
-        if self._inbox:
-            self._read_inbox(now_ms)
+        if self._inbox:  # what other nodes did
+            follow(self._state, self._inbox, now_ms)
         match given:
             case Received(connection=number, data=data):
                 self._receive(number, data, now_ms, out)
-            case Connected(connection=number, host=host):
-                self._connect(number, host, now_ms, out)
+            case Connected(connection=number, host=host, listener=listener):
+                self._connect(number, Caller(host, listener), now_ms, out)
+            case Secured(connection=number, name=name):
+                self._secure(number, name, now_ms, out)
             case Disconnected(connection=number):
                 self._lose(number, now_ms, out)
             case Congested(connection=number) | Drained(connection=number):
@@ -225,15 +196,22 @@ class Broker:
             if connection.can_serve:
                 self._ready.append(connection)
 
-    def _connect(self, number: ConnectionId, host: str, now_ms: int, out: list[Output]) -> None:
-        assert number not in self._connections, "a connection's number is used once"
-        config = self._state.config
-        if (refusal := self._quotas.open(host)) is not None:
-            out.append(Close(number, warning(f"refused, {refusal}", "refused").about(host)))
+    def _connect(self, number: ConnectionId, caller: Caller, now_ms: int, out: list[Output]) -> None:
+        if (refusal := self._connections.open(number, caller, now_ms)) is not None:
+            out.append(Close(number, refusal))
+        else:
+            self._connections[number].login = login_for(self._state, caller)
+
+    def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[Output]) -> None:
+        """Take note of who showed which certificate."""
+        connection = self._connections.get(number)
+        if connection is None:
             return
-        self._connections[number] = Connection(number, host, config.socket_request_max_bytes, now_ms)
-        if config.connections_max_idle_ms != NEVER:
-            self._idle.set(number, now_ms + config.connections_max_idle_ms)
+        known = take_certificate(self._state, connection.caller, name)
+        if isinstance(known, Caller):
+            connection.caller = known
+        else:
+            self._hang_up(connection, known, now_ms, out)
 
     def _receive(self, number: ConnectionId, data: bytes, now_ms: int, out: list[Output]) -> None:
         connection = self._connections.get(number)
@@ -303,25 +281,19 @@ class Broker:
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
-        idle_ms = state.config.connections_max_idle_ms
-        for number in list(self._idle.pop_due(now_ms)):
-            connection = self._connections[number]
-            since_ms = now_ms - connection.active_ms
-            waits_for_us = connection.in_flight is not None or connection.awaits_memory
-            if waits_for_us or since_ms < idle_ms:
-                active_ms = now_ms if waits_for_us else connection.active_ms
-                self._idle.set(number, active_ms + idle_ms)
-            else:
-                self._hang_up(connection, debug(f"idle for {since_ms} ms"), now_ms, out)  # Kafka says nothing
-        for number in self._frame_budget.late(now_ms):
-            connection = self._connections[number]
-            size = connection.reader.frame_bytes
-            problem = f"a request of {size} bytes comes too slowly while others wait (queued.max.request.bytes)"
-            self._hang_up(connection, warning(problem, "slow"), now_ms, out)
+        for connection in self._connections.unmute_due(now_ms):
+            self._unmute(connection, now_ms, out)
+        for connection, why in self._connections.overdue(now_ms):
+            self._hang_up(connection, why, now_ms, out)
 
-    def _read_inbox(self, now_ms: int) -> bool:
-        """Follow what other nodes did; tell whether there was something."""
-        return follow(self._state, self._inbox, now_ms)
+    def _unmute(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
+        """Go on with a connection that was held up: with its requests, or with its end."""
+        if connection.login is not None and (refused := connection.login.take_refusal()) is not None:
+            buffers, why = refused
+            self._send_buffers(connection, buffers, now_ms, out)
+            self._hang_up(connection, why, now_ms, out)
+        else:
+            self._end_wait(connection, now_ms, out)
 
     # ------------------------------------------------------------ what follows
 
@@ -344,7 +316,7 @@ class Broker:
                 for reply_to, answer in flushed:
                     self._answer(reply_to, answer, now_ms, out)
             elif self._inbox:
-                self._read_inbox(now_ms)
+                follow(self._state, self._inbox, now_ms)
             elif self._ready:
                 self._serve(self._ready.popleft(), now_ms, out)
             elif not (self._write_journal(now_ms) or self._inbox):
@@ -356,10 +328,12 @@ class Broker:
             if self._sender.must_wait(connection):
                 return
             frame = connection.next_frame()
+            if connection.login is not None and connection.login.takes(frame, now_ms):
+                if not self._log_in(connection, frame, now_ms, out):
+                    return
+                continue
             try:
-                reply_to, answer = dispatch(
-                    self._state, connection.connection_id, connection.client_host, frame, now_ms
-                )
+                reply_to, answer = dispatch(self._state, connection.connection_id, connection.caller, frame, now_ms)
             except HangUp as hang_up:
                 self._hang_up(connection, hang_up.note, now_ms, out)
                 return
@@ -368,6 +342,21 @@ class Broker:
                 self._ready.append(connection)
                 return  # an answer of this very request may be among them
         self._maybe_resume(connection, out)
+
+    def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
+        """Have a frame of a login judged; whether the next frame may be looked at."""
+        assert connection.login is not None
+        step = connection.login.step(frame, now_ms)
+        if step.principal is not None:
+            connection.caller = connection.caller._replace(principal=step.principal)
+            connection.reader.max_bytes = self._state.config.socket_request_max_bytes
+        if step.buffers:
+            self._send_buffers(connection, step.buffers, now_ms, out)
+        if step.closing is not None:
+            self._hang_up(connection, step.closing, now_ms, out)
+        elif step.wait_ms:
+            self._connections.mute(connection, now_ms + step.wait_ms)
+        return not (connection.closed or connection.is_behind)
 
     def _take(
         self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, now_ms: int, out: list[Output]
@@ -473,12 +462,9 @@ class Broker:
         self._forget(number, now_ms, out)
 
     def _forget(self, number: ConnectionId, now_ms: int, out: list[Output]) -> None:
-        connection = self._connections.pop(number, None)
+        connection = self._connections.close(number)
         if connection is None:
             return
-        connection.closed = True
-        self._quotas.close(connection.host)
-        self._idle.cancel(number)
         self._state.unread.set(number, 0)
         self._free_memory(number, now_ms, out)
         self._state.purgatory.forget(number)

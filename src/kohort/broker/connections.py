@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from kohort.broker.request import ConnectionId, ReplyTo
+from kohort.broker.login import Login
+from kohort.broker.request import Caller, ConnectionId, ReplyTo
 from kohort.broker.unread import Outbox
 from kohort.wire.frames import FrameReader
 
@@ -27,24 +28,23 @@ class Connection:
         "active_ms",
         "awaits_memory",
         "burst_bytes",
-        "client_host",
+        "caller",
         "closed",
         "congested",
         "connection_id",
         "frames",
-        "host",
         "in_flight",
+        "login",
+        "muted_until_ms",
         "outbox",
         "paused",
         "reader",
         "waiting_bytes",
     )
 
-    def __init__(self, connection_id: ConnectionId, host: str, max_frame_bytes: int, now_ms: int) -> None:
+    def __init__(self, connection_id: ConnectionId, caller: Caller, max_frame_bytes: int, now_ms: int) -> None:
         self.connection_id = connection_id
-        self.host = host
-        self.client_host = f"/{host}"
-        """As Kafka writes addresses."""
+        self.caller = caller
         self.reader = FrameReader(max_frame_bytes, uncopied_above=LARGE_BYTES)
         """Its ``max_bytes`` may change while the connection stands."""
         self.frames: deque[bytes | bytearray] = deque()
@@ -58,6 +58,10 @@ class Connection:
         self.burst_bytes = 0
         """What it was handed since it was last known to read all of that."""
         self.closed = False
+        self.muted_until_ms: int | None = None
+        """Until when no request of it is served (OpenConnections.mute)."""
+        self.login: Login | None = None
+        """Where the listener wants one."""
         self.active_ms = now_ms
 
     def receive(self, data: bytes) -> int:
@@ -70,9 +74,16 @@ class Connection:
         return len(frames)
 
     @property
+    def host(self) -> str:
+        """The address that it comes from."""
+        return self.caller.host
+
+    @property
     def is_behind(self) -> bool:
         """Whether something has to happen before the next request is served."""
-        return self.in_flight is not None or self.congested or bool(self.outbox.parts)
+        return (
+            self.in_flight is not None or self.congested or bool(self.outbox.parts) or self.muted_until_ms is not None
+        )
 
     @property
     def can_serve(self) -> bool:

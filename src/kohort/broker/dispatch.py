@@ -44,7 +44,7 @@ from kohort.broker.handlers.transaction_admin import describe_transactions, list
 from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.long_work import Task
 from kohort.broker.refusals import refusal_of
-from kohort.broker.request import Answer, AnswerInSteps, Handler, HangUp, ReplyTo, Request, Unanswered
+from kohort.broker.request import Answer, AnswerInSteps, Caller, Handler, HangUp, ReplyTo, Request, Unanswered
 from kohort.broker.split_requests import serve_split, split_rule_of
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS
@@ -138,7 +138,7 @@ SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()
 
 
 def dispatch(
-    state: BrokerState, connection: int, client_host: str, frame: bytes | bytearray, now_ms: int
+    state: BrokerState, connection: int, caller: Caller, frame: bytes | bytearray, now_ms: int
 ) -> tuple[ReplyTo, Answer | Task]:
     """Serve one frame. Raises HangUp, with a line for the log, where the only answer is to close the connection."""
     if len(frame) < HEADER.size:
@@ -157,7 +157,7 @@ def dispatch(
         client_id, body_at = client_id_of(frame)
         if version >= api.flexible_from:
             body_at = skip_tags(frame, body_at, "RequestHeader")
-        request = Request(None, version, reply_to, client_id or "", client_host, now_ms)
+        request = Request(None, version, reply_to, client_id or "", caller, now_ms)
         if len(frame) > LARGE_BYTES:
             return reply_to, begun(request, _served_in_steps(state, api, request, frame, body_at))
         request.message, end = decode(api.request, version, frame, body_at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
 from kohort.broker.request import ConnectionId, Request
+from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.notes import Note
 from kohort.wire.codec import Buffer
 
@@ -22,10 +23,23 @@ def _event(cls: type[E]) -> type[E]:
 
 @_event
 class Connected:
-    """A peer opened a connection; ``host`` is its address, without the port."""
+    """A peer opened a connection to ``listener``; ``host`` is its address, without the port.
+
+    Where the listener uses TLS, nothing is Received before Secured.
+    """
 
     connection: ConnectionId
     host: str
+    listener: str = DEFAULT_LISTENER
+
+
+@_event
+class Secured:
+    """The TLS handshake of a connection succeeded; ``name`` is the subject of the peer's certificate, as Kafka writes
+    it, or None where it showed none."""
+
+    connection: ConnectionId
+    name: str | None
 
 
 @_event
@@ -122,5 +136,5 @@ class Resume:
     connection: ConnectionId
 
 
-Input = Connected | Received | Disconnected | Congested | Drained | Tick | Serve | EndWaits
+Input = Connected | Secured | Received | Disconnected | Congested | Drained | Tick | Serve | EndWaits
 Output = Send | Close | Pause | Resume

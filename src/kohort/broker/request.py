@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
+from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.errors import ProtocolError
 from kohort.notes import warning
+from kohort.security.principal import ANONYMOUS, Principal
 from kohort.steps import Steps
 from kohort.wire.apis import Api
 from kohort.wire.schema import Message
@@ -28,17 +30,31 @@ class ReplyTo(NamedTuple):
     version: int
 
 
+class Caller(NamedTuple):
+    """Who is behind a connection: the address that it comes from, the listener that it came in on, and as whom it is
+    logged in."""
+
+    host: str
+    listener: str = DEFAULT_LISTENER
+    principal: Principal = ANONYMOUS
+
+
 @dataclass(slots=True, eq=False)
 class Request:
-    """One decoded request. ``client_host`` is written as Kafka writes addresses: ``/127.0.0.1``."""
+    """One decoded request."""
 
     message: Any
     version: int
     reply_to: ReplyTo
     client_id: str
-    client_host: str
+    caller: Caller
     now_ms: int
     """The time of the step that is being taken."""
+
+    @property
+    def client_host(self) -> str:
+        """Where it comes from, as Kafka writes addresses: ``/127.0.0.1``."""
+        return f"/{self.caller.host}"
 
 
 class Unanswered(Enum):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from kohort.config.listener_security import ListenerConfig
 from kohort.config.options import INT_MAX, ValueRule, option
 
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
@@ -21,15 +23,50 @@ ON_TIME: Final = "segments roll on time"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerConfig:
+class BrokerConfig(ListenerConfig):
     """What ``kohort serve`` and an embedded broker can be told."""
 
     node_id: int = option("node.id", 1, "Id of this broker, shown in metadata.", low=0)
     cluster_id: str | None = option("cluster.id", None, "Id of the cluster; made at first start when not given.")
     listen_host: str = option("host.name", "127.0.0.1", "Address to listen on.")
     listen_port: int = option("port", 9092, "Port to listen on; 0 takes a free one.", low=0, high=65535)
-    advertised_listener: str | None = option(
-        "advertised.listeners", None, "HOST:PORT that clients are told to connect to; default: the listening address."
+    listeners: list[str] = option(
+        "listeners", [], "Where to listen: NAME://HOST:PORT, with commas between; default: host.name and port."
+    )
+    listener_security_protocol_map: list[str] = option(
+        "listener.security.protocol.map",
+        ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
+        "What each listener speaks: NAME:PROTOCOL, with commas between.",
+    )
+    advertised_listeners: list[str] = option(
+        "advertised.listeners",
+        [],
+        "What clients are told to connect to, NAME://HOST:PORT for each listener; default: the listening addresses.",
+    )
+    listener_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What ``listener.name.<name>.<option>`` said, by the listener's name in small letters, then by the rest."""
+    authorizer_class_name: str = option(
+        "authorizer.class.name", "", "StandardAuthorizer: what clients may do is checked. Empty: everybody may all."
+    )
+    super_users: str = option(
+        "super.users", "", "Who may do everything, with semicolons between: User:admin;User:CN=ops,O=Example."
+    )
+    allow_everyone_if_no_acl_found: bool = option(
+        "allow.everyone.if.no.acl.found", False, "Whether everybody may do what no ACL speaks of."
+    )
+    connection_failed_authentication_delay_ms: int = option(
+        "connection.failed.authentication.delay.ms", 100, "How long a failed login waits for its answer.", low=0
+    )
+    max_connection_creation_rate: int = option(
+        "max.connection.creation.rate", INT_MAX, "New connections per second, of all listeners.", low=0
+    )
+    quota_window_num: int = option("quota.window.num", 11, "Samples over which a rate is measured.", low=1)
+    quota_window_size_seconds: int = option("quota.window.size.seconds", 1, "How long one of them is.", low=1)
+    controller_quota_window_num: int = option(
+        "controller.quota.window.num", 11, "The same for changes of topics.", low=1
+    )
+    controller_quota_window_size_seconds: int = option(
+        "controller.quota.window.size.seconds", 1, "How long one of those is.", low=1
     )
     rack: str | None = option("broker.rack", None, "Rack of this broker, shown in metadata.")
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from kohort.config.broker import LONG_MAX
+from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.options import INT_MAX, option, options_of, parse_config
 from kohort.config.other_names import instead_of
 from kohort.errors import ConfigError
@@ -20,7 +21,7 @@ _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(ClientSecurityConfig):
     """What every client can be told."""
 
     bootstrap_servers: list[str] = option("bootstrap.servers", [], "HOST:PORT of brokers to ask first; at least one.")
@@ -45,7 +46,6 @@ class ClientConfig:
     receive_message_max_bytes: int = option(
         "receive.message.max.bytes", 1_000_000_000, "Largest response that is read.", low=1024, high=INT_MAX
     )
-    security_protocol: str = option("security.protocol", "PLAINTEXT", "How to talk to brokers.", choices=("PLAINTEXT",))
 
     def __post_init__(self) -> None:
         check_servers(self.bootstrap_servers)

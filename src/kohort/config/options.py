@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, TypedDict, TypeVar, Unpack
 
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
+from kohort.secret import HIDDEN, Secret
 
 C = TypeVar("C")
 INT_MAX: Final = 0x7FFFFFFF
@@ -64,7 +65,8 @@ class Option:
         try:
             value = self._convert(text)
         except (TypeError, ValueError):
-            raise ConfigError(f"{self.name}={text!r}: expected {self.allowed()}") from None
+            shown = HIDDEN if self.type is Secret else repr(text)
+            raise ConfigError(f"{self.name}={shown}: expected {self.allowed()}") from None
         self.check(value)
         return value
 
@@ -82,7 +84,11 @@ class Option:
             return _finite(text)
         if self.type is list:
             return [p.strip() for p in text.split(",") if p.strip()] if isinstance(text, str) else list(text)
-        return None if text is None else _sendable(text)
+        if text is None or self.type is object:
+            return text
+        if self.type is Secret:
+            return text if isinstance(text, Secret) else Secret(_sendable(text))
+        return _sendable(text)
 
     def check(self, value: Any) -> None:
         """Raise ConfigError if ``value`` is out of bounds."""

@@ -146,7 +146,7 @@ class ConsumerStage(PollingStage):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        options = {"advertised_listener": SERVERS, "group_initial_rebalance_delay_ms": 0, **options}
+        options = {"advertised_listeners": [SERVERS], "group_initial_rebalance_delay_ms": 0, **options}
         self.storage = MemoryStorage()
         self.config = parse_config(BrokerConfig, options)
         self.broker = Broker(self.config, self.storage, random.Random(1), self.now_ms)

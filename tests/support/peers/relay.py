@@ -17,7 +17,7 @@ class Relay:
         port = self._listening.getsockname()[1]
         self.bootstrap = f"127.0.0.1:{port}"
         self._behind = ("127.0.0.2", port)
-        self.broker = kohort.Broker(listen=f"127.0.0.2:{port}", advertised_listener=self.bootstrap, **options)
+        self.broker = kohort.Broker(listen=f"127.0.0.2:{port}", advertised_listeners=self.bootstrap, **options)
         self.damaged = 0
         self._marks: list[bytes] = []
         self._sockets: list[socket.socket] = []

@@ -107,7 +107,7 @@ def test_values_are_what_can_be_sent(options, told):
         {"partition_assignment_strategy": "fair"},
         {"auto_offset_reset": "newest"},
         {"group_protocol": "consumer"},
-        {"security_protocol": "SSL"},
+        {"security_protocol": "TLS"},
     ],
 )
 def test_combinations_that_cannot_work_are_refused(options):

@@ -24,7 +24,7 @@ from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
 from kohort.broker.request import Intercept
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import parse_listener
+from kohort.config.listeners import address_text, parse_listener
 from kohort.errors import ConfigError
 from kohort.log.storage import Storage
 from kohort.notes import Note, info, warning
@@ -192,11 +192,11 @@ def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
         port = config.listen_port + i if config.listen_port else 0
         if port > PORT_MAX:
             raise ConfigError(f"{count} brokers from port {config.listen_port} on: there is no port {port}")
-        advertised = config.advertised_listener
-        if advertised:
-            host, told = parse_listener(advertised, "advertised.listeners")
-            advertised = f"[{host}]:{told + i}" if ":" in host else f"{host}:{told + i}"
-        configs.append(replace(config, node_id=config.node_id + i, listen_port=port, advertised_listener=advertised))
+        advertised = []
+        for text in config.advertised_listeners:
+            host, told = parse_listener(text, "advertised.listeners")
+            advertised.append(address_text(host, told + i))
+        configs.append(replace(config, node_id=config.node_id + i, listen_port=port, advertised_listeners=advertised))
     return configs
 
 

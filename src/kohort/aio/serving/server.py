@@ -343,7 +343,7 @@ class Peer(asyncio.Protocol):
 def bind(config: BrokerConfig) -> socket.socket:
     """Return the listening socket. Raises ConfigError, in words, where the address cannot be had."""
     host, port = config.listen_host, config.listen_port
-    if host in EVERY_ADDRESS and not config.advertised_listener:
+    if host in EVERY_ADDRESS and not config.advertised_listeners:
         raise ConfigError(
             f"listening on every address ({host or '0.0.0.0'}:{port}): say which one clients shall connect to, "
             "with advertised.listeners=HOST:PORT"

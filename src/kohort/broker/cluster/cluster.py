@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
+from kohort.broker.cluster.security_store import SecurityStore
 from kohort.broker.cluster.transactions import TransactionCoordinator
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
@@ -47,6 +48,7 @@ class Cluster:
         self._config = config
         self._rng = rng
         self.topics = Topics(storage, config, rng, now_ms)
+        self.security = SecurityStore(storage)
         self.nodes: dict[int, Node] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
@@ -288,6 +290,6 @@ class ClusterNode(NamedTuple):
 def node_of(config: BrokerConfig, node_id: int) -> Node:
     """Return this broker as clients are told to find it."""
     host, port = config.listen_host, config.listen_port
-    if config.advertised_listener:
-        host, port = parse_listener(config.advertised_listener, "advertised.listeners")
+    if config.advertised_listeners:
+        host, port = parse_listener(config.advertised_listeners[0], "advertised.listeners")
     return Node(node_id, host, port, config.rack)

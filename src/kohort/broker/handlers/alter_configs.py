@@ -23,9 +23,9 @@ from kohort.wire.messages.configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
+    ConfigResourceType,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    ResourceType,
 )
 
 REFUSE_US: Final = 20
@@ -97,9 +97,9 @@ def _alter(
             raise ApiError(ErrorCode.INVALID_REQUEST, "the resource is named twice in one request")
         if len({change[0] for change in changes}) < len(changes):
             raise ApiError(ErrorCode.INVALID_REQUEST, "an option is named twice")
-        if kind == ResourceType.TOPIC:
+        if kind == ConfigResourceType.TOPIC:
             _alter_topic(state, name, changes, keep=keep, validate_only=validate_only)
-        elif kind == ResourceType.BROKER:
+        elif kind == ConfigResourceType.BROKER:
             alter_broker(state, name, changes, keep=keep, validate_only=validate_only)
         else:
             _alter_nothing(state, kind, name, changes)
@@ -115,10 +115,10 @@ def _alter(
 
 def _alter_nothing(state: BrokerState, kind: int, name: str, changes: list[Change]) -> None:
     """Raise ApiError unless the changes leave all as it is: what these resources are has no options here."""
-    if kind not in list(ResourceType):
+    if kind not in list(ConfigResourceType):
         raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {kind}")
-    words = ResourceType(kind).name.lower().replace("_", " ")
-    if kind == ResourceType.BROKER_LOGGER:
+    words = ConfigResourceType(kind).name.lower().replace("_", " ")
+    if kind == ConfigResourceType.BROKER_LOGGER:
         check_broker(state, name)
         if changes:  # no logger is known, and Kafka also refuses to unset the level of one that it does not know
             raise ApiError(ErrorCode.INVALID_CONFIG, f"there is no logger {changes[0][0]!r}: no levels are set here")

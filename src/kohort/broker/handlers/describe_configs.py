@@ -18,13 +18,13 @@ from kohort.broker.topic_settings import (
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
 from kohort.wire.messages.configs import (
+    ConfigResourceType,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
     DescribeConfigsSynonym,
-    ResourceType,
 )
 
 
@@ -59,20 +59,20 @@ def _describe(
 def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence[Setting]:
     name = resource.resource_name
     match resource.resource_type:
-        case ResourceType.TOPIC:
+        case ConfigResourceType.TOPIC:
             topic = state.topics.get(name)
             if topic is None:
                 check_topic_name(name)
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"no topic {name}")
             return topic_settings(state.config, topic.config, topic.overrides)
-        case ResourceType.BROKER:
+        case ConfigResourceType.BROKER:
             return _of_brokers(state, name)
-        case ResourceType.BROKER_LOGGER:
+        case ConfigResourceType.BROKER_LOGGER:
             check_broker(state, name)
             return ()
-        case ResourceType.GROUP | ResourceType.CLIENT_METRICS as kind:
+        case ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS as kind:
             if not name:
-                words = ResourceType(kind).name.lower().replace("_", " ")
+                words = ConfigResourceType(kind).name.lower().replace("_", " ")
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"the name of a {words} resource is missing")
             return ()
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")

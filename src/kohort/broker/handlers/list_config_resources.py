@@ -14,20 +14,20 @@ from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
 from kohort.steps import each
 from kohort.wire.messages.configs import (
+    ConfigResourceType,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
     ListedConfigResource,
-    ResourceType,
 )
 
-KNOWN: Final = tuple(sorted(ResourceType, reverse=True))
+KNOWN: Final = tuple(sorted(ConfigResourceType, reverse=True))
 """In the order of Kafka's answer."""
 LIST_US: Final = 1
 
 
 def list_config_resources(state: BrokerState, request: Request) -> AnswerInSteps:
     message: ListConfigResourcesRequest = request.message
-    wanted = message.resource_types or ((ResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
+    wanted = message.resource_types or ((ConfigResourceType.CLIENT_METRICS,) if request.version == 0 else KNOWN)
     strange = sorted(set(wanted) - set(KNOWN))
     if strange:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"resource types {strange} are not known")
@@ -40,8 +40,8 @@ def list_config_resources(state: BrokerState, request: Request) -> AnswerInSteps
 
 
 def _names(state: BrokerState, kind: int) -> Iterable[str]:
-    if kind == ResourceType.TOPIC:
+    if kind == ConfigResourceType.TOPIC:
         return sorted(topic.name for topic in state.topics)
-    if kind == ResourceType.BROKER:
+    if kind == ConfigResourceType.BROKER:
         return map(str, sorted(state.cluster.live))
     return ()

@@ -23,13 +23,13 @@ from kohort.model import Node
 from kohort.wire.messages.configs import (
     AlterableConfig,
     AlterConfigsResource,
+    ConfigResourceType,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
-    ResourceType,
 )
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -52,7 +52,7 @@ from kohort.wire.messages.topics import (
 )
 from kohort.wire.schema import Message
 
-RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in ResourceType}
+RESOURCE_KINDS: Final = {kind.name.lower(): kind.value for kind in ConfigResourceType}
 CONFIG_SOURCES: Final = {
     1: "topic",
     2: "broker",

@@ -20,7 +20,7 @@ from enum import IntEnum
 from kohort.wire.schema import Message, array, boolean, int8, int16, int32, string
 
 
-class ResourceType(IntEnum):
+class ConfigResourceType(IntEnum):
     """What has options."""
 
     TOPIC = 2

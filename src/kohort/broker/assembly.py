@@ -1,0 +1,62 @@
+"""The parts of a broker, made and put together: recovered from a storage, or in their place in a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
+from kohort.broker.dispatch import SERVED
+from kohort.broker.fetch_sessions import FetchSessions
+from kohort.broker.group_journal import GroupJournal
+from kohort.broker.offsets_topic import OffsetsTopic
+from kohort.broker.purgatory import Purgatory
+from kohort.broker.request import Intercept
+from kohort.broker.state import BrokerState
+from kohort.broker.topics_view import CatalogueView
+from kohort.broker.unread import UnreadAnswers
+from kohort.clock import Rng
+from kohort.config.broker import BrokerConfig
+from kohort.coordinator.runtime import Coordinator
+from kohort.log.storage import Storage
+
+
+def assemble(
+    config: BrokerConfig,
+    home: Storage | ClusterNode,
+    rng: Rng,
+    now_ms: int,
+    *,
+    checked: bool = False,
+    intercept: Intercept | None = None,
+) -> tuple[BrokerState, GroupJournal]:
+    """Return the parts of a broker, and its journal of groups; the arguments are those of ``Broker``."""
+    purgatory = Purgatory()
+    if isinstance(home, ClusterNode):
+        cluster, node = home.cluster, home.cluster.nodes[home.node_id]
+    else:
+        cluster = Cluster(config, home, rng, now_ms)
+        node = node_of(config, cluster.topics.node_id)
+        cluster.add_only(node)
+    offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
+    config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
+    journal = GroupJournal(cluster)
+    state = BrokerState(
+        config=config,
+        rng=rng,
+        node=node,
+        api_keys=tuple(SERVED),
+        cluster=cluster,
+        topics=cluster.topics,
+        coordinator=Coordinator(config, rng, CatalogueView(cluster.topics), offsets_topic.append, checked=checked),
+        offsets_topic=offsets_topic,
+        own_topics={
+            offsets_topic.name: offsets_topic.ensure,
+            journal.name: journal.ensure,
+            cluster.transactions.name: cluster.transactions.ensure,
+        },
+        sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
+        purgatory=purgatory,
+        unread=UnreadAnswers(config.queued_max_request_bytes),
+        intercept=intercept,
+    )
+    return state, journal

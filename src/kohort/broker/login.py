@@ -1,0 +1,55 @@
+"""The login of one connection: what its frames mean before it is complete, and when it has to be renewed.
+
+Only this machine sees the frames of a connection that is not logged in (protocol/security.md#logins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kohort.broker.request import Caller
+from kohort.broker.state import BrokerState
+from kohort.notes import Note
+from kohort.security.principal import Principal
+from kohort.wire.codec import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class LoginStep:
+    """What follows from one frame of a login."""
+
+    buffers: Sequence[Buffer] = ()
+    """What is answered now."""
+    principal: Principal | None = None
+    """As whom the connection is logged in from now on."""
+    closing: Note | None = None
+    """Why the connection is closed, once that is answered."""
+    wait_ms: int = 0
+    """How long to wait before ``Login.take_refusal`` is answered; nothing is read meanwhile."""
+
+
+class Login:
+    """The login of one connection to a listener with SASL."""
+
+    def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
+        """Tell whether a frame is the login's business: all are until it is complete."""
+        raise NotImplementedError
+
+    def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+        """Take such a frame."""
+        raise NotImplementedError
+
+    def take_refusal(self) -> tuple[Sequence[Buffer], Note] | None:
+        """Return the answer that was held back, and why the connection is closed after it; None if there is none."""
+        raise NotImplementedError
+
+
+def login_for(state: BrokerState, caller: Caller) -> Login | None:  # noqa: ARG001
+    """Return the login that a new connection begins with, or None where its listener wants none."""
+    return None
+
+
+def take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:  # noqa: ARG001
+    """Return the caller that a certificate of this subject makes (KIP-371); or why its connection is closed."""
+    return caller
