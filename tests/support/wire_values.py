@@ -85,6 +85,8 @@ def _fixed_values(spec: FieldSpec) -> st.SearchStrategy[Any]:
         return st.just(-1) | st.integers(0, YEAR_9999_MS)
     if spec.code == "?":
         return st.booleans()
+    if spec.code == "d":
+        return st.floats(allow_nan=False)
     if spec.code == "16s":
         return st.binary(min_size=16, max_size=16)
     return st.integers(*BOUNDS[spec.code])

@@ -173,6 +173,10 @@ def int64(versions: str = "0+", *, default: int = 0, ignorable: bool = False, ta
     return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="q")
 
 
+def float64(versions: str = "0+", *, default: float = 0.0, ignorable: bool = False, tag: int | None = None) -> Any:
+    return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="d")
+
+
 def boolean(versions: str = "0+", *, default: bool = False, ignorable: bool = False, tag: int | None = None) -> Any:
     return _spec("fixed", versions, default, ignorable=ignorable, tag=tag, code="?")
 

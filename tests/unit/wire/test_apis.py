@@ -46,6 +46,8 @@ KAFKA_4_3 = {
     45: ("AlterPartitionReassignments", 0, 1, 0),
     46: ("ListPartitionReassignments", 0, 0, 0),
     47: ("OffsetDelete", 0, 0, 32767),
+    48: ("DescribeClientQuotas", 0, 1, 1),
+    49: ("AlterClientQuotas", 0, 1, 1),
     55: ("DescribeQuorum", 0, 2, 0),
     60: ("DescribeCluster", 0, 2, 0),
     61: ("DescribeProducers", 0, 0, 0),
