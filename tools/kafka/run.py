@@ -18,7 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 HERE = Path(__file__).parent
 LIBS = HERE.parents[1] / ".kohort" / "kafka" / "libs"
@@ -61,14 +64,27 @@ def free_port() -> int:
         return port
 
 
-class Kafka:
-    """A running Apache Kafka; a context manager."""
+class Security(NamedTuple):
+    """What an Apache Kafka is given beside its options to have more listeners than the one in plain text."""
 
-    def __init__(self, **overrides: str) -> None:
+    listeners: Mapping[str, str] = MappingProxyType({})
+    """The protocol of each further listener, by its name."""
+    scram: Sequence[str] = ()
+    """The users of SCRAM that it begins with, as ``--add-scram`` takes them."""
+    system: Mapping[str, str] = MappingProxyType({})
+    """System properties of its JVM."""
+
+
+class Kafka:
+    """A running Apache Kafka; a context manager. ``addresses`` are those of its listeners, by their names."""
+
+    def __init__(self, security: Security | None = None, **overrides: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="kohort-kafka-"))
+        self._security = security or Security()
         self._overrides = overrides
         self._process: subprocess.Popen[bytes] | None = None
         self.bootstrap = ""
+        self.addresses: dict[str, str] = {}
 
     def __enter__(self) -> Kafka:
         try:
@@ -80,23 +96,29 @@ class Kafka:
 
     def _start(self) -> None:
         resolve()
-        port, controller = free_port(), free_port()
-        self.bootstrap = f"127.0.0.1:{port}"
+        names = ["PLAINTEXT", *self._security.listeners]
+        self.addresses = {name: f"127.0.0.1:{free_port()}" for name in names}
+        self.bootstrap = self.addresses["PLAINTEXT"]
         config = self._folder / "server.properties"
-        config.write_text("".join(f"{k}={v}\n" for k, v in self._properties(port, controller).items()))
+        config.write_text("".join(f"{k}={v}\n" for k, v in self._properties(free_port()).items()))
         cluster = base64.urlsafe_b64encode(os.urandom(16)).rstrip(b"=").decode().replace("-", "A")
-        if self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config)).wait(START_S):
+        users = [word for user in self._security.scram for word in ("--add-scram", user)]
+        if self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(config), *users).wait(START_S):
             raise RuntimeError(f"kafka.tools.StorageTool failed:\n{self.log()}")
         self._java("kafka.Kafka", str(config))
-        self._wait(port)
+        for address in self.addresses.values():
+            self._wait(int(address.rpartition(":")[2]))
 
-    def _properties(self, port: int, controller: int) -> dict[str, str]:
+    def _properties(self, controller: int) -> dict[str, str]:
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **self._security.listeners}
+        listeners = {**self.addresses, "CONTROLLER": f"127.0.0.1:{controller}"}
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": ",".join(f"{name}://{address}" for name, address in listeners.items()),
+            "listener.security.protocol.map": ",".join(f"{n}:{protocol}" for n, protocol in protocols.items()),
             "log.dirs": str(self._folder / "data"),
             "offsets.topic.replication.factor": "1",
             "offsets.topic.num.partitions": "5",
@@ -117,7 +139,8 @@ class Kafka:
         }
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
-        command = ["java", *JVM_FLAGS, "-cp", f"{LIBS}/*", main, *arguments]
+        system = [f"-D{name}={value}" for name, value in self._security.system.items()]
+        command = ["java", *JVM_FLAGS, *system, "-cp", f"{LIBS}/*", main, *arguments]
         with (self._folder / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         return self._process

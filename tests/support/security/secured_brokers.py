@@ -1,0 +1,36 @@
+"""Secured clusters that run: Apache Kafka's, and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.peers.apache_kafka import OPTIONS, RUNNING, kafka_tool
+from support.security.certificates import Certificates
+from support.security.secured_cluster import LISTENERS, PASSWORDS, SCRAM, SecuredCluster, broker_options
+from support.security.tokens import Issuer
+
+
+@contextmanager
+def secured_apache_kafka(folder: Path) -> Iterator[SecuredCluster]:
+    """A secured Apache Kafka; its files are in ``folder``."""
+    certificates, issuer = Certificates(folder), Issuer()
+    options = broker_options(certificates, issuer, folder)
+    tool = kafka_tool()
+    urls = {value for name, value in options.items() if name.endswith(".jwks.endpoint.url")}
+    security = tool.Security(
+        listeners=LISTENERS,
+        scram=[
+            f"{mechanism}=[name={user},password={password}]"
+            for mechanism in SCRAM
+            for user, password in PASSWORDS.items()
+        ],
+        system={"org.apache.kafka.sasl.oauthbearer.allowed.urls": ",".join(urls)},
+    )
+    with tool.Kafka(security, **OPTIONS, **options) as running:
+        RUNNING.append(running)
+        try:
+            yield SecuredCluster(running.addresses, certificates, issuer)
+        finally:
+            RUNNING.remove(running)

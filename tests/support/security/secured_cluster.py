@@ -1,0 +1,131 @@
+"""A secured cluster, Apache Kafka or a broker of ours: the same listeners, users, certificates and tokens on both.
+
+Both are told the same options (``broker_options``), by Kafka's names. The listener in plain text, where nobody logs in,
+is there to set things up: who comes there may do everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from support.security.certificates import PASSWORD, Certificates
+from support.security.tokens import AUDIENCE, ISSUER, Issuer, unsecured
+
+LISTENERS: Final = {
+    "SASLP": "SASL_PLAINTEXT",
+    "SASLS": "SASL_SSL",
+    "TLS": "SSL",
+    "MTLS": "SSL",
+    "REAUTH": "SASL_PLAINTEXT",
+    "OAUTH": "SASL_PLAINTEXT",
+}
+"""Beside PLAINTEXT. On SASLP tokens are unsecured, on SASLS and OAUTH signed; sessions of REAUTH end soon."""
+PASSWORDS: Final = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
+"""Of PLAIN and SCRAM. ``admin`` may do everything, the others what ACLs say."""
+SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+REAUTH_MS: Final = 2000
+_MODULES: Final = "org.apache.kafka.common.security"
+_VALIDATOR: Final = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+
+WAYS: Final = {
+    "plain": ("SASLP", "PLAIN"),
+    "scram": ("SASLS", "SCRAM-SHA-512"),
+    "oauthbearer": ("SASLS", "OAUTHBEARER"),
+    "mtls": ("MTLS", ""),
+}
+"""Ways for a client to come in: the listener, and the mechanism of its login."""
+
+
+@dataclass(frozen=True)
+class SecuredCluster:
+    """Where it listens, by the names of its listeners, and what clients need there."""
+
+    addresses: Mapping[str, str]
+    certificates: Certificates
+    issuer: Issuer
+
+    @property
+    def setup(self) -> str:
+        """The address where whoever comes may do everything."""
+        return self.addresses["PLAINTEXT"]
+
+    def address(self, way: str) -> str:
+        """Where a client comes in by one of ``WAYS``."""
+        return self.addresses[WAYS[way][0]]
+
+    def properties(self, way: str, user: str = "alice") -> dict[str, str]:
+        """What a client of ``user`` has to know to come in by one of ``WAYS``.
+
+        By librdkafka's names where it has one, with the same for Java: ``ssl.truststore.location``,
+        ``ssl.keystore.location``, ``store.password``; ``token`` is a token.
+        """
+        listener, mechanism = WAYS[way]
+        protocol = LISTENERS[listener]
+        found = {"security.protocol": protocol}
+        if protocol.endswith("SSL"):
+            authority = self.certificates.authority
+            found["ssl.ca.location"] = str(authority.certificate)
+            found |= {"ssl.truststore.location": str(authority.store), "store.password": PASSWORD}
+        if listener == "MTLS":
+            own = {"alice": self.certificates.alice, "bob": self.certificates.bob}[user]
+            found |= {"ssl.certificate.location": str(own.certificate), "ssl.key.location": str(own.key)}
+            found["ssl.keystore.location"] = str(own.store)
+        if mechanism:
+            found["sasl.mechanism"] = mechanism
+        if mechanism == "OAUTHBEARER":
+            found["token"] = unsecured(user) if listener == "SASLP" else self.issuer.token(user)
+        elif mechanism:
+            found |= {"sasl.username": user, "sasl.password": PASSWORDS[user]}
+        return found
+
+
+def write_properties(properties: Mapping[str, str], path: Path) -> Path:
+    """The same as a file, as programs of ``interop/clients`` read it."""
+    path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    return path
+
+
+def broker_options(certificates: Certificates, issuer: Issuer, folder: Path) -> dict[str, str]:
+    """What both brokers are told beside their listeners."""
+    plain = " ".join(f'user_{user}="{password}"' for user, password in PASSWORDS.items())
+    jwks = issuer.write_jwks(folder / "jwks.json").as_uri().replace("///", "/")
+    found = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS;User:admin",
+        "listener.name.reauth.connections.max.reauth.ms": str(REAUTH_MS),
+        "listener.name.mtls.ssl.client.auth": "required",
+        "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/,DEFAULT",
+    }
+    for name, protocol in LISTENERS.items():
+        listener = f"listener.name.{name.lower()}"
+        if protocol.endswith("SSL"):
+            found |= {
+                f"{listener}.ssl.keystore.location": str(certificates.server.store),
+                f"{listener}.ssl.keystore.password": PASSWORD,
+                f"{listener}.ssl.keystore.type": "PKCS12",
+                f"{listener}.ssl.key.password": PASSWORD,
+                f"{listener}.ssl.truststore.location": str(certificates.authority.store),
+                f"{listener}.ssl.truststore.password": PASSWORD,
+                f"{listener}.ssl.truststore.type": "PKCS12",
+            }
+        if protocol.startswith("SASL"):
+            found |= {
+                f"{listener}.sasl.enabled.mechanisms": ",".join(("PLAIN", *SCRAM, "OAUTHBEARER")),
+                f"{listener}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {plain};",
+                f"{listener}.oauthbearer.sasl.jaas.config": f"{_MODULES}.oauthbearer.OAuthBearerLoginModule required;",
+                **{
+                    f"{listener}.{scram.lower()}.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required;"
+                    for scram in SCRAM
+                },
+            }
+        if name in {"SASLS", "OAUTH"}:
+            found |= {
+                f"{listener}.oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
+                f"{listener}.sasl.oauthbearer.jwks.endpoint.url": jwks,
+                f"{listener}.sasl.oauthbearer.expected.audience": AUDIENCE,
+                f"{listener}.sasl.oauthbearer.expected.issuer": ISSUER,
+            }
+    return found
