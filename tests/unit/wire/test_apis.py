@@ -48,6 +48,8 @@ KAFKA_4_3 = {
     47: ("OffsetDelete", 0, 0, 32767),
     48: ("DescribeClientQuotas", 0, 1, 1),
     49: ("AlterClientQuotas", 0, 1, 1),
+    50: ("DescribeUserScramCredentials", 0, 0, 0),
+    51: ("AlterUserScramCredentials", 0, 0, 0),
     55: ("DescribeQuorum", 0, 2, 0),
     60: ("DescribeCluster", 0, 2, 0),
     61: ("DescribeProducers", 0, 0, 0),
