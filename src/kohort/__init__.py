@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import (
     ApiError,
     ApiTimeout,
+    AuthenticationFailed,
     CommitFailed,
     ConfigError,
     ConnectionFailed,
@@ -137,6 +138,7 @@ __all__ = [
     "AsyncHandler",
     "AsyncProducer",
     "AsyncRebalanceListener",
+    "AuthenticationFailed",
     "Broker",
     "Claim",
     "ClusterDescription",

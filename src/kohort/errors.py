@@ -16,6 +16,7 @@ KohortError
 ├── MissingExtra             a package is not installed; ``kohort[...]`` brings it (an ImportError too)
 ├── ConnectionFailed         nobody answers, or the connection ended with requests under way  (retriable)
 │   └── NotKafka             what answers there speaks another protocol: HTTP, TLS, ...       (not retriable)
+├── AuthenticationFailed     brokers are there, and do not let this client in: password, token, certificate
 ├── ApiTimeout               an operation outlived ``default.api.timeout.ms``                 (retriable)
 ├── CommitFailed             the member was fenced out of its group before its commit
 ├── TransactionFailed        the transaction cannot be committed any more; abort it
@@ -325,6 +326,11 @@ class NotKafka(ConnectionFailed):
     """What answers at every address that there is speaks another protocol; no further try mends that."""
 
     retriable = False
+
+
+class AuthenticationFailed(KohortError):
+    """The brokers that can be reached do not let this client in, or it does not trust them: a password, a token, a
+    mechanism, a certificate. The call that waits ends with it; the next one tries again."""
 
 
 class ApiTimeout(KohortError):

@@ -8,8 +8,7 @@ fails when every address has failed it.
 from __future__ import annotations
 
 from collections.abc import Collection, MutableSequence, Sequence
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.client.requests.backoff import Backoff
 from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
@@ -25,40 +24,24 @@ from kohort.client.requests.io import (
     Received,
     Send,
 )
+from kohort.client.requests.lanes import Lane, Refusal, unreachable
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import ANY_NODE, RequestSource
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng, earliest
 from kohort.config.client import ClientConfig
-from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, NotKafka, ProtocolError
+from kohort.errors import ApiTimeout, AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
 from kohort.wire.apis import api_of
 
 DATA: Final = "data"
 CONNECTION: Final = "connection"
 NOWHERE_BYTES: Final = 4096
 """Room for what still comes on a connection that was given up."""
+REFUSED_LONGEST: Final = 10
+"""How many times as long as after a loss it may take until somebody who was not let in knocks again."""
 _BOOTSTRAP: Final = -2
 """Bootstrap addresses stand for nodes -2, -3, ... until metadata names the real ones."""
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """One purpose of talking to one node: its connection, what waits for it, and how often it failed in a row."""
-
-    node_id: int
-    name: str
-    connection: Connection | None = None
-    waiting: list[PendingRequest] = field(default_factory=list)
-    failures: int = 0
-    retry_at_ms: int = 0
-
-
-class Refusal(NamedTuple):
-    """Why the last connection to a node ended; ``is_stranger``: who answers there is no Kafka broker."""
-
-    text: str
-    is_stranger: bool
 
 
 class Engine:
@@ -79,7 +62,9 @@ class Engine:
         self._config = config
         self._sources: list[RequestSource] = [metadata, *sources]
         self._bootstrap = config.bootstrap
-        self._backoff = Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms, rng)
+        longest_ms = config.reconnect_backoff_max_ms
+        self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
+        self._refused_backoff = Backoff(longest_ms, REFUSED_LONGEST * longest_ms, rng)
         self._lanes: dict[tuple[int, str], Lane] = {}
         self._by_connection: dict[ConnectionId, Lane] = {}
         self._anywhere: list[PendingRequest] = []
@@ -117,12 +102,8 @@ class Engine:
                 self._received(connection, data, now_ms)
             case FramesArrived(connection):
                 self._received(connection, None, now_ms)
-            case Closed(connection, reason):
-                lane = self._by_connection.get(connection)
-                ended = None if lane is None else lane.connection
-                if lane is not None and ended is not None:
-                    unneeded = ended.state is ConnectionState.READY and not ended.load
-                    self._lost(lane, ended.ended(reason), now_ms, quietly=unneeded)
+            case Closed():
+                self._closed(given, now_ms)
         if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
             self._expire(now_ms)
         self._pump(now_ms)
@@ -152,6 +133,17 @@ class Engine:
         lane = self._by_connection.get(connection)
         if lane is not None and lane.connection is not None:
             self._write(lane.connection, lane.connection.opened(now_ms))
+
+    def _closed(self, closed: Closed, now_ms: int) -> None:
+        lane = self._by_connection.get(closed.connection)
+        ended = None if lane is None else lane.connection
+        if lane is None or ended is None:
+            return
+        if closed.is_refusal:
+            self._lost(lane, closed.reason, now_ms, kind=AuthenticationFailed)
+        else:
+            unneeded = ended.state is ConnectionState.READY and not ended.load
+            self._lost(lane, ended.ended(closed.reason), now_ms, quietly=unneeded)
 
     def room(self, connection_id: ConnectionId) -> memoryview:
         """Return where a socket's next bytes may be written, instead of handing them over in ``Received``."""
@@ -188,29 +180,40 @@ class Engine:
         if connection.broken is not None:
             self._broken(lane, connection.broken, now_ms)
 
-    def _broken(self, lane: Lane, error: ProtocolError | NotKafka, now_ms: int) -> None:
+    def _broken(self, lane: Lane, error: KohortError, now_ms: int) -> None:
         """Give up a connection whose bytes make no sense: the request they should have answered gets the error, the
         rest the loss."""
         assert lane.connection is not None
         if lane.connection.in_flight:
             self._fail([lane.connection.in_flight.popleft()], error, now_ms)
         self._end(lane, keep=True)
-        self._lost(lane, str(error), now_ms, is_stranger=isinstance(error, NotKafka))
+        kind = type(error) if isinstance(error, NotKafka | AuthenticationFailed) else ConnectionFailed
+        self._lost(lane, str(error), now_ms, kind=kind)
 
-    def _lost(self, lane: Lane, reason: str, now_ms: int, *, is_stranger: bool = False, quietly: bool = False) -> None:
+    def _lost(
+        self,
+        lane: Lane,
+        reason: str,
+        now_ms: int,
+        *,
+        kind: type[KohortError] = ConnectionFailed,
+        quietly: bool = False,
+    ) -> None:
         """Back off after a loss; fail what waited on the connection, or send it elsewhere."""
         connection = lane.connection
         assert connection is not None
         if not quietly:
             self._tell_loss(lane, connection, reason, now_ms)
+        if kind is NotKafka and self.ever_connected:
+            kind = ConnectionFailed  # rather an outage, with a proxy that tells
         self._by_connection.pop(connection.id, None)
         lane.connection = None
         lane.failures += 1
-        lane.retry_at_ms = now_ms + self._backoff.delay_ms(lane.failures)
+        backoff = self._refused_backoff if kind is AuthenticationFailed else self._backoff
+        lane.retry_at_ms = now_ms + backoff.delay_ms(lane.failures)
         orphans = [*connection.pending(), *lane.waiting]
         lane.waiting = []
-        is_stranger = is_stranger and not self.ever_connected  # later it is rather an outage, with a proxy that tells
-        self._refused[lane.node_id] = Refusal(f"{connection.address} ({reason})", is_stranger)
+        self._refused[lane.node_id] = Refusal(f"{connection.address} ({reason})", kind)
         if lane.node_id >= 0:
             self.metadata.request_refresh()
         fixed = [p for p in orphans if p.unsent.node_id != ANY_NODE or p.correlation_id >= 0]
@@ -218,7 +221,6 @@ class Engine:
         for pending in self._anywhere:
             pending.tried |= {lane.node_id}
         who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
-        kind = NotKafka if is_stranger else ConnectionFailed
         self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
 
     def _tell_loss(self, lane: Lane, connection: Connection, reason: str, now_ms: int) -> None:
@@ -353,8 +355,7 @@ class Engine:
         if hopeless:
             self._anywhere = [p for p in self._anywhere if p not in hopeless]
             refusals = [self._refused[node_id] for node_id in candidates if node_id in self._refused]
-            kind = NotKafka if refusals and all(r.is_stranger for r in refusals) else ConnectionFailed
-            self._fail(hopeless, kind(f"no broker could be reached: {'; '.join(r.text for r in refusals)}"), now_ms)
+            self._fail(hopeless, unreachable(refusals), now_ms)
         if self._anywhere and not any(self._is_connecting(node_id) for node_id in candidates):
             lanes = [self._lane(node_id, DATA) for node_id in candidates]
             due = [lane for lane in lanes if lane.retry_at_ms <= now_ms]

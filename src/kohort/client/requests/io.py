@@ -34,10 +34,14 @@ class FramesArrived:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The connection ended, or could not be made; ``reason`` says why in words."""
+    """The connection ended, or could not be made; ``reason`` says why in words.
+
+    ``is_refusal``: one side does not accept the other (a certificate, TLS itself), so that no further try mends it.
+    """
 
     connection: ConnectionId
     reason: str
+    is_refusal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

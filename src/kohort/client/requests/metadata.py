@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
-from kohort.errors import ErrorCode, KohortError, NotKafka, UnsupportedVersion, error_code
+from kohort.errors import AuthenticationFailed, ErrorCode, KohortError, NotKafka, UnsupportedVersion, error_code
 from kohort.model import NO_EPOCH, NO_UUID, Node, TopicPartition
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -25,6 +25,9 @@ from kohort.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from kohort.wire.schema import Message
+
+LASTING: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
+"""What no further try mends."""
 
 Asked = tuple[bool, frozenset[str]]
 """Which topics a request asks for: whether all, or by name."""
@@ -110,7 +113,7 @@ class Metadata:
     @property
     def hopeless(self) -> KohortError | None:
         """Why no answer is to be expected, however often it is asked for; None if there is hope."""
-        return self.last_failure if isinstance(self.last_failure, NotKafka | UnsupportedVersion) else None
+        return self.last_failure if isinstance(self.last_failure, LASTING) else None
 
     # What is known
 
