@@ -1,4 +1,4 @@
-"""A client that no broker lets in, or that trusts none: the call ends with the reason, and nobody knocks all the time."""
+"""A client that no broker lets in, or that trusts none: the call ends with the reason, and it knocks seldom."""
 
 from __future__ import annotations
 
