@@ -37,6 +37,7 @@ from kohort.errors import (
     Wakeup,
 )
 from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, TopicPartition
+from kohort.secret import Secret
 from kohort.version import VERSION
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from kohort.aio.serving.embedded import Broker
     from kohort.assignors.custom import assignor
     from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
+    from kohort.client.admin.acls import AclBinding, AclBindingFilter
     from kohort.client.admin.model import (
         ClusterDescription,
         ConfigEntry,
@@ -72,6 +74,12 @@ if TYPE_CHECKING:
         TransactionListing,
     )
     from kohort.client.admin.operations import Results
+    from kohort.client.admin.quotas import ClientQuotaEntity, QuotaMatch
+    from kohort.client.admin.scram_users import (
+        ScramCredentialInfo,
+        UserScramCredentialDeletion,
+        UserScramCredentialUpsertion,
+    )
     from kohort.client.group.rebalance import RebalanceListener
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
@@ -79,6 +87,13 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _LAZY: Final = {
+    "AclBinding": "kohort.client.admin.acls",
+    "AclBindingFilter": "kohort.client.admin.acls",
+    "ClientQuotaEntity": "kohort.client.admin.quotas",
+    "QuotaMatch": "kohort.client.admin.quotas",
+    "ScramCredentialInfo": "kohort.client.admin.scram_users",
+    "UserScramCredentialDeletion": "kohort.client.admin.scram_users",
+    "UserScramCredentialUpsertion": "kohort.client.admin.scram_users",
     "Admin": "kohort.aio.admin",
     "Assignor": "kohort.assignors.spec",
     "MemberSubscription": "kohort.assignors.spec",
@@ -125,6 +140,8 @@ _LAZY: Final = {
 """Public names that bring much with them, sockets and threads above all: imported when first used (PEP 562)."""
 
 __all__ = [
+    "AclBinding",
+    "AclBindingFilter",
     "Admin",
     "ApiError",
     "ApiTimeout",
@@ -141,6 +158,7 @@ __all__ = [
     "AuthenticationFailed",
     "Broker",
     "Claim",
+    "ClientQuotaEntity",
     "ClusterDescription",
     "CommitFailed",
     "ConfigEntry",
@@ -179,12 +197,15 @@ __all__ = [
     "Producer",
     "ProducerFenced",
     "ProtocolError",
+    "QuotaMatch",
     "Reassignment",
     "RebalanceListener",
     "Record",
     "RecordMetadata",
     "RecordsRefused",
     "Results",
+    "ScramCredentialInfo",
+    "Secret",
     "StorageError",
     "SubscribedTopics",
     "TopicDescription",
@@ -196,6 +217,8 @@ __all__ = [
     "UndecodableValue",
     "UnsupportedVersion",
     "UsageError",
+    "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion",
     "Wakeup",
     "__version__",
     "assignor",

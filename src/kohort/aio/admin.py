@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from kohort.aio.driver import Driver
 from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
+from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.system import system_rng
 from kohort.client.admin import groups as group_operations
 from kohort.client.admin import nodes as node_operations
@@ -46,7 +47,7 @@ V = TypeVar("V")
 Topics = Mapping[str, int] | Iterable[NewTopic | str]
 
 
-class AsyncAdmin(OtherNames):
+class AsyncAdmin(SecurityCalls, OtherNames):
     """The client for administration under asyncio; usable in ``async with``::
 
         async with AsyncAdmin(bootstrap_servers="localhost:9092") as admin:
@@ -408,6 +409,13 @@ class Admin(OtherNames):
     delete_group_offsets = _blocking(AsyncAdmin.delete_group_offsets)
     list_offsets = _blocking(AsyncAdmin.list_offsets)
     delete_records = _blocking(AsyncAdmin.delete_records)
+    describe_acls = _blocking(AsyncAdmin.describe_acls)
+    create_acls = _blocking(AsyncAdmin.create_acls)
+    delete_acls = _blocking(AsyncAdmin.delete_acls)
+    describe_user_scram_credentials = _blocking(AsyncAdmin.describe_user_scram_credentials)
+    alter_user_scram_credentials = _blocking(AsyncAdmin.alter_user_scram_credentials)
+    describe_client_quotas = _blocking(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = _blocking(AsyncAdmin.alter_client_quotas)
 
     def close(self) -> None:
         """End the connections; in a child process that has it by a fork this does nothing."""

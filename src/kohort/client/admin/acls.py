@@ -1,0 +1,224 @@
+"""ACLs as users write them, and the administrative operations on them (KIP-11, KIP-140, KIP-290).
+
+Words are Kafka's in small letters: ``topic``, ``describe_configs``, ``allow``, ``prefixed``; ``DescribeConfigs`` and
+``DESCRIBE_CONFIGS``, as Kafka's tools write them, are read too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from kohort.client.admin.operations import Operation, Results, ask
+from kohort.errors import ApiError, UsageError, error_code
+from kohort.nearest import did_you_mean
+from kohort.security import acls as numbers
+from kohort.wire.messages.acls import (
+    AclCreation,
+    AclFilter,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResponse,
+)
+
+ANY: Final = "any"
+_ONLY_IN_FILTERS: Final = ("unknown", ANY, "match")
+
+
+@dataclass(frozen=True, slots=True)
+class AclBinding:
+    """One rule: ``AclBinding("topic", "orders", "User:alice", "read")`` lets alice read orders.
+
+    ``principal`` is ``User:NAME``, or ``User:*`` for everyone; ``host`` the address that it holds for, or ``*``. With
+    ``pattern_type="prefixed"`` the rule is for every name that begins so; the name ``*`` stands for all. The one
+    resource of the type ``cluster`` is named ``kafka-cluster``. ``permission="deny"`` wins over whatever allows.
+    """
+
+    resource_type: str
+    resource_name: str
+    principal: str
+    operation: str
+    permission: str = "allow"
+    host: str = "*"
+    pattern_type: str = "literal"
+
+    def __post_init__(self) -> None:
+        _put_in_kafkas_words(self)
+        for field in ("resource_type", "operation", "permission", "pattern_type"):
+            if getattr(self, field) in _ONLY_IN_FILTERS[1:]:
+                raise UsageError(f"{field}={getattr(self, field)!r} is for filters: an ACL names one")
+
+    @property
+    def filter(self) -> AclBindingFilter:
+        """The filter that finds this very ACL, as ``delete_acls`` wants it."""
+        return AclBindingFilter(
+            self.resource_type,
+            self.resource_name,
+            self.principal,
+            self.operation,
+            self.permission,
+            self.host,
+            self.pattern_type,
+        )
+
+    def __str__(self) -> str:
+        pattern = "" if self.pattern_type == "literal" else f" ({self.pattern_type})"
+        where = "" if self.host == "*" else f" from {self.host}"
+        what = f"{self.resource_type} {self.resource_name}{pattern}"
+        return f"{self.permission} {self.principal}{where} to {self.operation} {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class AclBindingFilter:
+    """What ACLs to look for: what is left out may be anything, so ``AclBindingFilter()`` finds all.
+
+    ``pattern_type="match"`` finds every ACL that holds for the resource of that name: those with its name, with a
+    prefix of it, and with ``*``.
+    """
+
+    resource_type: str = ANY
+    resource_name: str | None = None
+    principal: str | None = None
+    operation: str = ANY
+    permission: str = ANY
+    host: str | None = None
+    pattern_type: str = ANY
+
+    def __post_init__(self) -> None:
+        _put_in_kafkas_words(self)
+
+
+_FIELDS: Final[dict[str, type[IntEnum]]] = {
+    "resource_type": numbers.ResourceType,
+    "operation": numbers.Operation,
+    "permission": numbers.Permission,
+    "pattern_type": numbers.PatternType,
+}
+
+
+def _put_in_kafkas_words(acl: AclBinding | AclBindingFilter) -> None:
+    """Write each field that has a number in Kafka as its word. Raises UsageError for a word that has none."""
+    for field, numbered in _FIELDS.items():
+        object.__setattr__(acl, field, word_of(field, getattr(acl, field), numbered))
+
+
+def word_of(field: str, given: str, numbered: type[IntEnum]) -> str:
+    """Return ``given`` as the word of this module, whatever its letters. Raises UsageError for none of Kafka's."""
+    by_letters = {_letters(member.name): member.name.lower() for member in numbered}
+    word = by_letters.get(_letters(given)) if isinstance(given, str) else None
+    if word is None:
+        words = [name for name in by_letters.values() if name != "unknown"]
+        raise UsageError(f"{field}={given!r}: expected one of {', '.join(words)}{did_you_mean(str(given), words)}")
+    return word
+
+
+def _letters(text: str) -> str:
+    return "".join(c for c in text.lower() if c.isalpha())
+
+
+def _number(numbered: type[IntEnum], word: str) -> int:
+    return numbered[word.upper()].value
+
+
+def _word(numbered: type[IntEnum], number: int) -> str:
+    """Return the word of a number in an answer: one that a newer broker has is unknown."""
+    return next((member.name.lower() for member in numbered if member == number), "unknown")
+
+
+def describe_acls(wanted: AclBindingFilter) -> Operation[list[AclBinding]]:
+    """Return the ACLs that a filter finds, sorted."""
+    request = DescribeAclsRequest(
+        resource_type_filter=_number(numbers.ResourceType, wanted.resource_type),
+        resource_name_filter=wanted.resource_name,
+        pattern_type_filter=_number(numbers.PatternType, wanted.pattern_type),
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=_number(numbers.Operation, wanted.operation),
+        permission_type=_number(numbers.Permission, wanted.permission),
+    )
+    response: DescribeAclsResponse = yield from ask(request)
+    if response.error_code:
+        raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
+    found = [
+        AclBinding(
+            _word(numbers.ResourceType, resource.resource_type),
+            resource.resource_name,
+            acl.principal,
+            _word(numbers.Operation, acl.operation),
+            _word(numbers.Permission, acl.permission_type),
+            acl.host,
+            _word(numbers.PatternType, resource.pattern_type),
+        )
+        for resource in response.resources
+        for acl in resource.acls
+    ]
+    return sorted(found, key=_order)
+
+
+def _order(acl: AclBinding) -> tuple[str, ...]:
+    what = (acl.resource_type, acl.resource_name, acl.pattern_type)
+    return (*what, acl.principal, acl.host, acl.operation, acl.permission)
+
+
+def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding, None]]:
+    """Add ACLs, each on its own; one that is there already is added again without harm."""
+    creations = [
+        AclCreation(
+            resource_type=_number(numbers.ResourceType, acl.resource_type),
+            resource_name=acl.resource_name,
+            resource_pattern_type=_number(numbers.PatternType, acl.pattern_type),
+            principal=acl.principal,
+            host=acl.host,
+            operation=_number(numbers.Operation, acl.operation),
+            permission_type=_number(numbers.Permission, acl.permission),
+        )
+        for acl in bindings
+    ]
+    response: CreateAclsResponse = yield from ask(CreateAclsRequest(creations=creations))
+    results: Results[AclBinding, None] = Results()
+    for acl, result in zip(bindings, response.results, strict=False):
+        results.add_or_refuse(acl, None, result.error_code, result.error_message)
+    return results
+
+
+def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
+    """Remove what each filter finds; the results say which ACLs went."""
+    request = DeleteAclsRequest(
+        filters=[
+            AclFilter(
+                resource_type_filter=_number(numbers.ResourceType, wanted.resource_type),
+                resource_name_filter=wanted.resource_name,
+                pattern_type_filter=_number(numbers.PatternType, wanted.pattern_type),
+                principal_filter=wanted.principal,
+                host_filter=wanted.host,
+                operation=_number(numbers.Operation, wanted.operation),
+                permission_type=_number(numbers.Permission, wanted.permission),
+            )
+            for wanted in filters
+        ]
+    )
+    response: DeleteAclsResponse = yield from ask(request)
+    results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
+    for wanted, result in zip(filters, response.filter_results, strict=False):
+        failed = next((m for m in result.matching_acls if m.error_code), result)
+        gone = tuple(sorted((_gone(m) for m in result.matching_acls if not m.error_code), key=_order))
+        results.add_or_refuse(wanted, gone, failed.error_code, failed.error_message)
+    return results
+
+
+def _gone(match: DeleteAclsMatchingAcl) -> AclBinding:
+    return AclBinding(
+        _word(numbers.ResourceType, match.resource_type),
+        match.resource_name,
+        match.principal,
+        _word(numbers.Operation, match.operation),
+        _word(numbers.Permission, match.permission_type),
+        match.host,
+        _word(numbers.PatternType, match.pattern_type),
+    )

@@ -1,0 +1,124 @@
+"""Quotas of users, client ids and addresses, as administrative operations (KIP-546)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from kohort.client.admin.operations import Operation, Results, ask
+from kohort.client.admin.topics import to_controller
+from kohort.client.requests.metadata import Metadata
+from kohort.errors import ApiError, UsageError, error_code
+from kohort.wire.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    QuotaAlteration,
+    QuotaEntityPart,
+    QuotaFilterComponent,
+    QuotaOperation,
+)
+
+
+class QuotaMatch(IntEnum):
+    """Stands where a name would: DEFAULT for whoever has no quota by name, ANY in a filter for every name."""
+
+    DEFAULT = 1
+    ANY = 2
+
+
+EXACT: Final = 0
+_TYPES: Final = {"user": "user", "client-id": "client_id", "ip": "ip"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaEntity:
+    """Whose quota: a user, a client id, both together, or an address; each by name or ``QuotaMatch.DEFAULT``.
+
+    ``ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT)`` is alice with any client id that has no quota of
+    its own. As a filter of ``describe_client_quotas`` a part may be ``QuotaMatch.ANY``.
+    """
+
+    user: str | QuotaMatch | None = None
+    client_id: str | QuotaMatch | None = None
+    ip: str | QuotaMatch | None = None
+
+    def __str__(self) -> str:
+        parts = [f"{kind} {'<default>' if name is None else name}" for kind, name in _named_parts(self)]
+        return ", ".join(parts) or "nobody"
+
+
+def _parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | QuotaMatch]]:
+    for kind, field in _TYPES.items():
+        name = getattr(entity, field)
+        if name is not None:
+            yield kind, name
+
+
+def _named_parts(entity: ClientQuotaEntity) -> Iterator[tuple[str, str | None]]:
+    """Yield types and names; None for the default."""
+    for kind, name in _parts(entity):
+        yield kind, None if isinstance(name, QuotaMatch) else name
+
+
+def describe_client_quotas(
+    wanted: ClientQuotaEntity, *, strict: bool
+) -> Operation[dict[ClientQuotaEntity, dict[str, float]]]:
+    """Return the quotas of the entities that have all parts of ``wanted``; with ``strict``, and no others."""
+    components = [
+        QuotaFilterComponent(entity_type=kind, match_type=int(name), match=None)
+        if isinstance(name, QuotaMatch)
+        else QuotaFilterComponent(entity_type=kind, match_type=EXACT, match=name)
+        for kind, name in _parts(wanted)
+    ]
+    request = DescribeClientQuotasRequest(components=components, strict=strict)
+    response: DescribeClientQuotasResponse = yield from ask(request)
+    if response.error_code:
+        raise ApiError(error_code(response.error_code), response.error_message or "DescribeClientQuotas")
+    found = {
+        _entity(entry.entity): {v.key: v.value for v in sorted(entry.values, key=lambda v: v.key)}
+        for entry in response.entries or ()
+    }
+    return dict(sorted(found.items(), key=lambda item: str(item[0])))
+
+
+def alter_client_quotas(
+    metadata: Metadata, changes: Mapping[ClientQuotaEntity, Mapping[str, float | None]], *, validate_only: bool
+) -> Operation[Results[ClientQuotaEntity, None]]:
+    """Set quotas; None removes one, the others stay. Raises UsageError for an entity that names no one."""
+    for entity in changes:
+        if QuotaMatch.ANY in (entity.user, entity.client_id, entity.ip):
+            raise UsageError(f"{entity}: QuotaMatch.ANY is for filters: a quota is of a name, or of the default")
+    request = AlterClientQuotasRequest(
+        entries=[
+            QuotaAlteration(
+                entity=[QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in _named_parts(entity)],
+                ops=[
+                    QuotaOperation(key=key, value=0.0 if value is None else float(value), remove=value is None)
+                    for key, value in quotas.items()
+                ],
+            )
+            for entity, quotas in changes.items()
+        ],
+        validate_only=validate_only,
+    )
+    response: AlterClientQuotasResponse = yield from to_controller(
+        metadata, request, lambda r: [entry.error_code for entry in r.entries]
+    )
+    results: Results[ClientQuotaEntity, None] = Results()
+    for entry in response.entries:
+        results.add_or_refuse(_entity(entry.entity), None, entry.error_code, entry.error_message)
+    return results
+
+
+def _entity(parts: list[QuotaEntityPart]) -> ClientQuotaEntity:
+    """Return whose quota an answer speaks of; a type that a newer broker has is left out."""
+    names: dict[str, str | QuotaMatch] = {
+        _TYPES[part.entity_type]: QuotaMatch.DEFAULT if part.entity_name is None else part.entity_name
+        for part in parts
+        if part.entity_type in _TYPES
+    }
+    return ClientQuotaEntity(**names)

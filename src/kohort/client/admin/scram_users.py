@@ -1,0 +1,144 @@
+"""Users with SCRAM credentials, as administrative operations (KIP-554)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import pbkdf2_hmac
+from typing import Final
+
+from kohort.client.admin.operations import Operation, Results, ask
+from kohort.client.admin.topics import to_controller
+from kohort.client.requests.metadata import Metadata
+from kohort.clock import Rng
+from kohort.errors import ApiError, UsageError, error_code
+from kohort.secret import Secret
+from kohort.wire.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+    UserName,
+)
+
+MECHANISMS: Final = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+LEAST_ITERATIONS: Final = 4096
+MOST_ITERATIONS: Final = 16384
+SALT_BYTES: Final = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredentialInfo:
+    """What may be told of a credential: its mechanism, and how often the password was hashed."""
+
+    mechanism: str
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialUpsertion:
+    """A password for a user and a mechanism: what there was is replaced. The password itself is not sent.
+
+    ``iterations`` is from 4096 to 16384, as Kafka has it: each login of the user costs the client as much.
+    """
+
+    user: str
+    password: Secret | str
+    mechanism: str = "SCRAM-SHA-256"
+    iterations: int = LEAST_ITERATIONS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "password", Secret(self.password))
+        _check_mechanism(self.mechanism)
+        if not self.password:
+            raise UsageError(f"the password of {self.user!r} is empty")
+        if not LEAST_ITERATIONS <= self.iterations <= MOST_ITERATIONS:
+            raise UsageError(f"iterations={self.iterations}: expected from {LEAST_ITERATIONS} to {MOST_ITERATIONS}")
+
+
+@dataclass(frozen=True, slots=True)
+class UserScramCredentialDeletion:
+    """The credential of a user and a mechanism, to be removed."""
+
+    user: str
+    mechanism: str = "SCRAM-SHA-256"
+
+    def __post_init__(self) -> None:
+        _check_mechanism(self.mechanism)
+
+
+@dataclass(frozen=True, slots=True)
+class SaltedPassword:
+    """What is sent in the place of a password."""
+
+    salt: bytes
+    salted: bytes = field(repr=False)
+
+
+def _check_mechanism(name: str) -> None:
+    if name not in MECHANISMS:
+        raise UsageError(f"mechanism={name!r}: expected one of {', '.join(MECHANISMS)}")
+
+
+def salt_password(upsertion: UserScramCredentialUpsertion, rng: Rng) -> SaltedPassword:
+    """Derive what is sent for a password, with a salt by ``rng``: milliseconds of work, so not on a loop (RFC 5802)."""
+    salt = rng.getrandbits(8 * SALT_BYTES).to_bytes(SALT_BYTES, "big")
+    return SaltedPassword(salt, hashed(Secret(upsertion.password), upsertion.mechanism, salt, upsertion.iterations))
+
+
+def hashed(password: Secret, mechanism: str, salt: bytes, iterations: int) -> bytes:
+    """Return the salted password; as in Kafka, of the password's bytes as they are, without SASLprep."""
+    return pbkdf2_hmac(HASHES[mechanism], password.reveal().encode(), salt, iterations)
+
+
+def describe_user_scram_credentials(
+    users: Sequence[str] | None,
+) -> Operation[Results[str, tuple[ScramCredentialInfo, ...]]]:
+    """Return the credentials of users, by name; None means all that have any."""
+    wanted = None if users is None else [UserName(name=name) for name in users]
+    results: Results[str, tuple[ScramCredentialInfo, ...]] = Results()
+    if wanted == []:  # no names would mean all
+        return results
+    response: DescribeUserScramCredentialsResponse = yield from ask(DescribeUserScramCredentialsRequest(users=wanted))
+    if response.error_code:
+        words = response.error_message or "DescribeUserScramCredentials"
+        raise ApiError(error_code(response.error_code), words)
+    names = {number: name for name, number in MECHANISMS.items()}
+    for result in sorted(response.results, key=lambda result: result.user):
+        infos = tuple(
+            ScramCredentialInfo(names.get(info.mechanism, "unknown"), info.iterations)
+            for info in sorted(result.credential_infos, key=lambda info: info.mechanism)
+        )
+        results.add_or_refuse(result.user, infos, result.error_code, result.error_message)
+    return results
+
+
+def alter_user_scram_credentials(
+    metadata: Metadata,
+    deletions: Sequence[UserScramCredentialDeletion],
+    upsertions: Sequence[tuple[UserScramCredentialUpsertion, SaltedPassword]],
+) -> Operation[Results[str, None]]:
+    """Remove and set credentials, each user on its own."""
+    request = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name=d.user, mechanism=MECHANISMS[d.mechanism]) for d in deletions],
+        upsertions=[
+            ScramCredentialUpsertion(
+                name=u.user,
+                mechanism=MECHANISMS[u.mechanism],
+                iterations=u.iterations,
+                salt=made.salt,
+                salted_password=made.salted,
+            )
+            for u, made in upsertions
+        ],
+    )
+    response: AlterUserScramCredentialsResponse = yield from to_controller(
+        metadata, request, lambda r: [result.error_code for result in r.results]
+    )
+    results: Results[str, None] = Results()
+    for result in response.results:
+        results.add_or_refuse(result.user, None, result.error_code, result.error_message)
+    return results

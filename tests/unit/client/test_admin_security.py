@@ -1,0 +1,392 @@
+"""What the admin client asks about ACLs, users and quotas, byte for byte against scripted brokers."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import random
+
+import pytest
+
+from kohort import (
+    AclBinding,
+    AclBindingFilter,
+    ClientQuotaEntity,
+    QuotaMatch,
+    ScramCredentialInfo,
+    Secret,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+from kohort.client.admin import acls, quotas, scram_users
+from kohort.client.admin.operations import AdminMachine
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import Metadata
+from kohort.clock import ManualClock
+from kohort.config.client import AdminConfig
+from kohort.errors import ApiError, ErrorCode, UsageError
+from kohort.testing.machines.loop import Loop
+from kohort.testing.machines.scripted import ScriptedBroker
+from kohort.wire.messages.acls import (
+    AclCreationResult,
+    AclDescription,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+from kohort.wire.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotas,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+    DescribedQuotas,
+    QuotaEntityPart,
+    QuotaValue,
+)
+from kohort.wire.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+
+PASSWORD = "alice-secret"
+
+
+class World:
+    """A scripted broker, and the admin client's machine."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.loop = Loop(self.clock)
+        self.broker = ScriptedBroker()
+        self.broker.on(
+            MetadataRequest,
+            lambda *_: MetadataResponse(
+                brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)], controller_id=1
+            ),
+        )
+        self.loop.serve(("one", 9092), self.broker)
+        config = AdminConfig(bootstrap_servers=["one:9092"])
+        self.metadata = Metadata(config, random.Random(2))
+        self.machine = AdminMachine(config, self.metadata, random.Random(3))
+        self.loop.add(Engine(config, [self.machine], self.metadata, random.Random(4)))
+
+    def run(self, operation):
+        promise = self.machine.start("the call", operation, 10_000, self.clock.now_ms())
+        self.loop.run_until(lambda: promise.done)
+        return promise.result()
+
+    def asked(self, kind):
+        (request,) = self.broker.requests(kind)
+        return request
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_words_of_acls_are_kafkas_in_any_of_its_spellings():
+    acl = AclBinding("TOPIC", "orders", "User:alice", "DescribeConfigs", "ALLOW", pattern_type="Prefixed")
+
+    assert (acl.resource_type, acl.operation, acl.permission, acl.pattern_type) == (
+        "topic", "describe_configs", "allow", "prefixed",
+    )  # fmt: skip
+    assert AclBinding("transactional-id", "t", "User:a", "write").resource_type == "transactional_id"
+    assert str(acl) == "allow User:alice to describe_configs topic orders (prefixed)"
+    assert str(AclBinding("group", "g", "User:b", "read", "deny", "10.0.0.1")) == (
+        "deny User:b from 10.0.0.1 to read group g"
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("operation", "raed", "operation='raed': expected one of any, all, read"),
+        ("operation", "raed", "did you mean read?"),
+        ("resource_type", "queue", "resource_type='queue'"),
+        ("operation", 3, "operation=3"),
+        ("operation", "any", "operation='any' is for filters"),
+        ("pattern_type", "match", "pattern_type='match' is for filters"),
+    ],
+)
+def test_an_acl_of_other_words_is_refused(field, value, words):
+    good = {"resource_type": "topic", "resource_name": "t", "principal": "User:a", "operation": "read"}
+    with pytest.raises(UsageError) as refused:
+        AclBinding(**{**good, field: value})
+    assert words in str(refused.value)
+
+
+def test_acls_are_described_by_a_filter_and_sorted(world):
+    world.broker.on(
+        DescribeAclsRequest,
+        lambda *_: DescribeAclsResponse(
+            resources=[
+                DescribeAclsResource(
+                    resource_type=2,
+                    resource_name="orders",
+                    pattern_type=4,
+                    acls=[
+                        AclDescription(principal="User:b", host="*", operation=3, permission_type=3),
+                        AclDescription(principal="User:a", host="10.0.0.1", operation=99, permission_type=2),
+                    ],
+                )
+            ]
+        ),
+    )
+
+    found = world.run(acls.describe_acls(AclBindingFilter("topic", "orders-2026", pattern_type="match")))
+
+    asked = world.asked(DescribeAclsRequest)
+    assert (asked.resource_type_filter, asked.resource_name_filter, asked.pattern_type_filter) == (2, "orders-2026", 2)
+    assert (asked.principal_filter, asked.host_filter, asked.operation, asked.permission_type) == (None, None, 1, 1)
+    assert [str(acl) for acl in found] == [
+        "deny User:a from 10.0.0.1 to unknown topic orders (prefixed)",
+        "allow User:b to read topic orders (prefixed)",
+    ]
+
+
+def test_a_broker_without_authorizer_is_told_in_its_own_words(world):
+    world.broker.on(
+        DescribeAclsRequest,
+        lambda *_: DescribeAclsResponse(error_code=54, error_message="No Authorizer is configured on the broker"),
+    )
+
+    with pytest.raises(ApiError, match=r"SECURITY_DISABLED: No Authorizer is configured") as refused:
+        world.run(acls.describe_acls(AclBindingFilter()))
+
+    assert refused.value.code is ErrorCode.SECURITY_DISABLED
+
+
+def test_each_acl_has_its_own_result(world):
+    good = AclBinding("topic", "orders", "User:alice", "read")
+    bad = AclBinding("topic", "orders", "alice", "read")
+    answers = [
+        AclCreationResult(),
+        AclCreationResult(error_code=42, error_message="Could not parse principal from `alice`"),
+    ]
+    world.broker.on(CreateAclsRequest, lambda *_: CreateAclsResponse(results=answers))
+
+    results = world.run(acls.create_acls([good, bad]))
+
+    (creation, _) = world.asked(CreateAclsRequest).creations
+    assert (creation.resource_type, creation.resource_name, creation.resource_pattern_type) == (2, "orders", 3)
+    assert (creation.principal, creation.host, creation.operation, creation.permission_type) == (
+        "User:alice",
+        "*",
+        3,
+        3,
+    )
+    assert results[good] is None
+    with pytest.raises(ApiError, match=r"INVALID_REQUEST: .*Could not parse principal from `alice`"):
+        results[bad]
+
+
+def test_what_a_filter_removed_is_told(world):
+    acl = AclBinding("cluster", "kafka-cluster", "User:alice", "alter", "deny")
+    gone = DeleteAclsMatchingAcl(
+        resource_type=4, resource_name="kafka-cluster", pattern_type=3, principal="User:alice", host="*",
+        operation=7, permission_type=2,
+    )  # fmt: skip
+    answers = [DeleteAclsFilterResult(matching_acls=[gone]), DeleteAclsFilterResult()]
+    world.broker.on(DeleteAclsRequest, lambda *_: DeleteAclsResponse(filter_results=answers))
+    all_of_group = AclBindingFilter("group")
+
+    results = world.run(acls.delete_acls([acl.filter, all_of_group]))
+
+    assert results[acl.filter] == (acl,)
+    assert results[all_of_group] == ()
+    (exact, wide) = world.asked(DeleteAclsRequest).filters
+    assert (exact.pattern_type_filter, exact.operation, exact.permission_type) == (3, 7, 2)
+    assert (wide.resource_type_filter, wide.resource_name_filter, wide.pattern_type_filter) == (3, None, 1)
+
+
+def test_an_acl_that_could_not_be_removed_is_an_error(world):
+    bad = DeleteAclsMatchingAcl(error_code=42, error_message="no", resource_type=2, operation=3, permission_type=3)
+    world.broker.on(
+        DeleteAclsRequest, lambda *_: DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(matching_acls=[bad])])
+    )
+
+    results = world.run(acls.delete_acls([AclBindingFilter()]))
+
+    assert results.errors[AclBindingFilter()].code is ErrorCode.INVALID_REQUEST
+
+
+class FixedSalt(random.Random):
+    def getrandbits(self, k):
+        return int.from_bytes(b"saltsaltsalt".rjust(k // 8, b"\0"), "big")
+
+
+def test_a_password_is_salted_here_and_never_sent(world):
+    """The salted password of Kafka's own derivation, where the salt is the same."""
+    upsertion = UserScramCredentialUpsertion("alice", PASSWORD, iterations=8192)
+    made = scram_users.salt_password(upsertion, FixedSalt())
+    assert made.salt == bytes(12) + b"saltsaltsalt"
+    assert len(made.salted) == 32
+    assert (
+        len(scram_users.salt_password(UserScramCredentialUpsertion("a", "p", "SCRAM-SHA-512"), FixedSalt()).salted)
+        == 64
+    )
+    assert scram_users.hashed(Secret(PASSWORD), "SCRAM-SHA-256", b"saltsaltsalt", 8192) == base64.b64decode(
+        "iBBWCP0a4NFG30qZgxHR2CIKpPyikSVub9/BnHKC74c="
+    )
+    world.broker.on(
+        AlterUserScramCredentialsRequest,
+        lambda *_: AlterUserScramCredentialsResponse(
+            results=[
+                AlterUserScramCredentialsResult(user="alice"),
+                AlterUserScramCredentialsResult(
+                    user="bob", error_code=91, error_message="Attempt to delete a user credential that does not exist"
+                ),
+            ]
+        ),
+    )
+
+    deletion = UserScramCredentialDeletion("bob", "SCRAM-SHA-512")
+    results = world.run(scram_users.alter_user_scram_credentials(world.metadata, [deletion], [(upsertion, made)]))
+
+    asked = world.asked(AlterUserScramCredentialsRequest)
+    assert [(d.name, d.mechanism) for d in asked.deletions] == [("bob", 2)]
+    (sent,) = asked.upsertions
+    assert (sent.name, sent.mechanism, sent.iterations, sent.salt, sent.salted_password) == (
+        "alice", 1, 8192, made.salt, made.salted,
+    )  # fmt: skip
+    assert PASSWORD not in repr((upsertion, made, results))
+    assert results["alice"] is None
+    assert results.errors["bob"].code is ErrorCode.RESOURCE_NOT_FOUND
+
+
+def test_a_password_hides_itself_and_travels_to_another_process():
+    upsertion = UserScramCredentialUpsertion("alice", PASSWORD)
+    assert PASSWORD not in f"{upsertion} {upsertion!r}"
+    assert pickle.loads(pickle.dumps(upsertion)) == upsertion
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"mechanism": "PLAIN"}, "mechanism='PLAIN': expected one of SCRAM-SHA-256, SCRAM-SHA-512"),
+        ({"password": ""}, "the password of 'alice' is empty"),
+        ({"iterations": 4095}, "iterations=4095: expected from 4096 to 16384"),
+        ({"iterations": 20000}, "iterations=20000"),
+    ],
+)
+def test_a_credential_that_no_broker_takes_is_refused(change, words):
+    with pytest.raises(UsageError, match=words):
+        UserScramCredentialUpsertion(**{"user": "alice", "password": PASSWORD, **change})
+    with pytest.raises(UsageError, match="mechanism='GSSAPI'"):
+        UserScramCredentialDeletion("alice", "GSSAPI")
+
+
+def test_users_are_described_with_their_mechanisms(world):
+    infos = [CredentialInfo(mechanism=2, iterations=4096), CredentialInfo(mechanism=1, iterations=8192)]
+    world.broker.on(
+        DescribeUserScramCredentialsRequest,
+        lambda *_: DescribeUserScramCredentialsResponse(
+            results=[
+                DescribeUserScramCredentialsResult(user="zoe", error_code=91, error_message="no such user: zoe"),
+                DescribeUserScramCredentialsResult(user="alice", credential_infos=infos),
+            ]
+        ),
+    )
+
+    results = world.run(scram_users.describe_user_scram_credentials(["zoe", "alice"]))
+
+    assert results["alice"] == (ScramCredentialInfo("SCRAM-SHA-256", 8192), ScramCredentialInfo("SCRAM-SHA-512", 4096))
+    assert results.errors["zoe"].code is ErrorCode.RESOURCE_NOT_FOUND
+    assert [u.name for u in world.asked(DescribeUserScramCredentialsRequest).users] == ["zoe", "alice"]
+    assert dict(world.run(scram_users.describe_user_scram_credentials([]))) == {}
+
+
+def test_users_that_may_not_be_seen_are_an_error_of_the_whole(world):
+    world.broker.on(DescribeUserScramCredentialsRequest, lambda *_: DescribeUserScramCredentialsResponse(error_code=31))
+    with pytest.raises(ApiError, match="CLUSTER_AUTHORIZATION_FAILED"):
+        world.run(scram_users.describe_user_scram_credentials(None))
+    assert world.asked(DescribeUserScramCredentialsRequest).users is None
+
+
+def test_quotas_are_described_by_whose_they_are(world):
+    def part(kind, name):
+        return QuotaEntityPart(entity_type=kind, entity_name=name)
+
+    world.broker.on(
+        DescribeClientQuotasRequest,
+        lambda *_: DescribeClientQuotasResponse(
+            entries=[
+                DescribedQuotas(
+                    entity=[part("user", "alice"), part("client-id", None)],
+                    values=[QuotaValue(key="request_percentage", value=50.0), QuotaValue(key="a", value=1.5)],
+                ),
+                DescribedQuotas(entity=[part("ip", None)], values=[]),
+            ]
+        ),
+    )
+
+    wanted = ClientQuotaEntity(user="alice", client_id=QuotaMatch.ANY, ip=QuotaMatch.DEFAULT)
+    found = world.run(quotas.describe_client_quotas(wanted, strict=True))
+
+    asked = world.asked(DescribeClientQuotasRequest)
+    assert [(c.entity_type, c.match_type, c.match) for c in asked.components] == [
+        ("user", 0, "alice"), ("client-id", 2, None), ("ip", 1, None),
+    ]  # fmt: skip
+    assert asked.strict
+    assert found == {
+        ClientQuotaEntity(ip=QuotaMatch.DEFAULT): {},
+        ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT): {"a": 1.5, "request_percentage": 50.0},
+    }
+    assert [str(entity) for entity in found] == ["ip <default>", "user alice, client-id <default>"]
+
+
+def test_a_filter_that_the_broker_refuses_is_an_error(world):
+    world.broker.on(
+        DescribeClientQuotasRequest,
+        lambda *_: DescribeClientQuotasResponse(error_code=42, error_message="no such match", entries=None),
+    )
+    with pytest.raises(ApiError, match="INVALID_REQUEST: no such match"):
+        world.run(quotas.describe_client_quotas(ClientQuotaEntity(), strict=False))
+
+
+def test_quotas_are_set_and_removed_one_entity_on_its_own(world):
+    alice, everyone = ClientQuotaEntity(user="alice"), ClientQuotaEntity(user=QuotaMatch.DEFAULT)
+    world.broker.on(
+        AlterClientQuotasRequest,
+        lambda request, _: AlterClientQuotasResponse(
+            entries=[
+                AlteredQuotas(entity=request.entries[0].entity),
+                AlteredQuotas(entity=request.entries[1].entity, error_code=42, error_message="Invalid key nope"),
+            ]
+        ),
+    )
+
+    changes = {alice: {"producer_byte_rate": 1000, "consumer_byte_rate": None}, everyone: {"nope": 1.0}}
+    results = world.run(quotas.alter_client_quotas(world.metadata, changes, validate_only=True))
+
+    asked = world.asked(AlterClientQuotasRequest)
+    assert asked.validate_only
+    assert [(o.key, o.value, o.remove) for o in asked.entries[0].ops] == [
+        ("producer_byte_rate", 1000.0, False), ("consumer_byte_rate", 0.0, True),
+    ]  # fmt: skip
+    assert results[alice] is None
+    with pytest.raises(ApiError, match="user <default>: Invalid key nope"):
+        results[everyone]
+
+
+def test_a_quota_of_any_name_is_refused(world):
+    with pytest.raises(UsageError, match=r"QuotaMatch.ANY is for filters"):
+        world.run(
+            quotas.alter_client_quotas(
+                world.metadata, {ClientQuotaEntity(ip=QuotaMatch.ANY): {"x": 1.0}}, validate_only=False
+            )
+        )
