@@ -125,7 +125,7 @@ def kio_class(message: type[Message], version: int) -> Any:
 
 
 def kafka_python_class(message: type[Message]) -> Any:
-    for family in ("admin", "consumer", "metadata", "producer"):
+    for family in ("admin", "consumer", "metadata", "producer", "sasl"):
         found = getattr(importlib.import_module(f"kafka.protocol.{family}"), message.__name__, None)
         if found is not None:
             return found

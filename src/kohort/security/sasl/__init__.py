@@ -1,0 +1,1 @@
+"""The mechanisms of SASL, both sides of each: bytes in, bytes out."""

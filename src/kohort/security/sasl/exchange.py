@@ -1,0 +1,102 @@
+"""One login as a machine: a client's half that makes tokens, a broker's half that judges them.
+
+What is not a mechanism's business is not here: frames, the session's lifetime, when a failure is answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final, NamedTuple
+
+from kohort.errors import KohortError
+from kohort.secret import Secret
+
+PLAIN: Final = "PLAIN"
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+OAUTHBEARER: Final = "OAUTHBEARER"
+OTHER_AUTHORIZATION_ID: Final = (
+    "Authentication failed: Client requested an authorization id that is different from username"
+)
+
+
+class Derivation(NamedTuple):
+    """A salted password that a client's half needs before it goes on. To derive it takes milliseconds, so whoever runs
+    the exchange does it where nobody waits for it (RFC 5802: ``Hi``)."""
+
+    password: Secret
+    salt: bytes
+    iterations: int
+    hash_name: str
+
+    def derive(self) -> bytes:
+        """Return the salted password."""
+        return hashlib.pbkdf2_hmac(self.hash_name, self.password.reveal().encode(), self.salt, self.iterations)
+
+
+class ClientExchange:
+    """A client's half of one login. Each is used once.
+
+    Every method raises AuthenticationFailed, in words that hold no secret, where the broker's half is not what it
+    should be.
+    """
+
+    mechanism: str = ""
+    is_complete: bool = False
+    """Whether nothing more is expected of the broker: only then is its success one."""
+
+    def first(self) -> bytes:
+        """Return the first token."""
+        raise NotImplementedError
+
+    def next(self, challenge: bytes) -> bytes | Derivation | None:
+        """Return the token that answers the broker's, or what has to be derived first; None where none is due."""
+        raise NotImplementedError
+
+    def derived(self, salted_password: bytes) -> bytes:
+        """Go on with what was derived; the token that ``next`` could not give."""
+        raise NotImplementedError
+
+
+class Refused(KohortError):
+    """A broker's half refuses. ``words`` are for the client; None where it is told nothing that it could learn from.
+
+    ``detail`` is for the broker's log alone, and holds no secret.
+    """
+
+    def __init__(self, words: str | None = None, detail: str = "") -> None:
+        super().__init__(detail or words or "invalid credentials")
+        self.words = words
+        self.detail = detail
+
+
+class KeysWanted(KohortError):
+    """A broker's half cannot judge a token before keys are fetched; the same token is to be given again then."""
+
+
+class LoggedInAs(NamedTuple):
+    """Who has logged in, and until when that holds; None for ever."""
+
+    name: str
+    expires_ms: int | None = None
+
+
+class ServerExchange:
+    """A broker's half of one login. Each is used once."""
+
+    mechanism: str = ""
+    user: LoggedInAs | None = None
+    """Who it is, once that is proved."""
+
+    def evaluate(self, token: bytes, now_ms: int) -> bytes:
+        """Return the answer to a token of the client. Raises Refused; KeysWanted, for a token that is to be given
+        again."""
+        raise NotImplementedError
+
+
+def text_of(token: bytes) -> str:
+    """Return a token as text. Raises Refused."""
+    try:
+        return bytes(token).decode()
+    except UnicodeDecodeError:
+        raise Refused(detail="not UTF-8") from None

@@ -1,0 +1,218 @@
+"""The tokens of OAUTHBEARER, judged: unsecured ones for tests, and those that a key has signed
+(protocol/security.md#tokens).
+
+What a token says of itself is believed of nothing before its signature is checked, and no address that it names is
+asked for anything.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from kohort.errors import KohortError
+from kohort.extras import needs
+from kohort.security.sasl.signing_keys import SigningKeys
+
+ASYMMETRIC: Final = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA", "Ed25519"),
+)
+"""The algorithms of signatures that are believed: with the key that checks one, none can be made."""
+TOKEN_MAX_CHARS: Final = 1 << 17
+
+
+class TokenRefused(KohortError):
+    """A token is not believed. ``detail`` says why, for the broker's log; the client hears a status."""
+
+    def __init__(self, detail: str, status: str = "invalid_token", scope: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+        self.status = status
+        self.scope = scope
+
+    def answer(self) -> str:
+        """Return what the client is told, as Kafka writes it."""
+        scope = f', "scope":{json.dumps(self.scope)}' if self.scope else ""
+        return f'{{"status":"{self.status}"{scope}}}'
+
+
+class Believed(NamedTuple):
+    """Whom a token is of, and until when."""
+
+    name: str
+    expires_ms: int
+
+
+class TokenValidator:
+    """Judges tokens."""
+
+    def validate(self, token: str, now_ms: int) -> Believed:
+        """Return whom the token is of. Raises TokenRefused; KeysWanted where a key has to be fetched first."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class UnsecuredTokens(TokenValidator):
+    """Believes every token without a signature, so that no identity provider is needed: for tests alone. Options and
+    rules are those of Kafka's default."""
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    required_scope: Sequence[str] = ()
+    skew_ms: int = 0
+
+    def validate(self, token: str, now_ms: int) -> Believed:
+        header, claims, signature = _parts(token)
+        if header.get("alg") != "none" or signature:
+            raise TokenRefused("it is signed, and this listener takes unsecured tokens alone")
+        expires_ms = _time(claims, "exp")
+        if expires_ms is None:
+            raise TokenRefused("it has no exp")
+        _check_expiry(expires_ms, now_ms, self.skew_ms)
+        issued_ms = _time(claims, "iat")
+        if issued_ms is not None and issued_ms > now_ms + self.skew_ms:
+            raise TokenRefused(f"its iat is {(issued_ms - now_ms) // 1000} s from now")
+        if issued_ms is not None and issued_ms >= expires_ms:
+            raise TokenRefused("its exp is not after its iat")
+        scope = _scope(claims, self.scope_claim)
+        if not set(self.required_scope) <= scope:
+            wanted = " ".join(self.required_scope)
+            raise TokenRefused(f"its scope is {sorted(scope)}, wanted is {wanted}", "insufficient_scope", wanted)
+        return Believed(_name(claims, self.principal_claim), _session_end(expires_ms, now_ms, self.skew_ms))
+
+
+@dataclass(frozen=True, slots=True)
+class SignedTokens(TokenValidator):
+    """Believes what is signed by one of ``keys``, and says so itself: for this audience, by this issuer."""
+
+    keys: SigningKeys
+    audience: Sequence[str] = ()
+    issuer: str | None = None
+    skew_ms: int = 30_000
+    scope_claim: str = "scope"
+    sub_claim: str = "sub"
+
+    def validate(self, token: str, now_ms: int) -> Believed:
+        header, _, _ = _parts(token)
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if algorithm not in ASYMMETRIC:
+            raise TokenRefused(f"its alg is {_short(algorithm)}, believed are {', '.join(ASYMMETRIC)}")
+        if key_id is not None and not isinstance(key_id, str):
+            raise TokenRefused("its kid is no text")
+        claims = self._verified(token, algorithm, self.keys.candidates(key_id, algorithm, now_ms), key_id)
+        expires_ms, issued_ms = _time(claims, "exp"), _time(claims, "iat")
+        for name, at_ms in (("exp", expires_ms), ("iat", issued_ms)):
+            if at_ms is None:
+                raise TokenRefused(f"it has no {name}")
+        assert expires_ms is not None
+        _check_expiry(expires_ms, now_ms, self.skew_ms)
+        not_before_ms = _time(claims, "nbf")
+        if not_before_ms is not None and not_before_ms > now_ms + self.skew_ms:
+            raise TokenRefused(f"its nbf is {(not_before_ms - now_ms) // 1000} s from now, more than the clock skew")
+        self._check_maker(claims)
+        _scope(claims, self.scope_claim)
+        return Believed(_name(claims, self.sub_claim), _session_end(expires_ms, now_ms, self.skew_ms))
+
+    def _verified(
+        self, token: str, algorithm: str, keys: Sequence[Mapping[str, Any]], key_id: str | None
+    ) -> Mapping[str, Any]:
+        with needs("security", "a signed token"):
+            from joserfc import jws
+            from joserfc.errors import JoseError
+            from joserfc.jwk import import_key
+        for key in keys:
+            try:
+                content = jws.deserialize_compact(token, import_key(dict(key)), algorithms=[algorithm]).payload
+            except (JoseError, ValueError, TypeError):
+                continue
+            return _object(content, "its claims")
+        if not keys:
+            why = f"; {self.keys.problem}" if self.keys.problem else ""
+            raise TokenRefused(f"no key is known for its kid {_short(key_id)} and alg {algorithm}{why}")
+        raise TokenRefused("its signature is wrong")
+
+    def _check_maker(self, claims: Mapping[str, Any]) -> None:
+        audience = claims.get("aud")
+        named = [audience] if isinstance(audience, str) else audience if isinstance(audience, list) else []
+        if audience is not None and not self.audience:
+            raise TokenRefused(f"its aud is {_short(audience)}, and sasl.oauthbearer.expected.audience is not set")
+        if self.audience and not any(one in named for one in self.audience):
+            raise TokenRefused(f"its aud is {_short(audience)}, expected is {', '.join(self.audience)}")
+        if self.issuer is not None and claims.get("iss") != self.issuer:
+            raise TokenRefused(f"its iss is {_short(claims.get('iss'))}, expected is {self.issuer}")
+
+
+def _parts(token: str) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+    """Return header, claims and signature, none of them checked."""
+    parts = token.split(".")
+    if len(parts) != 3 or len(token) > TOKEN_MAX_CHARS:
+        raise TokenRefused("it is no JWT")
+    return _object(_unbase64(parts[0]), "its header"), _object(_unbase64(parts[1]), "its claims"), parts[2]
+
+
+def _object(content: bytes, what: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise TokenRefused(f"{what} cannot be read")
+    return found
+
+
+def _unbase64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise TokenRefused("it is no JWT") from None
+
+
+def _time(claims: Mapping[str, Any], name: str) -> int | None:
+    """Return a claim of seconds in milliseconds; None where it is not there."""
+    value = claims.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TokenRefused(f"its {name} is no time")
+    if not -1e12 < value < 1e12:
+        raise TokenRefused(f"its {name} is no time")
+    return round(value * 1000)
+
+
+def _check_expiry(expires_ms: int, now_ms: int, skew_ms: int) -> None:
+    if expires_ms + skew_ms <= now_ms:
+        raise TokenRefused(f"its exp was {(now_ms - expires_ms) // 1000} s ago, by this clock")
+
+
+def _session_end(expires_ms: int, now_ms: int, skew_ms: int) -> int:
+    """Return until when the login holds: the skew is granted to whom it has let in, or its next request would be cut
+    off."""
+    return expires_ms if expires_ms > now_ms else expires_ms + skew_ms
+
+
+def _scope(claims: Mapping[str, Any], name: str) -> set[str]:
+    value = claims.get(name)
+    if value is None:
+        return set()
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise TokenRefused(f"its {name} is neither text nor a list of texts")
+    return {word.strip() for word in words}
+
+
+def _name(claims: Mapping[str, Any], claim: str) -> str:
+    value = claims.get(claim)
+    if not isinstance(value, str) or not value.strip():
+        raise TokenRefused(f"it has no {claim}")
+    return value.strip()
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value) if value is not None else "missing"
+    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -1,0 +1,226 @@
+"""SCRAM, both halves: the vectors of RFC 7677 and of Kafka, and every way to get it wrong."""
+
+import base64
+import random
+
+import pytest
+
+from kohort.errors import AuthenticationFailed
+from kohort.secret import Secret
+from kohort.security.sasl.exchange import OTHER_AUTHORIZATION_ID, Derivation, LoggedInAs, Refused
+from kohort.security.sasl.scram import (
+    DERIVED_KEPT,
+    HASHES,
+    DerivedPasswords,
+    ScramClient,
+    ScramServer,
+    credential_of,
+    new_nonce,
+)
+
+SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+
+
+def credential(mechanism=SHA_256, password="alice-secret", salt=b"saltsaltsalt", iterations=8192):
+    salted = Derivation(Secret(password), salt, iterations, HASHES[mechanism]).derive()
+    return credential_of(HASHES[mechanism], salt, iterations, salted)
+
+
+def server(found=None, mechanism=SHA_256, nonce="1o6wt7iqfiepl0q9wotxtl95as", name="alice"):
+    found = found or credential(mechanism)
+    return ScramServer(mechanism, {name: found}.get, nonce)
+
+
+def client(password="alice-secret", mechanism=SHA_256, name="alice", nonce="fyko+d2lbbFgONRv9qkxdawL", passwords=None):
+    return ScramClient(mechanism, name, Secret(password), nonce, passwords)
+
+
+def answered(client, challenge):
+    said = client.next(challenge)
+    return client.derived(said.derive()) if isinstance(said, Derivation) else said
+
+
+def test_kept_of_a_password_is_what_kafka_keeps():
+    salted = Derivation(Secret("alice-secret"), b"saltsaltsalt", 8192, "sha256").derive()
+    kept = credential_of("sha256", b"saltsaltsalt", 8192, salted)
+
+    assert base64.b64encode(salted) == b"iBBWCP0a4NFG30qZgxHR2CIKpPyikSVub9/BnHKC74c="
+    assert base64.b64encode(kept.stored_key) == b"6+QMrryQJ6+KvZWM+y11UiMuL64KtPR/+aJ5FOeuBsM="
+    assert base64.b64encode(kept.server_key) == b"iptwC0N2E4Qxy7UvaUY5LYL8pCoEzq8EKm71HKGVbKA="
+    assert "stored_key" not in repr(kept)
+
+
+def test_a_login_is_the_one_of_kafka_byte_for_byte():
+    ours, theirs = client(), server()
+
+    first = ours.first()
+    challenge = theirs.evaluate(first, 0)
+    final = answered(ours, challenge)
+    proof = theirs.evaluate(final, 0)
+
+    assert first == b"n,,n=alice,r=fyko+d2lbbFgONRv9qkxdawL"
+    assert challenge == b"r=fyko+d2lbbFgONRv9qkxdawL1o6wt7iqfiepl0q9wotxtl95as,s=c2FsdHNhbHRzYWx0,i=8192"
+    assert final == (
+        b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL1o6wt7iqfiepl0q9wotxtl95as,p=VDDuc2j52TfM6m4NqZE9GJkPpp1f++KB7H4fOHJmHbM="
+    )
+    assert proof == b"v=jm1dNPYcG7vEOK0p0CNjichKO4vcqlzkI89u7D3CUNw="
+    assert theirs.user == LoggedInAs("alice")
+    assert ours.next(proof) is None
+    assert ours.is_complete
+
+
+def test_the_vector_of_rfc_7677():
+    nonce, salt = "rOprNGfwEbeRWgbNEkqO", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    ours = client("pencil", name="user", nonce=nonce)
+    theirs = server(
+        credential(password="pencil", salt=salt, iterations=4096), nonce="%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0", name="user"
+    )
+
+    final = answered(ours, theirs.evaluate(ours.first(), 0))
+
+    assert final.endswith(b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+    assert theirs.evaluate(final, 0) == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+@pytest.mark.parametrize(("name", "password"), [("alice", "x"), ("a=b,c", "=,=2C"), ("zoë", "pässwörd"), ("n", "\0")])
+def test_any_name_and_password_will_do(mechanism, name, password):
+    ours = client(password, mechanism, name)
+    theirs = server(credential(mechanism, password), mechanism, name=name)
+
+    proof = theirs.evaluate(answered(ours, theirs.evaluate(ours.first(), 0)), 0)
+
+    assert theirs.user == LoggedInAs(name)
+    assert ours.next(proof) is None
+
+
+def test_a_password_is_derived_once_for_all_connections():
+    passwords = DerivedPasswords()
+    one, other = client(passwords=passwords), client(passwords=passwords)
+    wanted = one.next(server().evaluate(one.first(), 0))
+    one.derived(wanted.derive())
+
+    assert isinstance(other.next(server().evaluate(other.first(), 0)), bytes)
+
+
+def test_few_derived_passwords_are_kept():
+    passwords = DerivedPasswords()
+    derivations = [Derivation(Secret("x"), bytes([i]), 4096, "sha256") for i in range(DERIVED_KEPT + 1)]
+    for derivation in derivations:
+        passwords.keep(derivation, b"derived")
+
+    assert passwords.get(derivations[0]) is None
+    assert passwords.get(derivations[1]) == b"derived"
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        (b"y,,n=alice,r=x", None),
+        (b"p=tls-unique,,n=alice,r=x", None),
+        (b"n,,n=al=ice,r=x", None),
+        (b"n,,n=alice,r=", None),
+        (b"n,,n=alice,r=a b", None),
+        (b"n,,n=bob,r=x", None),
+        (b"n,,n=alice,r=x,m=1", None),
+        (b"n,,n=alice,r=x,tokenauth=true", None),
+        (b"n,,m=1,n=alice,r=x", None),
+        (b"", None),
+        (b"\xff", None),
+        (b"n,a=bob,n=alice,r=x", OTHER_AUTHORIZATION_ID),
+    ],
+)
+def test_a_first_token_is_refused_without_a_hint(token, words):
+    theirs = server()
+
+    with pytest.raises(Refused) as refused:
+        theirs.evaluate(token, 0)
+
+    assert refused.value.words == words
+    assert theirs.user is None
+
+
+def test_extensions_that_are_not_known_are_signed_and_passed_over():
+    assert server().evaluate(b"n,a=alice,n=alice,r=x,foo=bar", 0).startswith(b"r=x1o6")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda final: final.replace(b"p=V", b"p=W"),
+        lambda final: final.replace(b"r=fyko", b"r=fykO"),
+        lambda final: final.replace(b"c=biws", b"c=eSws"),
+        lambda final: final[: final.index(b",p=")],
+        lambda final: final[: final.index(b"p=") + 6],
+        lambda final: final + b"=",
+        lambda final: b"",
+        lambda final: b"\x00\xff",
+    ],
+)
+def test_a_proof_that_was_changed_proves_nothing(change):
+    ours, theirs = client(), server()
+    final = answered(ours, theirs.evaluate(ours.first(), 0))
+
+    with pytest.raises(Refused) as refused:
+        theirs.evaluate(change(final), 0)
+
+    assert refused.value.words is None
+    assert theirs.user is None
+
+
+def test_a_wrong_password_is_no_proof():
+    ours, theirs = client("wrong"), server()
+    final = answered(ours, theirs.evaluate(ours.first(), 0))
+
+    with pytest.raises(Refused) as refused:
+        theirs.evaluate(final, 0)
+
+    assert "wrong password" in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("challenge", "words"),
+    [
+        (b"r=other,s=c2FsdA==,i=4096", "nonce"),
+        (b"r=fyko+d2lbbFgONRv9qkxdawL,s=c2FsdA==,i=4096", "nonce"),
+        (b"r=fyko+d2lbbFgONRv9qkxdawLx,s=c2FsdA==,i=4095", "4095 iterations"),
+        (b"r=fyko+d2lbbFgONRv9qkxdawLx,s=c2FsdA==,i=99999999", "99999999 iterations"),
+        (b"r=fyko+d2lbbFgONRv9qkxdawLx,s=,i=4096", "no sense"),
+        (b"r=fyko+d2lbbFgONRv9qkxdawLx,s=c2F,i=4096", "no sense"),
+        (b"e=unknown-user", "unknown-user"),
+        (b"", "no sense"),
+        (b"\xff", "UTF-8"),
+    ],
+)
+def test_a_client_believes_no_odd_challenge(challenge, words):
+    ours = client()
+    ours.first()
+
+    with pytest.raises(AuthenticationFailed, match=words):
+        ours.next(challenge)
+
+
+@pytest.mark.parametrize(
+    "proof", [b"v=jm1dNPYcG7vEOK0p0CNjichKO4vcqlzkI89u7D3CUN0=", b"", b"v=", b"v=!!", b"e=other-error"]
+)
+def test_a_client_believes_no_broker_that_does_not_know_the_password(proof):
+    ours, theirs = client(), server()
+    answered(ours, theirs.evaluate(ours.first(), 0))
+
+    with pytest.raises(AuthenticationFailed):
+        ours.next(proof)
+
+    assert not ours.is_complete
+
+
+def test_a_client_needs_a_name_and_a_password():
+    with pytest.raises(AuthenticationFailed, match="user name"):
+        client("")
+
+
+def test_nonces_are_text_that_scram_takes_and_differ():
+    rng = random.Random(7)
+    nonces = {new_nonce(rng) for _ in range(100)}
+
+    assert len(nonces) == 100
+    assert all(n.isalnum() and n.isascii() for n in nonces)

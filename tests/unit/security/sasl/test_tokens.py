@@ -1,0 +1,281 @@
+"""Tokens, judged: unsecured ones, and signed ones with every claim wrong in turn."""
+
+import base64
+import hmac
+import json
+
+import pytest
+from joserfc import jws
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from kohort.security.sasl.exchange import KeysWanted
+from kohort.security.sasl.signing_keys import FIRST_WAIT_MS, MISSING_MS, SigningKeys
+from kohort.security.sasl.tokens import Believed, SignedTokens, TokenRefused, UnsecuredTokens
+
+NOW_S = 1_700_000_000
+NOW_MS = NOW_S * 1000
+HOUR_MS = 3_600_000
+RSA = RSAKey.generate_key(2048, {"kid": "rsa", "use": "sig"}, private=True)
+OTHER = RSAKey.generate_key(2048, {"kid": "rsa"}, private=True)
+EC = ECKey.generate_key("P-256", {"kid": "ec", "alg": "ES256"}, private=True)
+ED = OKPKey.generate_key("Ed25519", {"kid": "ed"}, private=True)
+JWKS = json.dumps({"keys": [k.as_dict(private=False) for k in (RSA, EC, ED)] + [{"kty": "new", "kid": "n"}]}).encode()
+CLAIMS = {"sub": "carol", "iss": "https://issuer", "aud": "kafka", "iat": NOW_S, "exp": NOW_S + 3600}
+
+
+def keys(content=JWKS):
+    made = SigningKeys("https://issuer/jwks", HOUR_MS, NOW_MS)
+    assert made.take_wish(NOW_MS)
+    made.fetched(content, NOW_MS)
+    return made
+
+
+def signed(key=RSA, algorithm="RS256", header=None, **changes):
+    claims = {k: v for k, v in (CLAIMS | changes).items() if v is not None}
+    head = {"alg": algorithm, "kid": key.kid} | (header or {})
+    return jws.serialize_compact(head, json.dumps(claims), key, algorithms=[algorithm])
+
+
+def judged(token, now_ms=NOW_MS, **options):
+    options = {"audience": ["kafka"], "issuer": "https://issuer"} | options
+    return SignedTokens(keys(), **options).validate(token, now_ms)
+
+
+@pytest.mark.filterwarnings("ignore:EdDSA is deprecated")  # RFC 9864 has a better name
+@pytest.mark.parametrize(
+    ("key", "algorithm"),
+    [(RSA, "RS256"), (RSA, "RS512"), (RSA, "PS256"), (EC, "ES256"), (ED, "EdDSA"), (ED, "Ed25519")],
+)
+def test_what_a_known_key_has_signed_is_believed(key, algorithm):
+    assert judged(signed(key, algorithm)) == Believed("carol", (NOW_S + 3600) * 1000)
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"aud": ["other", "kafka"]},
+        {"scope": "read write"},
+        {"scope": ["read"]},
+        {"iat": NOW_S + 3600},
+        {"nbf": NOW_S + 20},
+        {"exp": NOW_S + 0.5},
+    ],
+)
+def test_what_kafka_takes_is_taken(claims):
+    assert judged(signed(**claims)).name == "carol"
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        ({"aud": "other"}, 'its aud is "other", expected is kafka'),
+        ({"aud": None}, "its aud is missing"),
+        ({"aud": ["other"]}, "expected is kafka"),
+        ({"iss": "https://evil"}, 'its iss is "https://evil", expected is https://issuer'),
+        ({"iss": None}, "its iss is missing"),
+        ({"exp": NOW_S - 31}, "its exp was 31 s ago"),
+        ({"exp": None}, "no exp"),
+        ({"exp": "tomorrow"}, "exp is no time"),
+        ({"exp": True}, "exp is no time"),
+        ({"exp": 1e300}, "exp is no time"),
+        ({"iat": None}, "no iat"),
+        ({"sub": None}, "no sub"),
+        ({"sub": " "}, "no sub"),
+        ({"sub": 7}, "no sub"),
+        ({"nbf": NOW_S + 31}, "its nbf is 31 s from now"),
+        ({"scope": 7}, "its scope is neither"),
+    ],
+)
+def test_a_wrong_claim_is_told_to_the_log_and_to_nobody_else(claims, words):
+    with pytest.raises(TokenRefused) as refused:
+        judged(signed(**claims))
+    assert words in refused.value.detail
+    assert refused.value.answer() == '{"status":"invalid_token"}'
+
+
+def test_an_audience_that_nobody_expects_is_refused():
+    with pytest.raises(TokenRefused, match=r"sasl\.oauthbearer\.expected\.audience is not set"):
+        judged(signed(), audience=[])
+    assert judged(signed(aud=None), audience=[]).name == "carol"
+
+
+@pytest.mark.parametrize("seconds", [1, 29])
+def test_a_token_past_its_end_but_within_the_skew_has_what_is_left_of_it(seconds):
+    token = signed(exp=NOW_S - seconds)
+    assert judged(token) == Believed("carol", (NOW_S - seconds + 30) * 1000)
+
+
+def test_other_claims_can_hold_the_name_and_the_scope():
+    assert judged(signed(client_id="svc"), sub_claim="client_id").name == "svc"
+
+
+def part_of(content):
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def part(content):
+    return part_of(json.dumps(content).encode())
+
+
+def mangled(token):
+    head, body, signature = token.split(".")
+    return f"{head}.{body}.{'A' * len(signature)}"
+
+
+def unsecured_twin(token):
+    return f"{part({'alg': 'none', 'kid': 'rsa'})}.{token.split('.')[1]}."
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        (lambda: mangled(signed()), "signature is wrong"),
+        (lambda: signed(OTHER), "signature is wrong"),
+        (lambda: unsecured_twin(signed()), 'its alg is "none"'),
+        (lambda: f"{part({'alg': 'RS256', 'kid': 7})}.{part(CLAIMS)}.AAAA", "kid is no text"),
+        (lambda: signed(header={"jku": "https://evil/jwks"}, key=OTHER), "signature is wrong"),
+        (lambda: signed(EC, "ES256", header={"kid": "rsa"}), "no key is known"),
+        (lambda: "not.a.jwt", "cannot be read"),
+        (lambda: "nothing", "no JWT"),
+        (lambda: "a.b.c.d", "no JWT"),
+        (lambda: "!!.!!.!!", "no JWT"),
+        (lambda: "W10.e30.", "header cannot be read"),
+    ],
+)
+def test_what_no_key_has_signed_is_not_believed(token, words):
+    with pytest.raises(TokenRefused) as refused:
+        judged(token())
+    assert words in refused.value.detail
+
+
+def test_a_public_key_is_no_secret_to_sign_with():
+    """The old trick: an HMAC with the public key, which everybody has."""
+    secret = RSA.as_pem(private=False)
+    said = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{part(CLAIMS)}"
+    forged = f"{said}.{part_of(hmac.digest(secret, said.encode(), 'sha256'))}"
+    with pytest.raises(TokenRefused, match="HS256"):
+        judged(forged)
+
+
+def test_without_a_kid_every_key_of_the_kind_is_tried():
+    token = jws.serialize_compact({"alg": "RS256"}, json.dumps(CLAIMS), RSA, algorithms=["RS256"])
+    assert judged(token).name == "carol"
+
+
+# ---------------------------------------------------------------- keys
+
+
+def test_tokens_wait_for_the_first_keys_but_not_for_ever():
+    made = SigningKeys("u", HOUR_MS, NOW_MS)
+    validator = SignedTokens(made, ["kafka"])
+    assert made.take_wish(NOW_MS)
+    assert not made.take_wish(NOW_MS)
+
+    with pytest.raises(KeysWanted):
+        validator.validate(signed(), NOW_MS)
+    made.failed("nobody answers", NOW_MS)
+    with pytest.raises(KeysWanted):
+        validator.validate(signed(), NOW_MS + 100)
+    late_ms = NOW_MS + FIRST_WAIT_MS
+    assert made.take_wish(late_ms)
+    with pytest.raises(KeysWanted):  # an extra fetch for this key
+        validator.validate(signed(), late_ms)
+    made.failed("nobody answers", late_ms)
+    with pytest.raises(TokenRefused, match="nobody answers"):
+        validator.validate(signed(), late_ms)
+
+
+def test_failures_are_repeated_ever_later():
+    made, now_ms, waits = SigningKeys("u", HOUR_MS, 0), 0, []
+    for _ in range(9):
+        assert made.take_wish(now_ms)
+        made.failed("no", now_ms)
+        waits.append(made.wake_at_ms - now_ms)
+        now_ms = made.wake_at_ms
+
+    assert waits == [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]
+
+
+def test_keys_are_fetched_again_every_hour_and_stay_where_that_fails():
+    made = keys()
+    assert made.wake_at_ms == NOW_MS + HOUR_MS
+    assert made.take_wish(NOW_MS + HOUR_MS)
+    made.failed("no", NOW_MS + HOUR_MS)
+    assert SignedTokens(made, ["kafka"]).validate(signed(), NOW_MS).name == "carol"
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"keys": 7}', b'{"keys": [7]}', b"\xff", b"[" * 99999])
+def test_what_is_no_set_of_keys_is_a_failure(content):
+    made = keys(content)
+    assert "no set of keys" in made.problem
+    assert made.wake_at_ms == NOW_MS + 100
+
+
+def test_an_unknown_key_is_looked_for_once_in_a_minute():
+    made = keys(json.dumps({"keys": []}).encode())
+    validator = SignedTokens(made, ["kafka"])
+    soon_ms = NOW_MS + 1_000
+
+    with pytest.raises(KeysWanted):
+        validator.validate(signed(), soon_ms)
+    assert made.take_wish(soon_ms)
+    with pytest.raises(KeysWanted):
+        validator.validate(signed(), soon_ms)
+    made.fetched(b'{"keys": []}', soon_ms)
+    with pytest.raises(TokenRefused, match="no key is known"):
+        validator.validate(signed(), soon_ms + MISSING_MS - 1)
+    with pytest.raises(KeysWanted):
+        validator.validate(signed(), soon_ms + MISSING_MS)
+    assert made.take_wish(soon_ms + MISSING_MS)
+    made.fetched(JWKS, soon_ms + MISSING_MS)
+    assert validator.validate(signed(), soon_ms + MISSING_MS).name == "carol"
+
+
+def test_strangers_who_name_many_keys_make_few_fetches():
+    made = keys()
+    validator = SignedTokens(made, ["kafka"])
+    fetches = 0
+    for i in range(50):
+        now_ms = NOW_MS + 100 * i
+        with pytest.raises(KeysWanted):
+            validator.validate(signed(header={"kid": f"k{i}"}), now_ms)
+        if made.take_wish(now_ms):
+            fetches += 1
+            made.fetched(JWKS, now_ms)
+
+    assert fetches == 4  # in five seconds
+
+
+# ---------------------------------------------------------------- unsecured tokens
+
+
+def plain_token(header=None, tail="", **claims):
+    said = {k: v for k, v in ({"sub": "carol", "iat": NOW_S, "exp": NOW_S + 3600} | claims).items() if v is not None}
+    return ".".join([part(header or {"alg": "none"}), part(said), tail])
+
+
+@pytest.mark.parametrize(
+    ("token", "words"),
+    [
+        (plain_token({"alg": "RS256"}), "it is signed"),
+        (plain_token(tail="AAAA"), "it is signed"),
+        (plain_token(exp=None), "no exp"),
+        (plain_token(exp=NOW_S, iat=NOW_S - 9), "0 s ago"),
+        (plain_token(sub=None), "no sub"),
+        (plain_token(iat=NOW_S + 9), "iat is 9 s from now"),
+        (plain_token(exp=NOW_S + 5, iat=NOW_S + 6), "iat is 6 s"),
+    ],
+)
+def test_an_unsecured_token_is_judged_all_the_same(token, words):
+    with pytest.raises(TokenRefused, match=words):
+        UnsecuredTokens().validate(token, NOW_MS)
+
+
+def test_the_scope_that_is_required():
+    judge = UnsecuredTokens(required_scope=["read"], scope_claim="scp")
+
+    assert judge.validate(plain_token(scp="read write"), NOW_MS).name == "carol"
+    assert judge.validate(plain_token(scp=["read"]), NOW_MS).name == "carol"
+    with pytest.raises(TokenRefused) as refused:
+        judge.validate(plain_token(scp="write"), NOW_MS)
+    assert refused.value.answer() == '{"status":"insufficient_scope", "scope":"read"}'
