@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
+from kohort.broker.cluster.advertised_node import node_of
+from kohort.broker.cluster.cluster import Cluster, ClusterNode
 from kohort.broker.dispatch import SERVED
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
@@ -16,6 +17,7 @@ from kohort.broker.topics_view import CatalogueView
 from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import listeners_of
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.storage import Storage
 
@@ -44,6 +46,7 @@ def assemble(
         config=config,
         rng=rng,
         node=node,
+        listeners={listener.name: listener for listener in listeners_of(config)},
         api_keys=tuple(SERVED),
         cluster=cluster,
         topics=cluster.topics,

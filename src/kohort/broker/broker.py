@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from kohort.broker.assembly import assemble
+from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import ClusterNode
 from kohort.broker.connections import Connection
 from kohort.broker.dispatch import begun, dispatch, serve
@@ -54,7 +55,6 @@ from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ProtocolError, StorageError
 from kohort.log.storage import Storage
-from kohort.model import Node
 from kohort.notes import Note, info, warning
 from kohort.steps import Pace
 from kohort.wire.codec import Buffer
@@ -102,7 +102,7 @@ class Broker:
         return self._state
 
     @property
-    def node(self) -> Node:
+    def node(self) -> AdvertisedNode:
         return self._state.node
 
     @property

@@ -52,6 +52,8 @@ def leader_now(state: BrokerState, topic: Topic | None, index: int) -> tuple[int
     return state.cluster.leader_of(topic, index), topic.partitions[index].leader_epoch
 
 
-def endpoints_of(state: BrokerState, node_ids: set[int]) -> list[Node]:
-    """Return where these nodes listen."""
-    return [state.cluster.nodes[node_id] for node_id in sorted(node_ids) if node_id in state.cluster.nodes]
+def endpoints_of(state: BrokerState, node_ids: set[int], listener: str) -> list[Node]:
+    """Return where clients of a listener find these nodes."""
+    known = state.cluster.nodes
+    nodes = (known[node_id].at.get(listener) for node_id in sorted(node_ids) if node_id in known)
+    return [node for node in nodes if node is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.flush_waits import FlushWaits
@@ -15,10 +16,10 @@ from kohort.broker.trailing_bytes import TrailingBytes
 from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import Listener
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.topics import Topic, Topics
-from kohort.model import Node
 
 
 @dataclass(slots=True)
@@ -27,7 +28,9 @@ class BrokerState:
 
     config: BrokerConfig
     rng: Rng
-    node: Node
+    node: AdvertisedNode
+    listeners: Mapping[str, Listener]
+    """Where it listens, by the names of the listeners, with the ports that were taken."""
     api_keys: tuple[int, ...]
     """The APIs that are served, in order."""
     cluster: Cluster

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
+from kohort.config.listener_overrides import PREFIX, Overrides, gather
 from kohort.config.listener_security import ListenerConfig
-from kohort.config.options import INT_MAX, ValueRule, option
+from kohort.config.options import INT_MAX, ValueRule, gathered, option
+from kohort.config.security_protocol import SecurityProtocol
 
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
@@ -43,8 +44,21 @@ class BrokerConfig(ListenerConfig):
         [],
         "What clients are told to connect to, NAME://HOST:PORT for each listener; default: the listening addresses.",
     )
-    listener_overrides: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """What ``listener.name.<name>.<option>`` said, by the listener's name in small letters, then by the rest."""
+    listener_overrides: Overrides = gathered(PREFIX, gather)
+    inter_broker_listener_name: str | None = option(
+        "inter.broker.listener.name", None, "The listener that max.connections leaves alone, if there are others."
+    )
+    security_inter_broker_protocol: str = option(
+        "security.inter.broker.protocol",
+        "PLAINTEXT",
+        "The same by what it speaks, where no name is given.",
+        choices=tuple(protocol.value for protocol in SecurityProtocol),
+    )
+    allow_anyone: bool = option(
+        "kohort.allow.anyone",
+        False,
+        "Whether a listener without TLS and logins may be reached from other computers.",
+    )
     authorizer_class_name: str = option(
         "authorizer.class.name", "", "StandardAuthorizer: what clients may do is checked. Empty: everybody may all."
     )

@@ -3,14 +3,21 @@ the listeners that a broker's options name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from kohort.config.broker import BrokerConfig
+from kohort.config.listener_overrides import PREFIX, overlaid
+from kohort.config.listener_security import ListenerConfig
 from kohort.config.security_protocol import SecurityProtocol
 from kohort.errors import ConfigError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 """The name of the listener where none is named."""
+EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
+"""The hosts that stand for every address of a computer."""
 
 
 class Listener(NamedTuple):
@@ -20,6 +27,10 @@ class Listener(NamedTuple):
     protocol: SecurityProtocol
     host: str
     port: int
+
+    def at(self, host: str, port: int) -> Listener:
+        """Return this listener at another address."""
+        return Listener(self.name, self.protocol, host, port)
 
     def __str__(self) -> str:
         return f"{self.name}://{address_text(self.host, self.port)}"
@@ -50,22 +61,105 @@ def parse_endpoint(text: str, option: str) -> tuple[str, str, int]:
 def listeners_of(config: BrokerConfig) -> list[Listener]:
     """Return what the broker listens on. Raises ConfigError for listeners that cannot be together, or have no
     protocol."""
+    protocols = protocols_of(config)
     if not config.listeners:
-        return [Listener(DEFAULT_LISTENER, SecurityProtocol.PLAINTEXT, config.listen_host, config.listen_port)]
-    protocols = _protocols(config)
+        return [_listener(f"listeners={DEFAULT_LISTENER!r}", protocols, config.listen_host, config.listen_port)]
     found: list[Listener] = []
     for text in config.listeners:
         name, host, port = parse_endpoint(text, "listeners")
-        name = name or DEFAULT_LISTENER
-        if name not in protocols:
-            raise ConfigError(f"listeners={text!r}: listener.security.protocol.map says nothing of {name}")
-        if any(other.name == name for other in found):
-            raise ConfigError(f"listeners: {name} is there twice")
-        found.append(Listener(name, protocols[name], host, port))
+        made = _listener(f"listeners={text!r}", protocols, host, port, name or DEFAULT_LISTENER)
+        for other in found:
+            if other.name == made.name:
+                raise ConfigError(f"listeners: {made.name} is there twice; each has a name of its own")
+            if other.port == made.port != 0 and _families(other.host, made.host) != {4, 6}:
+                raise ConfigError(f"listeners: {other} and {made} have one port; each has one of its own")
+        found.append(made)
     return found
 
 
-def _protocols(config: BrokerConfig) -> dict[str, SecurityProtocol]:
+def advertised_of(config: BrokerConfig) -> list[Listener]:
+    """Return where clients are told to find each listener, in the order of the listeners; one that is not among
+    ``advertised.listeners`` is told to nobody. Raises ConfigError for an address that cannot be one."""
+    listening = listeners_of(config)
+    if not config.advertised_listeners:
+        return listening
+    option, usual = "advertised.listeners", listening[0].name if len(listening) == 1 else DEFAULT_LISTENER
+    told: dict[str, tuple[str, int]] = {}
+    for text in config.advertised_listeners:
+        name, host, port = parse_endpoint(text, option)
+        name = name or usual
+        if name in told:
+            raise ConfigError(f"{option}: {name} is there twice")
+        if host in EVERY_ADDRESS:
+            raise ConfigError(f"{option}={text!r}: no client can connect to every address: name one")
+        told[name] = host, port
+    if strangers := told.keys() - {listener.name for listener in listening}:
+        known = ", ".join(listener.name for listener in listening)
+        raise ConfigError(f"{option}: there is no listener {min(strangers)}, only {known}")
+    return [listener.at(*told[listener.name]) for listener in listening if listener.name in told]
+
+
+def inter_broker_listener(config: BrokerConfig) -> str | None:
+    """Return the name of the listener that Kafka's brokers would use among themselves, if there is one."""
+    if config.inter_broker_listener_name:
+        return config.inter_broker_listener_name.upper()
+    names = [listener.name for listener in listeners_of(config)]
+    return config.security_inter_broker_protocol if config.security_inter_broker_protocol in names else None
+
+
+def check_listeners(config: BrokerConfig) -> None:
+    """Raise ConfigError, in words, for what is said of listeners and cannot be."""
+    names = {listener.name for listener in listeners_of(config)}
+    advertised = {listener.name for listener in advertised_of(config)}
+    if strangers := config.listener_overrides.keys() - {name.lower() for name in names}:
+        option = f"{PREFIX}{min(strangers)}.{min(config.listener_overrides[min(strangers)])}"
+        raise ConfigError(f"{option}: there is no listener {min(strangers).upper()}, only {', '.join(sorted(names))}")
+    own = config.inter_broker_listener_name
+    if own and own.upper() not in advertised:
+        raise ConfigError(f"inter.broker.listener.name={own!r}: expected one of {', '.join(sorted(advertised))}")
+
+
+def listener_config(config: BrokerConfig, name: str, mechanism: str = "") -> ListenerConfig:
+    """Return the options of one listener, and where ``mechanism`` is given of that mechanism there.
+
+    They are what is said of all listeners, less what ``listener.name.<name>.`` says.
+    ``ssl.client.auth`` said of all does not reach the listeners with SASL (KIP-684).
+    """
+    base: ListenerConfig = config
+    if protocols_of(config).get(name.upper()) is SecurityProtocol.SASL_SSL:
+        base = replace(config, ssl_client_auth=ListenerConfig().ssl_client_auth)
+    return overlaid(base, config.listener_overrides.get(name.lower(), {}), name, mechanism)
+
+
+def with_ports(config: BrokerConfig, ports: Sequence[int]) -> BrokerConfig:
+    """Return ``config`` with these ports, in the order of its listeners."""
+    if not config.listeners:
+        return replace(config, listen_port=ports[0])
+    found = [listener.at(listener.host, port) for listener, port in zip(listeners_of(config), ports, strict=True)]
+    return replace(config, listeners=[str(listener) for listener in found])
+
+
+def _listener(
+    said: str, protocols: Mapping[str, SecurityProtocol], host: str, port: int, name: str = DEFAULT_LISTENER
+) -> Listener:
+    if name not in protocols:
+        raise ConfigError(f"{said}: listener.security.protocol.map says nothing of {name}")
+    return Listener(name, protocols[name], host, port)
+
+
+def _families(*hosts: str) -> set[int]:
+    """Return which of IPv4 and IPv6 hosts are written in; 0 for a name."""
+    found: set[int] = set()
+    for host in hosts:
+        try:
+            found.add(ip_address(host).version)
+        except ValueError:
+            found.add(0)
+    return found
+
+
+def protocols_of(config: BrokerConfig) -> dict[str, SecurityProtocol]:
+    """Return what each listener would speak, by its name. Raises ConfigError."""
     option, found = "listener.security.protocol.map", {}
     for text in config.listener_security_protocol_map:
         name, colon, protocol = text.partition(":")

@@ -168,6 +168,12 @@ def as_in(config: type, attribute: str, name: str, doc: str = "") -> Any:
     return _field(dataclasses.replace(model, name=name, doc=doc or model.doc, falls_back_to=attribute))
 
 
+def gathered(prefix: str, gather: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """Declare a dataclass field that holds all that is given under names with this prefix, as ``gather`` makes it of
+    the names and values."""
+    return dataclasses.field(default_factory=dict, metadata={"prefix": prefix, "gather": gather})
+
+
 def _field(declared: Option) -> Any:
     default = declared.default
     if isinstance(default, list):
@@ -192,12 +198,17 @@ def parse_config(config: type[C], given: Mapping[str, Any], *, known: Iterable[s
     """
     by_name = {o.name: o for o in options_of(config)} | {o.attribute: o for o in options_of(config)}
     ignored = set(known)
+    gathering = [f for f in dataclasses.fields(config) if "gather" in f.metadata]  # type: ignore[arg-type]
+    prefixes = tuple(f.metadata["prefix"] for f in gathering)
     values = {}
     for name, text in given.items():
         if name in by_name:
             values[by_name[name].attribute] = by_name[name].parse(text)
-        elif name not in ignored:
+        elif name not in ignored and not name.startswith(prefixes):
             raise unknown_option(name, [o.name for o in options_of(config)])
+    for field in gathering:
+        named = {name: text for name, text in given.items() if name.startswith(field.metadata["prefix"])}
+        values[field.name] = field.metadata["gather"](named)
     return config(**values)
 
 

@@ -1,6 +1,6 @@
 """Kafka's ``server.properties``, read as far as it means anything here.
 
-What a broker without replicas, TLS or a controller has no use for is known and passed over, with a
+What a broker without replicas or a controller has no use for is known and passed over, with a
 warning; a name that Kafka does not know either is an error, as a typo should be.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import parse_listener
+from kohort.config.listener_overrides import IGNORED_OF_LISTENERS, PREFIX, split_name
+from kohort.config.listeners import DEFAULT_LISTENER, parse_endpoint
 from kohort.config.options import options_of, unknown_option
 from kohort.errors import ConfigError
 
@@ -22,13 +23,11 @@ IGNORED: Final = frozenset(
     """
     process.roles controller.quorum.voters controller.quorum.bootstrap.servers controller.listener.names
     controller.quorum.election.timeout.ms controller.quorum.fetch.timeout.ms
-    controller.quorum.request.timeout.ms inter.broker.listener.name inter.broker.protocol.version
-    listener.security.protocol.map security.inter.broker.protocol early.start.listeners
+    controller.quorum.request.timeout.ms inter.broker.protocol.version early.start.listeners
     broker.heartbeat.interval.ms broker.session.timeout.ms initial.broker.registration.timeout.ms
     num.network.threads num.io.threads background.threads queued.max.requests
     num.recovery.threads.per.data.dir num.replica.fetchers num.replica.alter.log.dirs.threads
     socket.send.buffer.bytes socket.receive.buffer.bytes socket.listen.backlog.size
-    connection.failed.authentication.delay.ms max.connection.creation.rate
     offsets.topic.compression.codec offsets.load.buffer.size
     transaction.state.log.min.isr transaction.partition.verification.enable
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.min.isr
@@ -52,51 +51,66 @@ IGNORED: Final = frozenset(
     client.telemetry.max.bytes zookeeper.connect zookeeper.connection.timeout.ms zookeeper.session.timeout.ms
     broker.id.generation.enable reserved.broker.max.id request.timeout.ms
     producer.purgatory.purge.interval.requests fetch.purgatory.purge.interval.requests
-    delete.records.purgatory.purge.interval.requests producer.id.expiration.check.interval.ms quota.window.num
-    quota.window.size.seconds
+    delete.records.purgatory.purge.interval.requests producer.id.expiration.check.interval.ms
+    delegation.token.expiry.time.ms delegation.token.expiry.check.interval.ms delegation.token.max.lifetime.ms
     unstable.api.versions.enable unstable.feature.versions.enable confluent.support.metrics.enable
     """.split()  # noqa: SIM905 - a hundred words read better unquoted
-)
+).union(IGNORED_OF_LISTENERS)
 """Options of Kafka's that have no meaning here."""
-
-REFUSED_PREFIXES: Final = ("ssl.", "sasl.", "authorizer.", "super.users", "listener.name.", "principal.builder.")
-"""Security that was asked for and would not be there is an error, not a warning."""
 IGNORED_PREFIXES: Final = ("remote.log.", "controller.", "share.", "group.share.", "group.streams.", "telemetry.")
+CONTROLLER: Final = "CONTROLLER"
+"""The usual name of a controller's listener."""
+
+_TOKENS: Final = "delegation tokens are not served"
+_OWN_CLASS: Final = "classes of Java cannot be loaded here"
+NOT_SERVED: Final[Mapping[str, str]] = {
+    "delegation.token.master.key": _TOKENS,
+    "delegation.token.secret.key": _TOKENS,
+    "principal.builder.class": _OWN_CLASS,
+    "client.quota.callback.class": _OWN_CLASS,
+    "ssl.engine.factory.class": _OWN_CLASS,
+    "security.providers": _OWN_CLASS,
+}
+"""Security that was asked for and would not be there is an error, not a warning; unless it is what is here anyway."""
+KAFKAS_OWN: Final = frozenset({"DefaultKafkaPrincipalBuilder", "DefaultSslEngineFactory", ""})
+"""Classes, by their simple names, that do what is done here."""
 
 
 @dataclass(slots=True)
 class ServerProperties:
     """What a file says: options for BrokerConfig, the data folder, and what was passed over."""
 
-    options: dict[str, str] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     data_dir: str | None = None
     ignored: list[str] = field(default_factory=list)
 
 
-def understand(given: Mapping[str, str]) -> ServerProperties:
+def understand(given: Mapping[str, Any]) -> ServerProperties:
     """Kafka's options in our terms. Raises ConfigError for an unknown name, and for security that is not served."""
     found = ServerProperties()
     ours = {option.name: option for option in options_of(BrokerConfig)}
+    controllers = _controllers(given)
     for name, value in given.items():
-        if name in ours:
+        if name == "listeners":
+            found.options |= _listeners(value, controllers)
+        elif name == "advertised.listeners":
+            found.options[name] = ",".join(_without(controllers, value))
+        elif name in ours:
             found.options[name] = value
             if ours[name].no_effect:
                 found.ignored.append(name)
+        elif name.startswith(PREFIX):
+            _add_override(found, name, value, controllers)
         elif name == "broker.id":
             found.options.setdefault("node.id", value)
-        elif name == "listeners":
-            host, port = _one_listener(value)
-            found.options |= {"host.name": host, "port": str(port)}
         elif name in {"log.dirs", "log.dir"}:
             found.data_dir = _one_folder(name, value)
         elif name in {"log.retention.hours", "log.retention.minutes", "log.roll.hours"}:
             continue  # below: they give way to the same in milliseconds
-        elif name in IGNORED or name.startswith(IGNORED_PREFIXES):
+        elif name in IGNORED or name.startswith(IGNORED_PREFIXES) or _is_there_anyway(name, name, value):
             found.ignored.append(name)
-        elif name.startswith(REFUSED_PREFIXES):
-            raise ConfigError(f"{name}: kohort serves plaintext without authentication; remove the option")
         else:
-            raise unknown_option(name, ours.keys() | IGNORED | {"listeners", "log.dirs"})
+            raise unknown_option(name, ours.keys() | IGNORED | {"log.dirs"})
     _add_milliseconds(
         found, given, "log.retention.ms", {"log.retention.minutes": MINUTE_MS, "log.retention.hours": HOUR_MS}
     )
@@ -104,12 +118,46 @@ def understand(given: Mapping[str, str]) -> ServerProperties:
     return found
 
 
-def _one_listener(value: str) -> tuple[str, int]:
-    """Return the listener to serve; a controller's beside it, as in a combined Kafka node, is passed over."""
-    listeners = [one.strip() for one in value.split(",") if not one.strip().upper().startswith("CONTROLLER://")]
-    if len(listeners) != 1:
-        raise ConfigError(f"listeners={value!r}: expected one PLAINTEXT://HOST:PORT")
-    return parse_listener(listeners[0], "listeners")
+def _controllers(given: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of listeners that are a controller's."""
+    names = str(given.get("controller.listener.names", "")).split(",")
+    return frozenset({CONTROLLER, *(name.strip().upper() for name in names)})
+
+
+def _without(controllers: frozenset[str], value: str) -> list[str]:
+    """Return the listeners to serve; a controller's beside them, as in a combined Kafka node, is passed over."""
+    listeners = [one.strip() for one in value.split(",") if one.strip()]
+    return [one for one in listeners if one.upper().partition("://")[0] not in controllers or "://" not in one]
+
+
+def _listeners(value: str, controllers: frozenset[str]) -> dict[str, Any]:
+    """Return the options that say where to listen: a single plaintext listener is said the short way, so that host and
+    port can be set by themselves later."""
+    listeners = _without(controllers, value)
+    if not listeners:
+        raise ConfigError(f"listeners={value!r}: expected NAME://HOST:PORT, with commas between")
+    name, host, port = parse_endpoint(listeners[0], "listeners")
+    if len(listeners) == 1 and name in {"", DEFAULT_LISTENER}:
+        return {"host.name": host, "port": str(port), "listeners": ""}
+    return {"listeners": ",".join(listeners)}
+
+
+def _add_override(found: ServerProperties, name: str, value: Any, controllers: frozenset[str]) -> None:
+    """Add what is said of one listener, unless it is a controller's or has no meaning here."""
+    listener, rest = split_name(name)
+    if listener.upper() in controllers or rest in IGNORED_OF_LISTENERS or _is_there_anyway(name, rest, value):
+        found.ignored.append(name)
+    else:
+        found.options[name] = value
+
+
+def _is_there_anyway(name: str, rest: str, value: Any) -> bool:
+    """Tell whether an option asks for what is done here in any case; raises ConfigError where that is not served."""
+    if rest not in NOT_SERVED:
+        return False
+    if str(value).rpartition(".")[2] not in KAFKAS_OWN:
+        raise ConfigError(f"{name}: {NOT_SERVED[rest]}; remove the option")
+    return True
 
 
 def _one_folder(name: str, value: str) -> str:
@@ -118,7 +166,7 @@ def _one_folder(name: str, value: str) -> str:
     return value
 
 
-def _add_milliseconds(found: ServerProperties, given: Mapping[str, str], name: str, coarser: Mapping[str, int]) -> None:
+def _add_milliseconds(found: ServerProperties, given: Mapping[str, Any], name: str, coarser: Mapping[str, int]) -> None:
     """Kafka's order: milliseconds win over minutes, minutes over hours; -1 stays -1."""
     for other, factor in coarser.items():
         if other in given and name not in found.options:

@@ -9,6 +9,7 @@ from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Pause, Received, Resume, Send, Tick
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
+from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.log.storage import MemoryStorage
 from kohort.notes import Level
 from kohort.wire.apis import APIS
@@ -127,10 +128,10 @@ class BrokerStage:
         self.peers.clear()
         self.start()
 
-    def connect(self, host: str = "127.0.0.1") -> Peer:
+    def connect(self, host: str = "127.0.0.1", listener: str = DEFAULT_LISTENER) -> Peer:
         self._last += 1
         peer = self.peers[self._last] = Peer(self, self._last)
-        self.give(Connected(self._last, host))
+        self.give(Connected(self._last, host, listener))
         return peer
 
     def give(self, event) -> None:

@@ -6,10 +6,12 @@ import random
 from collections.abc import Iterable
 
 from kohort.broker.broker import Broker
+from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
 from kohort.broker.io import Close, Connected, Disconnected, Pause, Resume, Send, Tick
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
+from kohort.config.listeners import DEFAULT_LISTENER, advertised_of
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
 from kohort.wire.messages.configs import (
@@ -46,10 +48,10 @@ class NodeStage:
     def now_ms(self) -> int:
         return self.stage.now_ms
 
-    def connect(self) -> Peer:
+    def connect(self, listener: str = DEFAULT_LISTENER) -> Peer:
         number = self.stage.next_number()
         peer = self.peers[number] = Peer(self, number)
-        self.give(Connected(number, "127.0.0.1"))
+        self.give(Connected(number, "127.0.0.1", listener))
         return peer
 
     def give(self, event) -> None:
@@ -98,11 +100,17 @@ class ClusterStage:
         self._start(count)
 
     def _start(self, count: int) -> None:
-        nodes = [Node(n, "127.0.0.1", 9090 + n) for n in range(1, count + 1)]
+        nodes = [self._node(n) for n in range(1, count + 1)]
         self.cluster = Cluster(self.config, self.storage, self.rng, self.now_ms, nodes)
         self.cluster.nodes_are_up(self.cluster.nodes)
         self.nodes = {node.node_id: NodeStage(self, node.node_id) for node in nodes}
         self.settle()
+
+    def _node(self, number: int) -> AdvertisedNode:
+        """Node 1 listens on 9091 and, where there are several listeners, on 9191, 9291, ..."""
+        names = [listener.name for listener in advertised_of(self.config)]
+        at = {name: Node(number, "127.0.0.1", 9090 + 100 * i + number) for i, name in enumerate(names)}
+        return AdvertisedNode(number, at)
 
     @property
     def now_ms(self) -> int:

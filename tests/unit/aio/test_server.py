@@ -6,7 +6,8 @@ import socket
 import pytest
 
 import kohort
-from kohort.aio.serving.server import Server, bind, storage_in
+from kohort.aio.serving.listening import bind
+from kohort.aio.serving.server import Server, storage_in
 from kohort.config import BrokerConfig, parse_config
 from kohort.errors import ConfigError, DataDirInUse, UsageError
 from support.machines.broker_stage import produce_request

@@ -61,12 +61,50 @@ def test_a_typo_gets_the_nearest_name():
         understand({"num.partition": "3"})
 
 
-def test_security_that_is_not_served_is_an_error_and_not_a_warning():
-    for name in ("ssl.keystore.location", "sasl.enabled.mechanisms", "authorizer.class.name"):
-        with pytest.raises(ConfigError, match="serves plaintext without authentication"):
-            understand({name: "x"})
-    with pytest.raises(ConfigError, match="only PLAINTEXT:// is served"):
-        understand({"listeners": "SSL://localhost:9093"})
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("delegation.token.secret.key", "key"),
+        ("principal.builder.class", "com.example.Builder"),
+        ("listener.name.internal.principal.builder.class", "com.example.Builder"),
+        ("ssl.engine.factory.class", "com.example.Engine"),
+        ("client.quota.callback.class", "com.example.Quotas"),
+    ],
+)
+def test_security_that_is_not_served_is_an_error_and_not_a_warning(name, value):
+    with pytest.raises(ConfigError, match=rf"{name}: .*; remove the option"):
+        understand({name: value})
+
+
+def test_kafkas_own_classes_and_what_only_a_java_broker_needs_are_passed_over():
+    builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+    given = {
+        "principal.builder.class": builder,
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "ssl.protocol": "TLSv1.3",
+        "listener.name.outer.ssl.keymanager.algorithm": "PKIX",
+        "delegation.token.max.lifetime.ms": "1",
+    }
+
+    said = understand(given)
+
+    assert (said.ignored, said.options) == (list(given), {})
+
+
+def test_listeners_of_a_combined_node_are_those_that_no_controller_has():
+    said = understand(
+        {
+            "listeners": "SSL://:9093,BRAIN://:9095,CONTROLLER://:9096",
+            "advertised.listeners": "SSL://h:9093,BRAIN://h:9095",
+            "controller.listener.names": "brain",
+            "listener.name.brain.ssl.client.auth": "required",
+        }
+    )
+
+    assert said.options == {"listeners": "SSL://:9093", "advertised.listeners": "SSL://h:9093"}
+    assert said.ignored == ["controller.listener.names", "listener.name.brain.ssl.client.auth"]
+    with pytest.raises(ConfigError, match="listeners='CONTROLLER://:9096': expected NAME"):
+        understand({"listeners": "CONTROLLER://:9096"})
 
 
 @pytest.mark.parametrize(

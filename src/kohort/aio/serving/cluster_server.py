@@ -9,22 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from kohort.aio.serving.broker_log import BrokerLog
-from kohort.aio.serving.server import LOGGER, Server, address_of, bind, storage_in
+from kohort.aio.serving.listening import Bound, bind
+from kohort.aio.serving.server import LOGGER, Server, address_of, storage_in
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
-from kohort.broker.cluster.cluster import Cluster, ClusterNode, node_of
+from kohort.broker.cluster.advertised_node import node_of
+from kohort.broker.cluster.cluster import Cluster, ClusterNode
 from kohort.broker.request import Intercept
 from kohort.clock import Clock, Rng
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import address_text, parse_listener
+from kohort.config.listeners import Listener, advertised_of, listeners_of, with_ports
 from kohort.errors import ConfigError
 from kohort.log.storage import Storage
 from kohort.notes import Note, info, warning
@@ -76,20 +77,20 @@ class ClusterServer:
         clock, rng = clock or SystemClock(), rng or system_rng()
         with ExitStack() as resources:
             configs: dict[int, BrokerConfig] = {}
-            sockets: dict[int, socket.socket] = {}
+            listening: dict[int, Bound] = {}
             for wanted in node_configs(config, count):
-                listening = resources.enter_context(bind(wanted))
-                sockets[wanted.node_id] = listening
-                configs[wanted.node_id] = replace(wanted, listen_port=listening.getsockname()[1])
+                bound = listening[wanted.node_id] = bind(wanted)
+                resources.callback(bound.close)
+                configs[wanted.node_id] = bound.config
             storage = resources.enter_context(open_storage())
             nodes = [node_of(one, node_id) for node_id, one in configs.items()]
             cluster = Cluster(config, storage, rng, clock.now_ms(), nodes)
             cluster.nodes_are_up(configs)
             self = cls(cluster, configs, clock, rng, intercept)
             self._log.tell([*cluster.topics.recovery_notes, *cluster.transactions.notes], clock.now_ms())
-            for node_id, listening in sockets.items():
+            for node_id, bound in listening.items():
                 self.servers[node_id] = self._server(node_id)
-                await self.servers[node_id].listen(listening)
+                await self.servers[node_id].listen(bound.listeners)
             self._resources = resources.pop_all()
         return self
 
@@ -105,8 +106,14 @@ class ClusterServer:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every node, with commas."""
-        return ",".join(address_of(node) for node in self.cluster.nodes.values())
+        """``host:port`` of every node's first listener, with commas."""
+        return ",".join(address_of(node.first) for node in self.cluster.nodes.values())
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """The same of every listener that clients are told of, by its name."""
+        nodes = list(self.cluster.nodes.values())
+        return {name: ",".join(address_of(node.at[name]) for node in nodes) for name in nodes[0].at}
 
     @property
     def cluster_id(self) -> str:
@@ -170,13 +177,13 @@ class ClusterServer:
         try:
             while node_id in self.cluster.wanted:
                 try:
-                    listening = bind(self._configs[node_id])
+                    bound = bind(self._configs[node_id])
                 except ConfigError as error:
                     self._tell(warning(f"node {node_id} cannot be started yet: {error}", ("port", node_id)))
                     await asyncio.sleep(PORT_RETRY_S)
                     continue
                 self.servers[node_id] = self._server(node_id)
-                await self.servers[node_id].listen(listening)
+                await self.servers[node_id].listen(bound.listeners)
                 self.cluster.nodes_are_up([node_id])
                 self._tell(info(f"node {node_id} serves again"))
                 break
@@ -186,17 +193,22 @@ class ClusterServer:
 
 
 def node_configs(config: BrokerConfig, count: int) -> list[BrokerConfig]:
-    """Return the options of each node: id and port count up from those given; port 0 takes a free one each."""
-    configs = []
+    """Return the options of each node: its id and the ports of its listeners count up from those given; port 0 takes a
+    free one each. Raises ConfigError where ports would not do."""
+    given, told = listeners_of(config), advertised_of(config) if config.advertised_listeners else []
+    configs: list[BrokerConfig] = []
+    taken: dict[int, Listener] = {}
     for i in range(count):
-        port = config.listen_port + i if config.listen_port else 0
-        if port > PORT_MAX:
-            raise ConfigError(f"{count} brokers from port {config.listen_port} on: there is no port {port}")
-        advertised = []
-        for text in config.advertised_listeners:
-            host, told = parse_listener(text, "advertised.listeners")
-            advertised.append(address_text(host, told + i))
-        configs.append(replace(config, node_id=config.node_id + i, listen_port=port, advertised_listeners=advertised))
+        ports = [listener.port + i if listener.port else 0 for listener in given]
+        for listener, port in zip(given, ports, strict=True):
+            other = taken.setdefault(port, listener) if port else listener
+            if port > PORT_MAX:
+                raise ConfigError(f"{count} brokers from port {listener.port} on: there is no port {port}")
+            if other.port != listener.port:
+                raise ConfigError(f"{count} brokers: {other} and {listener} need {count} ports each, and share {port}")
+        advertised = [str(listener.at(listener.host, listener.port + i)) for listener in told]
+        one = replace(config, node_id=config.node_id + i, advertised_listeners=advertised)
+        configs.append(with_ports(one, ports))
     return configs
 
 

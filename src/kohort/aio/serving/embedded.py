@@ -22,7 +22,8 @@ from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import parse_listener
+from kohort.config.listener_overrides import PREFIX
+from kohort.config.listeners import check_listeners, parse_listener
 from kohort.config.options import parse_config
 from kohort.config.server_properties import understand
 from kohort.coordinator.partitioning import partition_of
@@ -33,6 +34,8 @@ R = TypeVar("R")
 
 EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalance.delay.ms": 0}
 """Where an embedded broker differs from Kafka's defaults: a free port, and no wait for a group's first members."""
+LISTS: Final = ("listeners", "advertised.listeners")
+"""Options that may be a list, which are read as in a server.properties."""
 
 
 class Broker:
@@ -55,8 +58,9 @@ class Broker:
 
         ``options`` are Kafka's options of brokers by their names (``{"num.partitions": 6}``); the same can be given as
         keyword arguments, with underscores: ``num_partitions=6``. ``data_dir`` keeps the data in Kafka's format on
-        disk; ``listen`` is ``HOST:PORT``. ``nodes`` makes it a cluster of so many brokers, each on a port of its own,
-        whose leaders and group coordinators can be moved, and which can be stopped and started one by one.
+        disk. ``listen`` is ``HOST:PORT``, the short way for one plaintext listener; the option ``listeners`` has
+        several, as a list or as Kafka writes them. ``nodes`` makes it a cluster of so many brokers, each on ports of
+        its own, whose leaders and group coordinators can be moved, and which can be stopped and started one by one.
 
         Raises ConfigError for an option that does not exist or has a value that is not allowed.
         """
@@ -67,15 +71,8 @@ class Broker:
         if listen is not None:
             host, port = parse_listener(listen, "listen")
             given |= {"host.name": host, "port": port}
-        for name, value in {**(options or {}), **words}.items():
-            if "." in name and isinstance(value, str):
-                said = understand({name: value})
-                if said.data_dir is not None:
-                    raise ConfigError(f"{name}: use data_dir=")
-                given |= said.options
-            else:
-                given[name] = value
-        self._config = parse_config(BrokerConfig, given)
+        self._config = parse_config(BrokerConfig, given | _in_our_terms({**(options or {}), **words}))
+        check_listeners(self._config)
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._server: Server | ClusterServer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -85,9 +82,17 @@ class Broker:
     def bootstrap(self) -> str:
         """The address for any client's ``bootstrap.servers``: ``host:port``, of several nodes with commas between.
 
-        Raises UsageError while the broker does not run, as everything does that asks about a running one.
+        Of several listeners it is the first. Raises UsageError while the broker does not run, as everything does that
+        asks about a running one.
         """
         return self._running().bootstrap
+
+    def bootstrap_of(self, listener: str) -> str:
+        """Return ``bootstrap`` of one listener, by its name. Raises UsageError for one that clients are not told of."""
+        addresses = self._running().addresses
+        if listener.upper() not in addresses:
+            raise UsageError(f"no listener {listener!r} is advertised, only {', '.join(addresses)}")
+        return addresses[listener.upper()]
 
     @property
     def port(self) -> int:
@@ -110,7 +115,7 @@ class Broker:
     def nodes(self) -> dict[int, str]:
         """The address (``host:port``) of every node that is up, by its id."""
         cluster = self._cluster
-        return {node_id: address_of(cluster.nodes[node_id]) for node_id in sorted(cluster.live)}
+        return {node_id: address_of(cluster.nodes[node_id].first) for node_id in sorted(cluster.live)}
 
     def stop_node(self, node_id: int) -> None:
         """Stop a node: its connections end, and others lead what it led.
@@ -255,6 +260,20 @@ class Broker:
 
     async def _serve(self) -> Server | ClusterServer:
         return await start_brokers(self._config, self._nodes, self._data_dir)
+
+
+def _in_our_terms(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as BrokerConfig has them; what is text by one of Kafka's names may be any option of a
+    server.properties."""
+    kafkas = {
+        name: ",".join(value) if name in LISTS and isinstance(value, list | tuple) else value
+        for name, value in given.items()
+        if name in LISTS or name.startswith(PREFIX) or ("." in name and isinstance(value, str))
+    }
+    said = understand(kafkas)
+    if said.data_dir is not None:
+        raise ConfigError("log.dirs: use data_dir=")
+    return said.options | {name: value for name, value in given.items() if name not in kafkas}
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop) -> None:

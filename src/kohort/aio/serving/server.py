@@ -8,13 +8,10 @@ leaves what was sent unread, so memory per connection stays bounded.
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import random
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +20,7 @@ from kohort.aio.serving.broker_log import BrokerLog
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.aio.serving.garbage import ShortCollections
 from kohort.aio.serving.handles import is_reserved
+from kohort.aio.serving.listening import BACKLOG, BoundListener, bind
 from kohort.aio.serving.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
@@ -45,6 +43,7 @@ from kohort.broker.recording_format import RecordingHead
 from kohort.broker.request import ConnectionId, Intercept
 from kohort.clock import Clock, Rng, earliest
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import Listener
 from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
@@ -52,10 +51,8 @@ from kohort.notes import warning
 
 LOGGER: Final = logging.getLogger("kohort.server")
 
-BACKLOG: Final = 512
 WRITE_HIGH_BYTES: Final = 1 << 16
 """More than this unread by a peer, beside what the system holds for it, and it is sent no more."""
-EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
 LONGEST_SLEEP_MS: Final = 60_000
 
 
@@ -77,7 +74,7 @@ class Server:
         self._clock = clock
         self._after_event = after_event
         self._loop = asyncio.get_running_loop()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._peers: dict[ConnectionId, Peer] = {}
         self._losing: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
@@ -101,12 +98,12 @@ class Server:
         that cannot be used (DataDirInUse where another broker owns it)."""
         clock = clock or SystemClock()
         with ExitStack() as resources:
-            listening = resources.enter_context(bind(config))
+            bound = bind(config)
+            resources.callback(bound.close)
             storage = resources.enter_context(open_storage())
-            config = replace(config, listen_port=listening.getsockname()[1])
-            broker = Broker(config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
+            broker = Broker(bound.config, storage, rng or system_rng(), clock.now_ms(), intercept=intercept)
             server = cls(broker, clock)
-            await server.listen(listening)
+            await server.listen(bound.listeners)
             server._resources = resources.pop_all()
         return server
 
@@ -118,25 +115,41 @@ class Server:
         """
         clock, seed = SystemClock(), system_rng().getrandbits(63)
         with ExitStack() as resources:
-            listening = resources.enter_context(bind(config))
+            bound = bind(config)
+            resources.callback(bound.close)
             file = resources.enter_context(new_recording(recording))
-            config = replace(config, listen_port=listening.getsockname()[1])
-            broker = RecordingBroker(RecordingHead(config, seed, clock.now_ms()), random.Random(seed), file.write)
+            broker = RecordingBroker(RecordingHead(bound.config, seed, clock.now_ms()), random.Random(seed), file.write)
             server = cls(broker, clock)
-            await server.listen(listening)
+            await server.listen(bound.listeners)
             server._resources = resources.pop_all()
         return server
 
-    async def listen(self, listening: socket.socket) -> None:
-        """Serve on a socket that is bound."""
+    async def listen(self, listeners: Sequence[BoundListener]) -> None:
+        """Serve on sockets that are bound. Raises ConfigError for a listener that cannot be served."""
         self._tell_notes()
-        self._server = await self._loop.create_server(self._accept, sock=listening, backlog=BACKLOG)
+        for listener, listening in listeners:
+            accept = self.protocol_for(listener)
+            self._servers.append(await self._loop.create_server(accept, sock=listening, backlog=BACKLOG))
         self.arm()
+
+    def protocol_for(self, listener: Listener) -> Callable[[], asyncio.Protocol]:
+        """Return what makes the protocol of each connection to a listener. Raises ConfigError for one that cannot be
+        served."""
+        if listener.protocol.uses_tls:
+            raise ConfigError(f"{listener}: TLS is not served")
+        if listener.protocol.uses_sasl:
+            raise ConfigError(f"{listener}: logins are not served")
+        return partial(self._accept, listener.name)
 
     @property
     def bootstrap(self) -> str:
-        """``host:port``, as clients are told."""
-        return address_of(self.broker.node)
+        """``host:port`` of the first listener, as clients are told."""
+        return address_of(self.broker.node.first)
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """``host:port`` of every listener that clients are told of, by its name."""
+        return {name: address_of(node) for name, node in self.broker.node.at.items()}
 
     @property
     def cluster_id(self) -> str:
@@ -154,8 +167,8 @@ class Server:
         self._collections.end()
         if self._timer is not None:
             self._timer.cancel()
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for peer in list(self._peers.values()):
             peer.transport.close()
         self._peers.clear()
@@ -166,9 +179,9 @@ class Server:
 
     # ------------------------------------------------------------ between the sockets and the machine
 
-    def _accept(self) -> asyncio.Protocol:
+    def _accept(self, listener: str) -> asyncio.Protocol:
         self._last_connection += 1
-        return Peer(self, self._last_connection)
+        return Peer(self, self._last_connection, listener)
 
     def opened(self, peer: Peer, host: str) -> None:
         if self._stopped:
@@ -180,7 +193,7 @@ class Server:
             peer.transport.close()
             return
         self._peers[peer.connection] = peer
-        self.give(Connected(peer.connection, host))
+        self.give(Connected(peer.connection, host, peer.listener))
 
     def lost(self, peer: Peer) -> None:
         self._losing.discard(peer.connection)
@@ -294,13 +307,14 @@ class Server:
 class Peer(asyncio.Protocol):
     """One connection."""
 
-    __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "transport")
+    __slots__ = ("_by_broker", "_by_peer", "_server", "connection", "listener", "transport")
 
     transport: Any  # asyncio.Transport or uvloop's: set before anything else is called
 
-    def __init__(self, server: Server, connection: ConnectionId) -> None:
+    def __init__(self, server: Server, connection: ConnectionId, listener: str) -> None:
         self._server = server
         self.connection = connection
+        self.listener = listener
         self._by_broker = False
         self._by_peer = False
 
@@ -338,28 +352,6 @@ class Peer(asyncio.Protocol):
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
-
-
-def bind(config: BrokerConfig) -> socket.socket:
-    """Return the listening socket. Raises ConfigError, in words, where the address cannot be had."""
-    host, port = config.listen_host, config.listen_port
-    if host in EVERY_ADDRESS and not config.advertised_listeners:
-        raise ConfigError(
-            f"listening on every address ({host or '0.0.0.0'}:{port}): say which one clients shall connect to, "
-            "with advertised.listeners=HOST:PORT"
-        )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except socket.gaierror as error:
-        raise ConfigError(f"cannot listen on {host}:{port}: no such host ({error.strerror})") from None
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise ConfigError(
-                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere "
-                "(port 0 takes a free one)"
-            ) from None
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None
 
 
 def storage_in(data_dir: Path | None) -> Callable[[], AbstractContextManager[Storage]]:

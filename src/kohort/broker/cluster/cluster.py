@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
 from kohort.broker.cluster.placements_file import load_placements, save_placements
@@ -22,7 +23,6 @@ from kohort.broker.cluster.security_store import SecurityStore
 from kohort.broker.cluster.transactions import TransactionCoordinator
 from kohort.clock import Rng
 from kohort.config.broker import BrokerConfig
-from kohort.config.listeners import parse_listener
 from kohort.errors import ApiError, ErrorCode, StorageError
 from kohort.log.catalogue import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kohort.log.storage import Storage
@@ -38,7 +38,7 @@ class Cluster:
     """Shared by its brokers; see ``Broker`` and ``aio.cluster_server`` for who makes it."""
 
     def __init__(
-        self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[Node] = ()
+        self, config: BrokerConfig, storage: Storage, rng: Rng, now_ms: int, nodes: Sequence[AdvertisedNode] = ()
     ) -> None:
         """Recover what ``storage`` holds. Every one of ``nodes`` is down until it is told to be up (``nodes_are_up``).
 
@@ -49,7 +49,7 @@ class Cluster:
         self._rng = rng
         self.topics = Topics(storage, config, rng, now_ms)
         self.security = SecurityStore(storage)
-        self.nodes: dict[int, Node] = {node.node_id: node for node in nodes}
+        self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
         """The nodes that shall be up; whoever runs them makes it so."""
@@ -70,7 +70,7 @@ class Cluster:
 
     # ---------------------------------------------------------------- nodes
 
-    def add_only(self, node: Node) -> None:
+    def add_only(self, node: AdvertisedNode) -> None:
         """Set the one node of a cluster of one."""
         assert self.is_alone, "a cluster of several is given its nodes at once"
         self.nodes = {node.node_id: node}
@@ -81,6 +81,16 @@ class Cluster:
     @property
     def controller_id(self) -> int:
         return min(self.live, default=NO_LEADER)
+
+    def nodes_at(self, listener: str) -> list[Node]:
+        """Return the nodes that are up as clients of this listener are told of them; those that have no address there
+        are told to nobody."""
+        nodes = (self.nodes[node_id].at.get(listener) for node_id in sorted(self.live))
+        return [node for node in nodes if node is not None]
+
+    def live_at(self, listener: str) -> set[int]:
+        """Return the nodes that clients of this listener can reach."""
+        return {node_id for node_id in self.live if listener in self.nodes[node_id].at}
 
     def inbox(self, node_id: int) -> deque[NodeMessage]:
         """Return what the node has not looked at yet."""
@@ -285,11 +295,3 @@ class ClusterNode(NamedTuple):
 
     cluster: Cluster
     node_id: int
-
-
-def node_of(config: BrokerConfig, node_id: int) -> Node:
-    """Return this broker as clients are told to find it."""
-    host, port = config.listen_host, config.listen_port
-    if config.advertised_listeners:
-        host, port = parse_listener(config.advertised_listeners[0], "advertised.listeners")
-    return Node(node_id, host, port, config.rack)

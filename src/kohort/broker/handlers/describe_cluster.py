@@ -35,7 +35,8 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
                 rack=node.rack,
                 is_fenced=node.node_id not in cluster.live,
             )
-            for node in (cluster.nodes[node_id] for node_id in sorted(shown))
+            for node_id in sorted(shown)
+            if (node := cluster.nodes[node_id].at.get(request.caller.listener)) is not None
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED

@@ -25,7 +25,6 @@ from kohort.wire.messages.quorum import (
 )
 
 METADATA: Final = "__cluster_metadata"
-LISTENER: Final = "PLAINTEXT"
 FIRST_VERSION_WITH_NODES: Final = 2
 UNKNOWN_US: Final = 2
 
@@ -45,12 +44,13 @@ def describe_quorum(state: BrokerState, request: Request) -> AnswerInSteps:
             unknown.append(QuorumTopicResult(topic_name=topic.topic_name, partitions=partitions))
         return DescribeQuorumResponse(error_message=None, topics=unknown)
     controller = state.cluster.nodes[state.cluster.controller_id]
-    listener = QuorumListener(name=LISTENER, host=controller.host, port=controller.port)
+    here = controller.at.get(request.caller.listener)
+    listeners = [QuorumListener(name=request.caller.listener, host=here.host, port=here.port)] if here else []
     with_nodes = request.version >= FIRST_VERSION_WITH_NODES
     return DescribeQuorumResponse(
         error_message=None,
         topics=[QuorumTopicResult(topic_name=METADATA, partitions=[_quorum(state, request.now_ms)])],
-        nodes=[QuorumNode(node_id=controller.node_id, listeners=[listener])] if with_nodes else [],
+        nodes=[QuorumNode(node_id=controller.node_id, listeners=listeners)] if with_nodes else [],
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from kohort.broker.cluster.placement import NO_LEADER
 from kohort.broker.handlers.metadata import TOPIC_OPERATIONS
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
@@ -49,7 +50,7 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
             topics.append(_missing(name))
             continue
         end = min(begin + room, len(topic.partitions))
-        topics.append(_described(state, topic, begin, end))
+        topics.append(_described(state, request, topic, begin, end))
         if end < len(topic.partitions):
             following = TopicPartitionsCursor(topic_name=name, partition_index=end)
             break
@@ -84,8 +85,8 @@ def _missing(name: str) -> DescribedTopicPartitions:
     return DescribedTopicPartitions(error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS)
 
 
-def _described(state: BrokerState, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
-    live = state.cluster.live
+def _described(state: BrokerState, request: Request, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
+    live = state.cluster.live_at(request.caller.listener)
     return DescribedTopicPartitions(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -93,7 +94,7 @@ def _described(state: BrokerState, topic: Topic, begin: int, end: int) -> Descri
         partitions=[
             DescribedTopicPartition(
                 partition_index=index,
-                leader_id=placed.leader,
+                leader_id=placed.leader if placed.leader in live else NO_LEADER,
                 leader_epoch=topic.partitions[index].leader_epoch,
                 replica_nodes=placed.replicas,
                 isr_nodes=placed.in_sync(live),

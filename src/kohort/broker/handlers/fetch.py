@@ -135,7 +135,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
         responses=by_topic,
         node_endpoints=[
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in endpoints_of(state, leaders)
+            for node in endpoints_of(state, leaders, reading.request.caller.listener)
         ],
     )
 

@@ -33,7 +33,7 @@ def find_coordinator(state: BrokerState, request: Request) -> Answer:
     except KohortError as error:
         refusal = refusal_of(error)
     keys = message.coordinator_keys if request.version >= 4 else [message.key]
-    answers = [_answer(state, message.key_type, key, refusal, request.now_ms) for key in keys]
+    answers = [_answer(state, request, key, refusal) for key in keys]
     if request.version >= 4:
         return FindCoordinatorResponse(coordinators=answers)
     only = answers[0]
@@ -53,20 +53,22 @@ def _check_key_type(key_type: int) -> None:
         )
 
 
-def _answer(state: BrokerState, key_type: int, key: str, refusal: Refusal | None, now_ms: int) -> Coordinator:
+def _answer(state: BrokerState, request: Request, key: str, refusal: Refusal | None) -> Coordinator:
     if refusal is not None:
         return Coordinator(key=key, node_id=-1, port=-1, error_code=refusal.code, error_message=refusal.message or None)
-    if key_type == TRANSACTION:
-        node_id = transaction_coordinator(state, key, now_ms)
+    if request.message.key_type == TRANSACTION:
+        node_id = transaction_coordinator(state, key, request.now_ms)
     else:
-        node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), now_ms)
-    if node_id == NO_LEADER:
+        node_id = state.offsets_topic.leader_of(state.coordinator.partition_of(key), request.now_ms)
+    node = state.cluster.nodes[node_id].at.get(request.caller.listener) if node_id != NO_LEADER else None
+    if node is None:
         return Coordinator(
             key=key,
             node_id=-1,
             port=-1,
             error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE,
-            error_message="no node that could coordinate it is up",
+            error_message="no node that could coordinate it is up"
+            if node_id == NO_LEADER
+            else f"node {node_id} coordinates it, and has no address on this listener",
         )
-    node = state.cluster.nodes[node_id]
     return Coordinator(key=key, node_id=node.node_id, host=node.host, port=node.port, error_message=None)

@@ -34,6 +34,7 @@ TOPIC_OPERATIONS: Final = sum(1 << op for op in (3, 4, 5, 6, 7, 8, 10, 11))
 """READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS: nobody is refused anything."""
 CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
+FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
 LOOK_US: Final = 1
 REFUSE_US: Final = 6
 PARTITION_US: Final = 4
@@ -48,7 +49,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     if everything:
         for topic in list(state.topics):
-            described = yield from _describe(state, topic, operations, pace)
+            described = yield from _describe(state, request, topic, operations, pace)
             topics.append(described)
     else:
         once = yield from _once(message, pace)
@@ -59,7 +60,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in (cluster.nodes[node_id] for node_id in sorted(cluster.live))
+            for node in cluster.nodes_at(request.caller.listener)
         ],
         cluster_id=state.topics.cluster_id,
         controller_id=cluster.controller_id,
@@ -133,7 +134,7 @@ def _asked(
             topic_id=asked.topic_id,
             topic_authorized_operations=operations,
         )
-    return (yield from _describe(state, topic, operations, pace))
+    return (yield from _describe(state, request, topic, operations, pace))
 
 
 def _find(
@@ -156,10 +157,13 @@ def _find(
     return topic
 
 
-def _describe(state: BrokerState, topic: Topic, operations: int, pace: Pace) -> Steps[MetadataResponseTopic]:
+def _describe(
+    state: BrokerState, request: Request, topic: Topic, operations: int, pace: Pace
+) -> Steps[MetadataResponseTopic]:
+    live = state.cluster.live_at(request.caller.listener)
     partitions = []
     for index, placed in enumerate(state.cluster.placements(topic)):
-        partitions.append(_describe_partition(state, topic, index, placed))
+        partitions.append(_describe_partition(request, topic, index, placed, live))
         if pace.is_due(PARTITION_US):
             yield
     return MetadataResponseTopic(
@@ -172,12 +176,20 @@ def _describe(state: BrokerState, topic: Topic, operations: int, pace: Pace) -> 
     )
 
 
-def _describe_partition(state: BrokerState, topic: Topic, index: int, placed: Placement) -> MetadataResponsePartition:
-    live = state.cluster.live
+def _describe_partition(
+    request: Request, topic: Topic, index: int, placed: Placement, live: set[int]
+) -> MetadataResponsePartition:
+    """Describe a partition to whoever can reach the nodes in ``live``."""
+    code = ErrorCode.NONE
+    if placed.leader == NO_LEADER:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    elif placed.leader not in live:
+        known = request.version >= FIRST_VERSION_WITH_LISTENER_NOT_FOUND
+        code = ErrorCode.LISTENER_NOT_FOUND if known else ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if placed.leader == NO_LEADER else ErrorCode.NONE,
+        error_code=code,
         partition_index=index,
-        leader_id=placed.leader,
+        leader_id=placed.leader if placed.leader in live else NO_LEADER,
         leader_epoch=topic.partitions[index].leader_epoch,
         replica_nodes=placed.replicas,
         isr_nodes=placed.in_sync(live),

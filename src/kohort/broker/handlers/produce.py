@@ -83,7 +83,7 @@ def produce(state: BrokerState, request: Request) -> AnswerInSteps:
             raise HangUp(f"Produce with acks=0 failed: {'; '.join(failures)}", "acks=0")
         return Unanswered.NEVER
     leaders = {p.current_leader.leader_id for topic in responses for p in topic.partition_responses}
-    answer = ProduceResponse(responses=responses, node_endpoints=_endpoints(state, leaders))
+    answer = ProduceResponse(responses=responses, node_endpoints=_endpoints(state, request, leaders))
     if not unflushed:
         return answer
     finish = partial(_after_flush, answer, unflushed)
@@ -130,10 +130,10 @@ def _refused(
     )
 
 
-def _endpoints(state: BrokerState, leaders: set[int]) -> list[NodeEndpoint]:
+def _endpoints(state: BrokerState, request: Request, leaders: set[int]) -> list[NodeEndpoint]:
     return [
         NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-        for node in endpoints_of(state, leaders)
+        for node in endpoints_of(state, leaders, request.caller.listener)
     ]
 
 

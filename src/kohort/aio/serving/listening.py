@@ -1,0 +1,78 @@
+"""The sockets of a broker's listeners: bound before anything else is touched, all of them or none."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import (
+    EVERY_ADDRESS,
+    Listener,
+    address_text,
+    advertised_of,
+    check_listeners,
+    listeners_of,
+    with_ports,
+)
+from kohort.errors import ConfigError
+
+BACKLOG: Final = 512
+
+
+class BoundListener(NamedTuple):
+    """A listener with the port that was taken, and its socket."""
+
+    listener: Listener
+    listening: socket.socket
+
+
+class Bound(NamedTuple):
+    """The options with the ports that were taken, and the sockets."""
+
+    config: BrokerConfig
+    listeners: list[BoundListener]
+
+    def close(self) -> None:
+        """Listen no more."""
+        for _, listening in self.listeners:
+            listening.close()
+
+
+def bind(config: BrokerConfig) -> Bound:
+    """Listen on every listener's address.
+
+    Raises ConfigError, in words, where an address cannot be had, or nobody could be told of it.
+    """
+    check_listeners(config)
+    told = {listener.name for listener in advertised_of(config)} if config.advertised_listeners else set()
+    with ExitStack() as sockets:
+        found = []
+        for listener in listeners_of(config):
+            if listener.host in EVERY_ADDRESS and listener.name not in told:
+                raise ConfigError(
+                    f"listening on every address ({address_text(listener.host or '0.0.0.0', listener.port)}): say "
+                    "which one clients shall connect to, with advertised.listeners="
+                    f"{listener.name}://HOST:{listener.port or 'PORT'}"
+                )
+            found.append(sockets.enter_context(_listen(listener.host, listener.port)))
+        sockets.pop_all()
+    config = with_ports(config, [listening.getsockname()[1] for listening in found])
+    return Bound(config, [BoundListener(*pair) for pair in zip(listeners_of(config), found, strict=True)])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except socket.gaierror as error:
+        raise ConfigError(f"cannot listen on {host}:{port}: no such host ({error.strerror})") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere "
+                "(port 0 takes a free one)"
+            ) from None
+        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None

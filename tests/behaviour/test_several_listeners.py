@@ -1,0 +1,101 @@
+"""Several listeners of one broker over sockets: clients are told the address of the listener that they came in on."""
+
+import re
+
+import pytest
+
+import kohort
+from kohort.aio.serving.cluster_server import node_configs
+from kohort.config import BrokerConfig, parse_config
+from kohort.config.listeners import listeners_of
+from kohort.errors import ConfigError, UsageError
+from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
+from support.raw.raw_client import RawClient
+
+TWO = {
+    "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
+    "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:PLAINTEXT,OTHER:PLAINTEXT",
+}
+
+
+def told(address: str) -> set[str]:
+    """The addresses that a broker at ``address`` names, in four answers."""
+    with RawClient(address) as client:
+        metadata = client.ask(MetadataRequest(topics=[]), 12)
+        described = client.ask(DescribeClusterRequest(), 0)
+        coordinators = client.ask(FindCoordinatorRequest(coordinator_keys=["g", "h", "i"]), 4).coordinators
+        topics = [QuorumTopic(topic_name="__cluster_metadata", partitions=[QuorumPartition(partition_index=0)])]
+        quorum = client.ask(DescribeQuorumRequest(topics=topics), 2).nodes[0].listeners
+        found = (*metadata.brokers, *described.brokers, *coordinators, *quorum)
+        return {f"{node.host}:{node.port}" for node in found}
+
+
+def test_clients_are_told_the_address_of_the_listener_that_they_came_in_on():
+    with kohort.Broker(TWO) as broker:
+        inner, outer = broker.bootstrap_of("INNER"), broker.bootstrap_of("outer")
+
+        assert inner != outer
+        assert broker.bootstrap == inner
+        assert told(inner) == {inner}
+        assert told(outer) == {outer}
+        with pytest.raises(UsageError, match="no listener 'OTHER' is advertised, only INNER, OUTER"):
+            broker.bootstrap_of("OTHER")
+
+
+def test_so_are_clients_of_several_nodes():
+    with kohort.Broker(TWO, nodes=3) as broker:
+        for name in ("INNER", "OUTER"):
+            addresses = broker.bootstrap_of(name).split(",")
+            assert len(set(addresses)) == 3
+            assert told(addresses[1]) == set(addresses)
+        broker.stop_node(1)
+        assert told(addresses[1]) == set(addresses[1:])
+        broker.start_node(1)
+        assert told(addresses[0]) == set(addresses)
+
+
+def test_a_client_writes_and_reads_through_any_of_them():
+    with kohort.Broker(TWO, nodes=2, auto_create_topics_enable=True) as broker:
+        with kohort.Producer(bootstrap_servers=broker.bootstrap_of("OUTER")) as producer:
+            for number in range(4):
+                producer.send("t", b"%d" % number, partition=0).result(30_000)
+        for address in broker.bootstrap_of("INNER").split(","):
+            with RawClient(address) as client:
+                partition = client.metadata("t").partitions[0]
+                led_here = partition.leader_id == [*broker.nodes.values()].index(address) + 1
+                assert (client.fetch("t").error_code == 0) is led_here
+
+
+def test_one_port_that_is_taken_leaves_none_bound():
+    with kohort.Broker() as other:
+        listeners = ["INNER://127.0.0.1:0", f"OUTER://127.0.0.1:{other.port}"]
+        with pytest.raises(ConfigError, match=f"port {other.port} on 127.0.0.1 is in use by another program"):
+            kohort.Broker(TWO | {"listeners": listeners}).start()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"listeners": "NEW://127.0.0.1:0"}, "listener.security.protocol.map says nothing of NEW"),
+        ({"advertised.listeners": ["OTHER://h:1"]}, "advertised.listeners: there is no listener OTHER"),
+        ({"listener.name.otter.ssl.client.auth": "none"}, "there is no listener OTTER, only INNER, OUTER"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_starts(given, words):
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        kohort.Broker(TWO | given)
+
+
+def test_several_nodes_need_room_between_the_ports():
+    config = parse_config(BrokerConfig, TWO | {"listeners": "INNER://127.0.0.1:9092,OUTER://127.0.0.1:9094"})
+
+    assert [[one.port for one in listeners_of(node)] for node in node_configs(config, 2)] == [
+        [9092, 9094],
+        [9093, 9095],
+    ]
+    words = "3 brokers: OUTER://127.0.0.1:9094 and INNER://127.0.0.1:9092 need 3 ports each, and share 9094"
+    with pytest.raises(ConfigError, match=words):
+        node_configs(config, 3)

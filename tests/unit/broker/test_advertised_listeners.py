@@ -1,0 +1,59 @@
+"""What clients are told of nodes that have no address on the listener that they came in on."""
+
+from kohort.errors import ErrorCode
+from kohort.wire.messages.cluster import DescribeClusterRequest
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kohort.wire.messages.quorum import DescribeQuorumRequest, QuorumPartition, QuorumTopic
+from kohort.wire.messages.topic_partitions import DescribedTopicName, DescribeTopicPartitionsRequest
+from support.machines.broker_stage import BrokerStage
+
+LISTENERS = {
+    "listeners": "INNER://127.0.0.1:1,OUTER://127.0.0.1:2",
+    "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:PLAINTEXT",
+    "advertised.listeners": "OUTER://far:9",
+}
+
+
+def inside(stage: BrokerStage):
+    return stage.connect(listener="INNER")
+
+
+def test_it_is_left_out_of_the_nodes():
+    stage = BrokerStage(**LISTENERS)
+    quorum = [QuorumTopic(topic_name="__cluster_metadata", partitions=[QuorumPartition(partition_index=0)])]
+
+    for listener, expected in (("INNER", []), ("OUTER", [("far", 9)])):
+        peer = stage.connect(listener=listener)
+        metadata = peer.ask(MetadataRequest(topics=[]), 12)
+        described = peer.ask(DescribeClusterRequest(), 2)
+        (controller,) = peer.ask(DescribeQuorumRequest(topics=quorum), 2).nodes
+        for told in (metadata.brokers, described.brokers, controller.listeners):
+            assert [(node.host, node.port) for node in told] == expected
+
+
+def test_partitions_that_it_leads_have_no_leader():
+    stage = BrokerStage(**LISTENERS)
+    stage.connect(listener="OUTER").create("t")
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+
+    def seen(version: int):
+        partition = inside(stage).ask(asked, version).topics[0].partitions[0]
+        return partition.error_code, partition.leader_id, partition.offline_replicas
+
+    assert seen(12) == (ErrorCode.LISTENER_NOT_FOUND, -1, [1])
+    assert seen(6)[:2] == (ErrorCode.LISTENER_NOT_FOUND, -1)
+    assert seen(5)[:2] == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    page = inside(stage).ask(DescribeTopicPartitionsRequest(topics=[DescribedTopicName(name="t")]), 0)
+    assert page.topics[0].partitions[0].leader_id == -1
+    (partition,) = stage.connect(listener="OUTER").ask(asked, 12).topics[0].partitions
+    assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (0, 1, [])
+
+
+def test_groups_that_it_coordinates_have_no_coordinator():
+    stage = BrokerStage(**LISTENERS)
+
+    (told,) = inside(stage).ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+
+    assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert told.error_message == "node 1 coordinates it, and has no address on this listener"

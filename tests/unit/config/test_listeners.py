@@ -1,0 +1,209 @@
+"""Listeners by name: what each speaks, where it is, what is said of it alone."""
+
+import pytest
+
+from kohort.config import BrokerConfig, parse_config
+from kohort.config.listeners import (
+    advertised_of,
+    check_listeners,
+    inter_broker_listener,
+    listener_config,
+    listeners_of,
+    with_ports,
+)
+from kohort.errors import ConfigError
+
+PROTOCOLS = "INNER:PLAINTEXT,OUTER:SASL_SSL,SSL:SSL"
+
+
+def config_of(**options) -> BrokerConfig:
+    given = {"listeners": "INNER://127.0.0.1:1,OUTER://10.0.0.1:2", "listener.security.protocol.map": PROTOCOLS}
+    return parse_config(BrokerConfig, given | {name.replace("_", "."): value for name, value in options.items()})
+
+
+def said_of(listener: str, **options) -> dict[str, str]:
+    return {f"listener.name.{listener}.{name.replace('_', '.')}": value for name, value in options.items()}
+
+
+def test_each_has_its_name_and_its_protocol():
+    assert [(str(listener), listener.protocol.value) for listener in listeners_of(config_of())] == [
+        ("INNER://127.0.0.1:1", "PLAINTEXT"),
+        ("OUTER://10.0.0.1:2", "SASL_SSL"),
+    ]
+
+
+def test_without_a_word_there_is_one_plaintext_listener_on_loopback():
+    assert [str(one) for one in listeners_of(BrokerConfig())] == ["PLAINTEXT://127.0.0.1:9092"]
+    assert advertised_of(BrokerConfig()) == listeners_of(BrokerConfig())
+
+
+@pytest.mark.parametrize(
+    ("listeners", "words"),
+    [
+        ("OTHER://h:1", "listeners='OTHER://h:1': listener.security.protocol.map says nothing of OTHER"),
+        ("INNER://h:1,inner://h:2", "listeners: INNER is there twice; each has a name of its own"),
+        ("INNER://a:1,OUTER://b:1", "listeners: INNER://a:1 and OUTER://b:1 have one port; each has one of its own"),
+        ("INNER://a", "listeners='INNER://a': expected HOST:PORT, with a port from 0 to 65535"),
+    ],
+)
+def test_listeners_that_cannot_be_together(listeners, words):
+    with pytest.raises(ConfigError) as caught:
+        listeners_of(config_of(listeners=listeners))
+    assert str(caught.value) == words
+
+
+def test_one_port_may_be_had_of_both_families_and_0_is_no_port():
+    assert len(listeners_of(config_of(listeners="INNER://127.0.0.1:1,OUTER://[::1]:1"))) == 2
+    assert len(listeners_of(config_of(listeners="INNER://h:0,OUTER://h:0"))) == 2
+
+
+def test_a_protocol_that_is_none():
+    with pytest.raises(ConfigError, match=r"listener\.security\.protocol\.map: 'INNER:TLS': expected NAME:PROTOCOL"):
+        listeners_of(config_of(listener_security_protocol_map="INNER:TLS"))
+
+
+def test_clients_are_told_of_the_listeners_that_are_advertised():
+    config = config_of(advertised_listeners="outer://[2001:db8::1]:99")
+
+    assert [str(one) for one in advertised_of(config)] == ["OUTER://[2001:db8::1]:99"]
+    assert advertised_of(config)[0].protocol.value == "SASL_SSL"
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("SSL://h:1", "advertised.listeners: there is no listener SSL, only INNER, OUTER"),
+        ("INNER://0.0.0.0:1", "advertised.listeners='INNER://0.0.0.0:1': no client can connect to every address"),
+        ("INNER://a:1,INNER://b:1", "advertised.listeners: INNER is there twice"),
+    ],
+)
+def test_addresses_that_cannot_be_told(told, words):
+    with pytest.raises(ConfigError) as caught:
+        check_listeners(config_of(advertised_listeners=told))
+    assert str(caught.value).startswith(words)
+
+
+def test_an_address_without_a_name_is_that_of_the_only_listener():
+    config = config_of(listeners="OUTER://h:2", advertised_listeners="far:3")
+
+    assert [str(one) for one in advertised_of(config)] == ["OUTER://far:3"]
+
+
+def test_ports_that_were_taken_are_written_into_the_options():
+    assert [one.port for one in listeners_of(with_ports(config_of(), [7, 8]))] == [7, 8]
+    assert with_ports(BrokerConfig(), [7]).listen_port == 7
+
+
+# ---------------------------------------------------------------- what is said of one
+
+
+def test_what_is_said_of_one_beats_what_is_said_of_all():
+    config = config_of(
+        ssl_keystore_location="/all.pem",
+        ssl_enabled_protocols="TLSv1.3",
+        **said_of("outer", ssl_keystore_location="/outer.pem"),
+    )
+
+    assert listener_config(config, "OUTER").ssl_keystore_location == "/outer.pem"
+    assert listener_config(config, "INNER").ssl_keystore_location == "/all.pem"
+    assert listener_config(config, "OUTER").ssl_enabled_protocols == ["TLSv1.3"]
+
+
+def test_a_mechanism_has_options_of_its_own():
+    config = config_of(
+        sasl_jaas_config="all",
+        connections_max_reauth_ms=1,
+        **said_of("outer", sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256", connections_max_reauth_ms="2"),
+        **{
+            "listener.name.outer.scram-sha-256.sasl.jaas.config": "scram",
+            "listener.name.outer.plain.connections.max.reauth.ms": "3",
+        },
+    )
+
+    def jaas(*which: str) -> str:
+        return listener_config(config, *which).sasl_jaas_config.reveal()
+
+    assert listener_config(config, "OUTER").sasl_enabled_mechanisms == ["PLAIN", "SCRAM-SHA-256"]
+    assert (jaas("OUTER"), jaas("OUTER", "PLAIN"), jaas("OUTER", "SCRAM-SHA-256")) == ("all", "all", "scram")
+    reauth = [
+        listener_config(config, *which).connections_max_reauth_ms
+        for which in [("INNER",), ("OUTER",), ("OUTER", "PLAIN"), ("OUTER", "SCRAM-SHA-256")]
+    ]
+    assert reauth == [1, 2, 3, 2]
+
+
+def test_wanting_certificates_of_all_does_not_reach_listeners_with_logins():
+    config = config_of(ssl_client_auth="required")
+    named = config_of(ssl_client_auth="none", **said_of("outer", ssl_client_auth="required"))
+
+    assert listener_config(config, "OUTER").ssl_client_auth == "none"
+    assert listener_config(config, "SSL").ssl_client_auth == "required"
+    assert listener_config(named, "OUTER").ssl_client_auth == "required"
+
+
+def test_a_name_may_have_dots():
+    config = config_of(
+        listeners="A.B://h:1", listener_security_protocol_map="A.B:SSL", **said_of("a.b", ssl_client_auth="required")
+    )
+
+    check_listeners(config)
+    assert listener_config(config, "A.B").ssl_client_auth == "required"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        (
+            "listener.name.outer.ssl.keystore.locaton",
+            "x",
+            "unknown option 'listener.name.outer.ssl.keystore.locaton'; "
+            "did you mean listener.name.outer.ssl.keystore.location?",
+        ),
+        (
+            "listener.name.outer.ssl.client.auth",
+            "maybe",
+            "listener.name.outer.ssl.client.auth='maybe': expected one of none, requested, required",
+        ),
+        (
+            "listener.name.outer.plain.connections.max.reauth.ms",
+            "soon",
+            "listener.name.outer.plain.connections.max.reauth.ms='soon': expected a whole number of at least 0",
+        ),
+        (
+            "listener.name.outer.gssapi.sasl.jaas.config",
+            "top secret",
+            "listener.name.outer.gssapi.sasl.jaas.config: a listener cannot offer GSSAPI here, only PLAIN, SCRAM",
+        ),
+        ("listener.name.outer.max.connections", "-1", "listener.name.outer.max.connections=-1: expected"),
+        ("listener.name.", "x", "unknown option 'listener.name.'"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_whole_name(name, value, words):
+    with pytest.raises(ConfigError) as caught:
+        config_of(**{name: value})
+    assert str(caught.value).startswith(words)
+    assert "secret" not in str(caught.value)
+
+
+def test_options_of_a_listener_that_is_not_there_are_an_error():
+    with pytest.raises(ConfigError) as caught:
+        check_listeners(config_of(**said_of("outr", ssl_client_auth="required")))
+    assert str(caught.value) == "listener.name.outr.ssl.client.auth: there is no listener OUTR, only INNER, OUTER"
+
+
+def test_no_secret_shows():
+    config = config_of(**said_of("outer", ssl_key_password="planted", sasl_jaas_config="planted"))
+
+    assert "planted" not in repr(config) + str(listener_config(config, "OUTER"))
+    assert listener_config(config, "OUTER").ssl_key_password.reveal() == "planted"
+
+
+# ---------------------------------------------------------------- the listener between brokers
+
+
+def test_the_listener_between_brokers_is_told_by_name_or_by_what_it_speaks():
+    assert inter_broker_listener(config_of(inter_broker_listener_name="outer")) == "OUTER"
+    assert inter_broker_listener(BrokerConfig()) == "PLAINTEXT"
+    assert inter_broker_listener(config_of()) is None
+    with pytest.raises(ConfigError, match=r"inter\.broker\.listener\.name='INNER': expected one of OUTER"):
+        check_listeners(config_of(inter_broker_listener_name="INNER", advertised_listeners="OUTER://h:1"))
