@@ -7,6 +7,8 @@ import pytest
 import kohort
 from support.peers.apache_kafka import apache_kafka, what_it_printed
 from support.processes.member_process import what_members_did, why_groups_rebalanced
+from support.security.secured_brokers import secured_apache_kafka
+from support.security.secured_cluster import SecuredCluster
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +23,13 @@ def ours() -> Iterator[str]:
     """The address of a broker of ours, embedded."""
     with kohort.Broker() as broker:
         yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def secured_apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    """A secured Apache Kafka."""
+    with secured_apache_kafka(tmp_path_factory.mktemp("secured-apache")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(params=["ours", pytest.param("apache", marks=pytest.mark.kafka)])

@@ -216,7 +216,8 @@ def _java(name: str, version: str) -> Command:
     source = SOURCES / "java"
     class_path = jars(name, source / "pom.xml", f"-Dkafka.version={version}")
     calls = source / name.removeprefix("java-") / "Calls.java"
-    return java(compiled(name, [source / "Client.java", source / "Admin.java", calls], class_path), "Client")
+    sources = [*(source / f"{part}.java" for part in ("Client", "Admin", "Security")), calls]
+    return java(compiled(name, sources, class_path), "Client")
 
 
 def _go(name: str) -> Command:

@@ -31,7 +31,7 @@ var balancers = map[string]kgo.GroupBalancer{
 }
 
 func main() {
-	args := os.Args[1:]
+	args := arguments()
 	switch args[0] {
 	case "consume":
 		consume(args[1], args[2], args[3], args[4], args[5])
@@ -49,7 +49,8 @@ func main() {
 }
 
 func connect(bootstrap string, options ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap)}, options...)...)
+	options = append(append([]kgo.Opt{kgo.SeedBrokers(bootstrap)}, security()...), options...)
+	client, err := kgo.NewClient(options...)
 	check(err)
 	return client
 }

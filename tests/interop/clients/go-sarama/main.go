@@ -31,7 +31,7 @@ var strategies = map[string]func() sarama.BalanceStrategy{
 }
 
 func main() {
-	args := os.Args[1:]
+	args := arguments()
 	switch args[0] {
 	case "consume":
 		consume(args[1], args[2], args[3], args[4], args[5])
@@ -49,6 +49,7 @@ func main() {
 func config() *sarama.Config {
 	c := sarama.NewConfig()
 	c.Version = sarama.V2_8_0_0
+	secure(c)
 	return c
 }
 

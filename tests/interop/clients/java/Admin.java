@@ -3,7 +3,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Properties;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.AdminClient;
@@ -32,9 +31,7 @@ final class Admin {
         this.group = group;
         this.there = new TopicPartition(there, 0);
         this.timeMs = timeMs;
-        Properties options = new Properties();
-        options.put("bootstrap.servers", bootstrap);
-        client = AdminClient.create(options);
+        client = AdminClient.create(Security.to(bootstrap));
         calls = new Calls(client, bootstrap);
     }
 

@@ -35,7 +35,12 @@ public final class Client {
             "sticky", "StickyAssignor",
             "cooperative-sticky", "CooperativeStickyAssignor");
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] line) throws Exception {
+        String[] args = line;
+        if (line[0].startsWith("--security=")) {
+            Security.read(line[0].substring(line[0].indexOf('=') + 1));
+            args = Arrays.copyOfRange(line, 1, line.length);
+        }
         switch (args[0]) {
             case "consume": consume(args[1], args[2], args[3], args[4], args[5]); break;
             case "produce": produce(args[1], args[2], args[3]); break;
@@ -115,8 +120,7 @@ public final class Client {
     }
 
     static Properties reader(String bootstrap) {
-        Properties options = new Properties();
-        options.put("bootstrap.servers", bootstrap);
+        Properties options = Security.to(bootstrap);
         options.put("auto.offset.reset", "earliest");
         options.put("key.deserializer", ByteArrayDeserializer.class.getName());
         options.put("value.deserializer", ByteArrayDeserializer.class.getName());
@@ -126,8 +130,7 @@ public final class Client {
     // Records
 
     private static void produce(String bootstrap, String topic, String codec) throws Exception {
-        Properties options = new Properties();
-        options.put("bootstrap.servers", bootstrap);
+        Properties options = Security.to(bootstrap);
         options.put("acks", "all");
         options.put("enable.idempotence", "true");
         options.put("linger.ms", "50");

@@ -1,6 +1,7 @@
 // KafkaJS behind the command line of ../README.md. It has neither static members nor a choice of assignors, and of the
 // codecs gzip; snappy is plugged in as its documentation shows.
 
+const fs = require('node:fs')
 const readline = require('node:readline')
 const { Kafka, CompressionTypes, CompressionCodecs, Partitioners, ConfigResourceTypes, logLevel } = require('kafkajs')
 const SnappyJS = require('snappyjs')
@@ -28,8 +29,39 @@ const say = what => process.stdout.write(JSON.stringify(what) + '\n')
 const bytes = field => (field === '~' ? null : Buffer.from(field, 'base64'))
 const text = value => (value === null || value === undefined ? null : Buffer.from(value).toString('base64'))
 
+// What --security=FILE tells.
+const args = process.argv.slice(2)
+const given = {}
+if (args[0].startsWith('--security=')) {
+  for (const line of fs.readFileSync(args.shift().slice('--security='.length), 'utf8').trim().split('\n')) {
+    given[line.slice(0, line.indexOf('='))] = line.slice(line.indexOf('=') + 1)
+  }
+}
+
+const file = name => given[name] && fs.readFileSync(given[name])
+const security = () => ({
+  ...((given['security.protocol'] || '').endsWith('SSL') && {
+    ssl: { ca: [file('ssl.ca.location')], cert: file('ssl.certificate.location'), key: file('ssl.key.location') },
+  }),
+  ...(given['sasl.mechanism'] && {
+    sasl: given.token
+      ? { mechanism: 'oauthbearer', oauthBearerProvider: async () => ({ value: given.token }) }
+      : {
+          mechanism: given['sasl.mechanism'].toLowerCase(),
+          username: given['sasl.username'],
+          password: given['sasl.password'],
+        },
+  }),
+})
+
 const connect = bootstrap =>
-  new Kafka({ brokers: [bootstrap], clientId: 'kafkajs', logLevel: logLevel.ERROR, retry: { retries: 40, maxRetryTime: 1000 } })
+  new Kafka({
+    brokers: [bootstrap],
+    clientId: 'kafkajs',
+    logLevel: logLevel.ERROR,
+    retry: { retries: 40, maxRetryTime: 1000 },
+    ...security(),
+  })
 
 async function consume (bootstrap, groupId, topic) {
   const consumer = connect(bootstrap).consumer({
@@ -188,7 +220,7 @@ async function groups (admin, group, there) {
   say({ group_deleted: !(await listed()) })
 }
 
-const [verb, bootstrap, ...rest] = process.argv.slice(2)
+const [verb, bootstrap, ...rest] = args
 const verbs = {
   consume: () => consume(bootstrap, rest[0], rest[1]),
   produce: () => produce(bootstrap, rest[0], rest[1]),

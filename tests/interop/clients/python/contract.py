@@ -5,7 +5,8 @@ import json
 import signal
 import sys
 import time
-from typing import NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple
 
 SESSION_MS = 6000
 STATIC_SESSION_MS = 30_000  # outlives a restart, however slow
@@ -20,6 +21,12 @@ class Stop:
     poll was about to hand out, and that the client then commits."""
 
     wanted = False
+
+
+class Security:
+    """What ``--security=FILE`` told: options by the names of ``../README.md``; nothing where all is in plain text."""
+
+    given: ClassVar[dict[str, str]] = {}
 
 
 class Given(NamedTuple):
@@ -72,6 +79,15 @@ def records():
         )
 
 
+def properties(path):
+    return dict(line.split("=", 1) for line in path.read_text().splitlines())
+
+
+def renamed(names):
+    """What was given of ``names``, by the names that a client has for it."""
+    return {names[name]: value for name, value in Security.given.items() if name in names}
+
+
 def stop(_signal, _frame):
     Stop.wanted = True
 
@@ -79,6 +95,9 @@ def stop(_signal, _frame):
 def main(verbs):
     """Run the verb that the command line names; ``verbs`` are functions by their names."""
     verb, *arguments = sys.argv[1:]
+    if verb.startswith("--security="):
+        Security.given = properties(Path(verb.partition("=")[2]))
+        verb, *arguments = arguments
     if verb == "consume":
         signal.signal(signal.SIGTERM, stop)
     verbs[verb](*arguments)

@@ -5,14 +5,38 @@ import signal
 
 import contract
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.helpers import create_ssl_context
 
 ASSIGNORS = {"range": RangePartitionAssignor, "sticky": StickyPartitionAssignor}
 EXISTS = 36
+NAMES = {
+    "security.protocol": "security_protocol",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+}
+FILES = {"ssl.ca.location": "cafile", "ssl.certificate.location": "certfile", "ssl.key.location": "keyfile"}
+
+
+class Tokens(AbstractTokenProvider):
+    async def token(self):
+        return contract.Security.given["token"]
+
+
+def to(bootstrap):
+    """How to connect to these servers."""
+    options = {"bootstrap_servers": bootstrap, **contract.renamed(NAMES)}
+    if files := contract.renamed(FILES):
+        options["ssl_context"] = create_ssl_context(**files)
+    if "token" in contract.Security.given:
+        options["sasl_oauth_token_provider"] = Tokens()
+    return options
 
 
 class Listener(ConsumerRebalanceListener):
@@ -27,7 +51,7 @@ async def consume(bootstrap, group, topic, strategy, instance):
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
+        **to(bootstrap),
         group_id=group,
         group_instance_id=None if instance == "-" else instance,
         auto_offset_reset="earliest",
@@ -48,7 +72,7 @@ async def consume(bootstrap, group, topic, strategy, instance):
 
 async def discover(bootstrap, group, prefix, count):
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
+        **to(bootstrap),
         group_id=group,
         auto_offset_reset="earliest",
         metadata_max_age_ms=contract.METADATA_MS,
@@ -63,7 +87,7 @@ async def discover(bootstrap, group, prefix, count):
 
 async def produce(bootstrap, topic, codec):
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap,
+        **to(bootstrap),
         enable_idempotence=True,
         compression_type=None if codec == "none" else codec,
         linger_ms=50,
@@ -77,7 +101,7 @@ async def produce(bootstrap, topic, codec):
 
 
 async def read(bootstrap, topic, partition, count):
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer(**to(bootstrap), auto_offset_reset="earliest")
     await consumer.start()
     consumer.assign([TopicPartition(topic, int(partition))])
     for _ in range(int(count)):
@@ -87,7 +111,7 @@ async def read(bootstrap, topic, partition, count):
 
 
 async def administer(bootstrap, topic, group, there, time_ms):
-    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    client = AIOKafkaAdminClient(**to(bootstrap))
     await client.start()
     await topics(client, topic)
     await configs(client, topic)
@@ -146,7 +170,7 @@ async def nodes(client):
 
 
 async def offsets(bootstrap, place, time_ms):
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
+    consumer = AIOKafkaConsumer(**to(bootstrap))
     await consumer.start()
     low, high = await consumer.beginning_offsets([place]), await consumer.end_offsets([place])
     later = await consumer.offsets_for_times({place: time_ms})

@@ -12,6 +12,7 @@ It does a step per line of the standard input (``begin``, ``send TOPIC VALUE``, 
 
 import json
 import sys
+import time
 
 import confluent_kafka
 import contract
@@ -19,6 +20,17 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, 
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
 WAIT_S = contract.WAIT_S
+OF_OTHERS = ("ssl.truststore.location", "ssl.keystore.location", "store.password", "token")
+"""What librdkafka is not told, or not by this name."""
+HOUR_S = 3600
+
+
+def to(bootstrap):
+    """How to connect to these servers."""
+    given = contract.Security.given
+    options = {name: value for name, value in given.items() if name not in OF_OTHERS}
+    tokens = {"oauth_cb": lambda _: (given["token"], time.time() + HOUR_S)} if "token" in given else {}
+    return {"bootstrap.servers": bootstrap, **options, **tokens}
 
 
 def consume(bootstrap, group, topic, strategy, instance):
@@ -44,7 +56,7 @@ def consume(bootstrap, group, topic, strategy, instance):
 def member(bootstrap, group, options):
     return Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **to(bootstrap),
             "group.id": group,
             "auto.offset.reset": "earliest",
             "session.timeout.ms": contract.SESSION_MS,
@@ -74,7 +86,7 @@ def produce(bootstrap, topic, codec):
         contract.say(sent=[message.partition(), message.offset()])
 
     settings = {
-        "bootstrap.servers": bootstrap,
+        **to(bootstrap),
         "enable.idempotence": True,
         "linger.ms": 50,
         "compression.type": codec,
@@ -88,7 +100,7 @@ def produce(bootstrap, topic, codec):
 
 
 def read(bootstrap, topic, partition, count):
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
+    consumer = Consumer({**to(bootstrap), "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, int(partition), 0)])
     found = 0
     while found < int(count):
@@ -101,7 +113,7 @@ def read(bootstrap, topic, partition, count):
 
 
 def administer(bootstrap, topic, group, there, time_ms):
-    client = AdminClient({"bootstrap.servers": bootstrap})
+    client = AdminClient(to(bootstrap))
     topics(client, topic)
     configs(client, topic)
     nodes(client)
@@ -170,7 +182,7 @@ def offsets(client, bootstrap, there, time_ms):
         asked = [spec.earliest(), spec.latest(), spec.for_timestamp(time_ms)]
         low, high, later = [only(client.list_offsets({place: one})).offset for one in asked]
     else:
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+        consumer = Consumer({**to(bootstrap), "group.id": "unused"})
         low, high = consumer.get_watermark_offsets(place, timeout=WAIT_S)
         (at,) = consumer.offsets_for_times([TopicPartition(there, 0, time_ms)], timeout=WAIT_S)
         later = at.offset
@@ -202,7 +214,7 @@ def groups(client, group, there):
 
 
 def transact(bootstrap, transactional_id):
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": transactional_id})
+    producer = Producer({**to(bootstrap), "transactional.id": transactional_id})
     producer.init_transactions(WAIT_S)
 
     def offset(group, topic, at):

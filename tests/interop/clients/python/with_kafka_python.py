@@ -8,6 +8,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.errors import TopicAlreadyExistsError
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -15,6 +16,28 @@ ASSIGNORS = {
     "sticky": StickyPartitionAssignor,
     "cooperative-sticky": CooperativeStickyAssignor,
 }
+
+
+NAMES = {
+    "security.protocol": "security_protocol",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.username": "sasl_plain_username",
+    "sasl.password": "sasl_plain_password",
+}
+
+
+class Tokens(AbstractTokenProvider):
+    def token(self):
+        return contract.Security.given["token"]
+
+
+def to(bootstrap):
+    """How to connect to these servers."""
+    tokens = {"sasl_oauth_token_provider": Tokens()} if "token" in contract.Security.given else {}
+    return {"bootstrap_servers": bootstrap, **contract.renamed(NAMES), **tokens}
 
 
 class Listener(ConsumerRebalanceListener):
@@ -28,7 +51,7 @@ class Listener(ConsumerRebalanceListener):
 def consume(bootstrap, group, topic, strategy, instance):
     options = {} if strategy == "-" else {"partition_assignment_strategy": [ASSIGNORS[strategy]]}
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap,
+        **to(bootstrap),
         group_id=group,
         group_instance_id=None if instance == "-" else instance,
         auto_offset_reset="earliest",
@@ -47,7 +70,7 @@ def consume(bootstrap, group, topic, strategy, instance):
 
 def discover(bootstrap, group, prefix, count):
     consumer = KafkaConsumer(
-        bootstrap_servers=bootstrap,
+        **to(bootstrap),
         group_id=group,
         auto_offset_reset="earliest",
         metadata_max_age_ms=contract.METADATA_MS,
@@ -59,9 +82,7 @@ def discover(bootstrap, group, prefix, count):
 
 
 def produce(bootstrap, topic, codec):
-    producer = KafkaProducer(
-        bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec, linger_ms=50
-    )
+    producer = KafkaProducer(**to(bootstrap), compression_type=None if codec == "none" else codec, linger_ms=50)
     given = list(contract.records())
     for sent in [producer.send(topic, g.value, g.key, headers=g.headers, partition=g.partition) for g in given]:
         at = sent.get(contract.WAIT_S)
@@ -70,7 +91,7 @@ def produce(bootstrap, topic, codec):
 
 
 def read(bootstrap, topic, partition, count):
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer = KafkaConsumer(**to(bootstrap), auto_offset_reset="earliest")
     consumer.assign([TopicPartition(topic, int(partition))])
     for _, record in zip(range(int(count)), consumer, strict=False):
         contract.record(record.offset, record.timestamp, record.key, record.value, record.headers)
@@ -78,7 +99,7 @@ def read(bootstrap, topic, partition, count):
 
 
 def administer(bootstrap, topic, group, there, time_ms):
-    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    client = KafkaAdminClient(**to(bootstrap))
     topics(client, topic)
     configs(client, topic)
     nodes(client, there)

@@ -4,6 +4,17 @@ import contract
 
 from kohort import Consumer, Producer
 
+OF_OTHERS = ("ssl.truststore.location", "ssl.keystore.location", "store.password", "token")
+"""What our client is not told, or not by this name."""
+
+
+def to(bootstrap):
+    """How to connect to these servers."""
+    given = contract.Security.given
+    options = {name.replace(".", "_"): value for name, value in given.items() if name not in OF_OTHERS}
+    tokens = {"sasl_oauth_token_provider": lambda: given["token"]} if "token" in given else {}
+    return {"bootstrap_servers": bootstrap, **options, **tokens}
+
 
 class Listener:
     def on_partitions_revoked(self, partitions):
@@ -19,7 +30,7 @@ class Listener:
 def consume(bootstrap, group, topic, strategy, instance):
     options = {} if strategy == "-" else {"partition_assignment_strategy": [strategy]}
     consumer = Consumer(
-        bootstrap_servers=bootstrap,
+        **to(bootstrap),
         group_id=group,
         group_instance_id=None if instance == "-" else instance,
         auto_offset_reset="earliest",
@@ -36,7 +47,7 @@ def consume(bootstrap, group, topic, strategy, instance):
 
 
 def produce(bootstrap, topic, codec):
-    with Producer(bootstrap_servers=bootstrap, compression_type=codec, linger_ms=50) as producer:
+    with Producer(**to(bootstrap), compression_type=codec, linger_ms=50) as producer:
         given = list(contract.records())
         for sent in [producer.send(topic, g.value, g.key, partition=g.partition, headers=g.headers) for g in given]:
             at = sent.result(contract.WAIT_S * 1000)
