@@ -6,8 +6,8 @@ import click
 
 HELP = """Print the completion script of SHELL, for its start-up file.
 
-Commands and options complete at once; names of topics and groups are asked of the broker at --bootstrap, or
-KOHORT_BOOTSTRAP, for a second at most.
+Commands and options complete at once; names of topics, groups and users are asked of the cluster that --bootstrap,
+--config, --profile or their variables name, for a second at most.
 
 \b
 Examples:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kohort.cli.cluster import Cluster, cluster_options, complete_groups, complete_topics
 from kohort.cli.interrupts import interrupts_wait
-from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, complete_topics, pairs, set_option
+from kohort.cli.options import ADMIN_MS
 from kohort.cli.record_lines import CSV_COLUMNS, writer_of
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
@@ -50,8 +51,7 @@ LAST_COMMIT_MS: Final = 3000
 @click.option("--key-separator", metavar="TEXT", help="Print the key too, with this behind it.")
 @click.option("--headers", is_flag=True, help="Print the headers too, in front and with a tab behind them.")
 @click.option("--null-value", metavar="TEXT", default="", help="What a raw null is printed as.")
-@set_option
-@bootstrap_option
+@cluster_options
 @click.option("--quiet", is_flag=True, help="Tell errors only.")
 def consume(
     topics: tuple[str, ...],
@@ -66,8 +66,7 @@ def consume(
     key_separator: str | None,
     headers: bool,
     null_value: str,
-    settings: tuple[str, ...],
-    bootstrap: str,
+    cluster: Cluster,
     quiet: bool,
 ) -> None:
     if group_id is not None and (partition is not None or offset is not None):
@@ -77,21 +76,17 @@ def consume(
     if headers and kind != "raw":
         raise click.UsageError("--headers is for raw lines; json has them anyway, csv has no place for them")
     options: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
         "auto.offset.reset": "earliest" if from_beginning else "latest",
         "allow.auto.create.topics": False,
         **({"group.id": group_id, "enable.auto.commit": False} if group_id is not None else {}),
-        **pairs(settings, "--set"),
     }
-    partitions = partitions_of(topics, partition, str(options["bootstrap.servers"]))
+    partitions = partitions_of(topics, partition, cluster)
     separator = None if key_separator is None else key_separator.encode()
     write = writer_of(kind, key_separator=separator, null_value=null_value.encode(), headers=headers)
     out = sys.stdout.buffer
     if kind == "csv":
         out.write(",".join(CSV_COLUMNS).encode() + b"\n")
-    from kohort import Consumer
-
-    with Consumer(options) as consumer:
+    with cluster.consumer(options) as consumer:
         reading = Reading(consumer, partitions, most=most, idle=idle, until_end=until_end)
         start(consumer, topics, partitions, group_id, offset, from_beginning=from_beginning)
         try:
@@ -103,15 +98,13 @@ def consume(
                 click.echo(f"{reading.count:,} records", err=True)
 
 
-def partitions_of(topics: tuple[str, ...], only: int | None, bootstrap: str) -> list[TopicPartition]:
+def partitions_of(topics: tuple[str, ...], only: int | None, cluster: Cluster) -> list[TopicPartition]:
     """Return the partitions to read. Raises KohortError for a topic or a partition that does not exist."""
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(topics), timeout_ms=ADMIN_MS)
         for name, error in results.errors.items():
             if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KohortError(f"topic {name!r} does not exist on {bootstrap}") from None
+                raise KohortError(f"topic {name!r} does not exist on {cluster.address}") from None
             raise error
         counts = {name: len(results[name].partitions) for name in results}
     if only is not None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from kohort.cli.cluster import Cluster, cluster_options, complete_groups
 from kohort.cli.group_state import GroupState, check_inactive, describe, states_of, unowned
-from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, confirm, output_option, yes_option
+from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.reset import reset
 from kohort.cli.show import print_json, print_table
 from kohort.cli.why import why
@@ -36,12 +37,10 @@ Examples:
 @click.option("--offsets", "view", flag_value="offsets", default=True, help="Partitions and lag (the default).")
 @click.option("--members", "view", flag_value="members", help="Members and what each reads.")
 @click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
-@bootstrap_option
+@cluster_options
 @output_option
-def describe_group(group_id: str, view: str, bootstrap: str, output: str) -> None:
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+def describe_group(group_id: str, view: str, cluster: Cluster, output: str) -> None:
+    with cluster.admin() as admin:
         (found,) = states_of(admin, [describe(admin, group_id)])
         left = unowned(admin, found.description)
     if output == "json":
@@ -118,9 +117,9 @@ VIEWS = {"offsets": offsets_table, "members": members_table, "state": state_tabl
 @group.command(short_help="Delete groups without members, and their offsets.")
 @click.argument("group_ids", metavar="GROUP...", nargs=-1, required=True, shell_complete=complete_groups)
 @yes_option
-@bootstrap_option
+@cluster_options
 @output_option
-def delete(group_ids: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> None:
+def delete(group_ids: tuple[str, ...], yes: bool, cluster: Cluster, output: str) -> None:
     """Delete groups that have no members, with all that they have committed.
 
     \b
@@ -128,10 +127,8 @@ def delete(group_ids: tuple[str, ...], yes: bool, bootstrap: str, output: str) -
       kohort group delete old-group
       kohort group delete old-group older-group --yes
     """
-    from kohort import Admin
-
     wanted = list(dict.fromkeys(group_ids))
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         for group_id in wanted:
             check_inactive(describe(admin, group_id), "deleted")
         confirm(f"Delete {', '.join(wanted)} with all committed offsets?", yes=yes)

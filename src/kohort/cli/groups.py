@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from kohort.cli.cluster import Cluster, cluster_options
 from kohort.cli.group_state import GroupState, states_of
-from kohort.cli.options import ADMIN_MS, bootstrap_option, output_option
+from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_table
 
 HELP = """List the consumer groups, the one furthest behind first.
@@ -22,12 +23,10 @@ Examples:
 
 @click.command(help=HELP, short_help="List the consumer groups, the one furthest behind first.")
 @click.option("--state", "states", metavar="STATE", multiple=True, help="Only groups in this state; may be repeated.")
-@bootstrap_option
+@cluster_options
 @output_option
-def groups(states: tuple[str, ...], bootstrap: str, output: str) -> None:
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+def groups(states: tuple[str, ...], cluster: Cluster, output: str) -> None:
+    with cluster.admin() as admin:
         wanted = {state.lower().replace("-", "") for state in states}
         listed = [g for g in admin.list_groups(timeout_ms=ADMIN_MS) if not wanted or g.state.lower() in wanted]
         described = admin.describe_groups([g.group_id for g in listed], timeout_ms=ADMIN_MS)

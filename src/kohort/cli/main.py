@@ -39,7 +39,8 @@ INTERRUPTED: Final = 130
 HELP = """Kafka consumer groups, in Python, whole.
 
 A broker in one process, tools for any Kafka-compatible cluster, and the reason for every rebalance. Commands that talk
-to a broker take --bootstrap HOST:PORT, or KOHORT_BOOTSTRAP; data goes to stdout, everything else to stderr.
+to a broker take --bootstrap HOST:PORT, or KOHORT_BOOTSTRAP; for a secured one also --config client.properties, or
+--profile NAME, a cluster of ~/.config/kohort/clusters.toml. Data goes to stdout, everything else to stderr.
 
 \b
 Examples:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
+from kohort.cli.cluster import Cluster, cluster_options, complete_groups
+from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import TopicPartition
@@ -30,14 +31,12 @@ def nodes() -> None:
 
 
 @nodes.command("list", short_help="List the nodes and what they lead.")
-@bootstrap_option
+@cluster_options
 @output_option
-def list_nodes(bootstrap: str, output: str) -> None:
+def list_nodes(cluster: Cluster, output: str) -> None:
     """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
-        cluster = admin.describe_cluster(timeout_ms=ADMIN_MS)
+    with cluster.admin() as admin:
+        described = admin.describe_cluster(timeout_ms=ADMIN_MS)
         topics = _topics(admin)
         stopped = _stopped(admin) or []
     leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
@@ -49,9 +48,9 @@ def list_nodes(bootstrap: str, output: str) -> None:
             "state": "up",
             "leads": leads[node.node_id],
             "group_partitions": groups[node.node_id],
-            "controller": node.node_id == cluster.controller_id,
+            "controller": node.node_id == described.controller_id,
         }
-        for node in cluster.nodes
+        for node in described.nodes
     ]
     found += [
         {"node": n, "address": None, "state": "stopped", "leads": 0, "group_partitions": 0, "controller": False}
@@ -69,15 +68,13 @@ def list_nodes(bootstrap: str, output: str) -> None:
 
 @nodes.command(short_help="Stop a node; others lead what it led.")
 @click.argument("node", type=int)
-@bootstrap_option
-def stop(node: int, bootstrap: str) -> None:
+@cluster_options
+def stop(node: int, cluster: Cluster) -> None:
     """Stop NODE: its connections end, and the next replica leads what it led.
 
     A partition whose only replica it is has no leader until the node is started again.
     """
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node in now:
             raise UsageError(f"node {node} is stopped already")
@@ -87,12 +84,10 @@ def stop(node: int, bootstrap: str) -> None:
 
 @nodes.command(short_help="Start a node that was stopped.")
 @click.argument("node", type=int)
-@bootstrap_option
-def start(node: int, bootstrap: str) -> None:
+@cluster_options
+def start(node: int, cluster: Cluster) -> None:
     """Start NODE again. What it led before is not given back: see kohort nodes move."""
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         now = _stopped_here(admin)
         if node not in now:
             raise UsageError(f"node {node} is not stopped; stopped are: {', '.join(map(str, now)) or 'none'}")
@@ -116,14 +111,12 @@ Examples:
 @click.argument("node", type=int)
 @click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="A partition to lead.")
 @click.option("--group", "groups", multiple=True, help="A group to coordinate.", shell_complete=complete_groups)
-@bootstrap_option
-def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], bootstrap: str) -> None:
-    from kohort import Admin
-
+@cluster_options
+def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: Cluster) -> None:
     if not partitions and not groups:
         raise click.UsageError("say what to move: --partition TOPIC:NUMBER or --group GROUP")
     wanted = [_partition(text) for text in partitions]
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         topics = {topic.name: topic for topic in _topics(admin)}
         wanted += [_partition_of_group(topics, group) for group in groups]
         targets = {}

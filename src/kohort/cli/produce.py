@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from kohort.cli.cluster import Cluster, cluster_options, complete_topics, pairs
 from kohort.cli.input_lines import InputError, InputLine, LineFormat, Skip, read_lines
-from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_topics, pairs, set_option
+from kohort.cli.options import ADMIN_MS
 from kohort.errors import KohortError
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ PROGRESS_S: Final = 0.2
     "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none", help="[none]"
 )
 @click.option("--acks", type=click.Choice(["all", "1", "0"]), default="all", help="Whose receipt to wait for [all].")
-@set_option
-@bootstrap_option
+@cluster_options
 @click.option("--quiet", is_flag=True, help="Tell errors only.")
 def produce(
     topic: str,
@@ -66,23 +66,18 @@ def produce(
     on_error: str,
     compression: str,
     acks: str,
-    settings: tuple[str, ...],
-    bootstrap: str,
+    cluster: Cluster,
     quiet: bool,
 ) -> None:
     form = line_format(kind, key_separator, key_field, null_value)
     fixed = [(name, value.encode()) for name, value in pairs(headers, "--header").items()]
     options: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
         "compression.type": compression,
         "acks": acks,
-        **pairs(settings, "--set"),
     }
-    from kohort import Admin, Producer
-
-    with Admin({"bootstrap.servers": options["bootstrap.servers"]}) as admin:
+    with cluster.admin() as admin:
         admin.describe_cluster(timeout_ms=ADMIN_MS)  # nobody there: said before the first line is read
-    with Producer(options) as producer:
+    with cluster.producer(options) as producer:
         tally = Tally(topic, is_shown=not quiet and sys.stderr.isatty())
 
         def bad_line(error: InputError) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kohort.cli.cluster import Cluster, cluster_options, complete_groups
 from kohort.cli.group_state import check_inactive, describe, ends_of, names_of_members, states_of
-from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
+from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_prose, print_table
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
@@ -42,7 +43,7 @@ Offsets = Mapping[TopicPartition, int]
 @click.option("--shift-by", type=int, help="Forward by so many records, or back.")
 @click.option("--to-datetime", metavar="TIME", help="To the first record of this time (ISO 8601; UTC unless it says).")
 @click.option("--execute", is_flag=True, help="Do it.")
-@bootstrap_option
+@cluster_options
 @output_option
 def reset(
     group_id: str,
@@ -53,7 +54,7 @@ def reset(
     shift_by: int | None,
     to_datetime: str | None,
     execute: bool,
-    bootstrap: str,
+    cluster: Cluster,
     output: str,
 ) -> None:
     ways: dict[str, Callable[[Admin, Offsets], dict[TopicPartition, int]]] = {}
@@ -71,9 +72,7 @@ def reset(
     if len(ways) != 1:
         raise click.UsageError("say where to, once: --to-earliest, --to-latest, --to-offset, --shift-by, --to-datetime")
     (target,) = ways.values()
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         found = describe(admin, group_id)
         if execute:
             check_inactive(found, "reset")

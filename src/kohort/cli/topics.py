@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kohort.cli.options import (
-    ADMIN_MS,
-    bootstrap_option,
-    complete_topics,
-    confirm,
-    output_option,
-    pairs,
-    yes_option,
-)
+from kohort.cli.cluster import Cluster, cluster_options, cluster_options_without_config, complete_topics, pairs
+from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import TopicPartition, uuid_to_text
@@ -45,7 +38,7 @@ Examples:
 @click.option("--replication-factor", type=click.IntRange(min=1), help="How many replicas [the broker's default].")
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's topic options.")
 @click.option("--if-not-exists", is_flag=True, help="Do not fail for a topic that exists; it stays as it is.")
-@bootstrap_option
+@cluster_options_without_config
 @output_option
 def create(
     names: tuple[str, ...],
@@ -53,15 +46,14 @@ def create(
     replication_factor: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
-    bootstrap: str,
+    cluster: Cluster,
     output: str,
 ) -> None:
-    from kohort import Admin
     from kohort.client.admin.model import NewTopic
 
     options = pairs(configs, "--config")
     new = [NewTopic(name, partitions or -1, replication_factor or -1, options) for name in dict.fromkeys(names)]
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         results = admin.create_topics(new, check=False, timeout_ms=ADMIN_MS)
         created = [results[name] for name in results if name not in results.errors]
         if output == "json":
@@ -83,9 +75,9 @@ def create(
 
 @topics.command("list", short_help="List topics.")
 @click.option("--internal", is_flag=True, help="Also the cluster's own, such as __consumer_offsets.")
-@bootstrap_option
+@cluster_options
 @output_option
-def list_topics(internal: bool, bootstrap: str, output: str) -> None:
+def list_topics(internal: bool, cluster: Cluster, output: str) -> None:
     """List topics, by name.
 
     \b
@@ -93,9 +85,7 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
       kohort topics list
       kohort topics list --internal --output json | jq -r '.topics[].name'
     """
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         found = sorted(admin.list_topics(internal=internal, timeout_ms=ADMIN_MS), key=lambda t: t.name)
     if output == "json":
         about = [
@@ -109,9 +99,9 @@ def list_topics(internal: bool, bootstrap: str, output: str) -> None:
 
 @topics.command(short_help="Show partitions, offsets and options of topics.")
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
-@bootstrap_option
+@cluster_options
 @output_option
-def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
+def describe(names: tuple[str, ...], cluster: Cluster, output: str) -> None:
     """Show the partitions of topics, their offsets, and the options that differ from the defaults.
 
     \b
@@ -119,9 +109,7 @@ def describe(names: tuple[str, ...], bootstrap: str, output: str) -> None:
       kohort topics describe orders
       kohort topics describe orders --output json | jq '.topics[].partitions'
     """
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(names), timeout_ms=ADMIN_MS)
         raise_all(results.errors)
         about = [_about(admin, results[name]) for name in results]
@@ -182,9 +170,9 @@ def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
 @topics.command(short_help="Delete topics and all their records.")
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
 @yes_option
-@bootstrap_option
+@cluster_options
 @output_option
-def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> None:
+def delete(names: tuple[str, ...], yes: bool, cluster: Cluster, output: str) -> None:
     """Delete topics and all their records. Asks first; where nobody can be asked, --yes is needed.
 
     \b
@@ -192,11 +180,9 @@ def delete(names: tuple[str, ...], yes: bool, bootstrap: str, output: str) -> No
       kohort topics delete orders
       kohort topics delete orders payments --yes
     """
-    from kohort import Admin
-
     wanted = list(dict.fromkeys(names))
     confirm(f"Delete {', '.join(wanted)} and all records in {'it' if len(wanted) == 1 else 'them'}?", yes=yes)
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         results = admin.delete_topics(wanted, check=False, timeout_ms=ADMIN_MS)
     deleted = [name for name in results if name not in results.errors]
     if output == "json":

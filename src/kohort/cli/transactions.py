@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kohort.cli.options import ADMIN_MS, bootstrap_option, confirm, output_option, yes_option
+from kohort.cli.cluster import Cluster, cluster_options
+from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.show import print_json, print_table
 
 if TYPE_CHECKING:
@@ -37,12 +38,10 @@ def transactions() -> None:
     "--state", "states", metavar="STATE", multiple=True, help="Only in this state, as Ongoing; may be repeated."
 )
 @click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only what is open for so long.")
-@bootstrap_option
+@cluster_options
 @output_option
-def list_transactions(states: tuple[str, ...], open_for: float | None, bootstrap: str, output: str) -> None:
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: Cluster, output: str) -> None:
+    with cluster.admin() as admin:
         listed = admin.list_transactions(states=states, timeout_ms=ADMIN_MS)
         results = admin.describe_transactions([t.transactional_id for t in listed], timeout_ms=ADMIN_MS)
     for error in results.errors.values():
@@ -85,12 +84,10 @@ Examples:
 
 @transactions.command("describe", help=DESCRIBE_HELP, short_help="Show what a transactional id has open.")
 @click.argument("transactional_id")
-@bootstrap_option
+@cluster_options
 @output_option
-def describe_transaction(transactional_id: str, bootstrap: str, output: str) -> None:
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+def describe_transaction(transactional_id: str, cluster: Cluster, output: str) -> None:
+    with cluster.admin() as admin:
         found = about(described(admin, transactional_id))
     if output == "json":
         print_json("transaction", found)
@@ -121,11 +118,9 @@ Examples:
 @transactions.command("abort", help=ABORT_HELP, short_help="Abort what is open, and fence its producer.")
 @click.argument("transactional_id")
 @yes_option
-@bootstrap_option
-def abort_transaction(transactional_id: str, yes: bool, bootstrap: str) -> None:
-    from kohort import Admin
-
-    with Admin(bootstrap_servers=bootstrap) as admin:
+@cluster_options
+def abort_transaction(transactional_id: str, yes: bool, cluster: Cluster) -> None:
+    with cluster.admin() as admin:
         found = described(admin, transactional_id)  # an unknown id would be made, not fenced
         places = ", ".join(str(tp) for tp in found.partitions) or "no partition"
         confirm(f"Abort the transaction of {transactional_id!r} ({found.state}, {places})?", yes=yes)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.options import ADMIN_MS, bootstrap_option, complete_groups, output_option
+from kohort.cli.cluster import Cluster, cluster_options, complete_groups
+from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import cell, print_json, print_prose, print_table, time_text
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
@@ -42,19 +43,19 @@ Examples:
 @click.command(help=HELP, short_help="Say why a group rebalanced.")
 @click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 @click.option("--last", type=click.IntRange(min=0), default=1, show_default=True, help="How many; 0 for all.")
-@bootstrap_option
+@cluster_options
 @output_option
-def why(group_id: str, last: int, bootstrap: str, output: str) -> None:
+def why(group_id: str, last: int, cluster: Cluster, output: str) -> None:
     from kohort.insight.rebalances import rebalances
     from kohort.insight.takeovers import takeovers
     from kohort.insight.why import explain
 
-    entries = read_journal(bootstrap, group_id)
+    entries = read_journal(cluster, group_id)
     found = rebalances(entries)
     taken = takeovers(entries)
     if not found and not taken:
         heard = f"{len(entries)} entries but no" if entries else "no"
-        raise KohortError(f"the journal of {bootstrap} has {heard} rebalance of group {group_id!r}")
+        raise KohortError(f"the journal of {cluster.address} has {heard} rebalance of group {group_id!r}")
     shown = found[-last:] if last else found
     told = [(rebalance, explain(rebalance)) for rebalance in shown]
     if last and shown:
@@ -73,20 +74,19 @@ def why(group_id: str, last: int, bootstrap: str, output: str) -> None:
         print_it()
 
 
-def read_journal(bootstrap: str, group_id: str) -> list[JournalEntry]:
+def read_journal(cluster: Cluster, group_id: str) -> list[JournalEntry]:
     """Return the entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
-    from kohort import Admin, Consumer
     from kohort.coordinator.journal import TOPIC
 
-    with Admin(bootstrap_servers=bootstrap) as admin:
+    with cluster.admin() as admin:
         results = admin.describe_topics([TOPIC], timeout_ms=ADMIN_MS)
         error = results.errors.get(TOPIC)
         if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise KohortError(
-                f"{bootstrap} has no journal of rebalances: it is no kohort broker, or no group was ever there"
+                f"{cluster.address} has no journal of rebalances: it is no kohort broker, or no group was ever there"
             )
         partitions = [TopicPartition(TOPIC, p.partition) for p in results[TOPIC].partitions]
-    with Consumer({"bootstrap.servers": bootstrap, "allow.auto.create.topics": False}) as consumer:
+    with cluster.consumer({"allow.auto.create.topics": False}) as consumer:
         return entries_of(consumer, partitions, group_id)
 
 

@@ -27,7 +27,7 @@ def parse_properties(text: str, *, is_damaged: bool = False) -> dict[str, str]:
         if ends >= 0:
             pairs[line[:ends].strip()] = line[ends + 1 :].strip()
         elif not is_damaged:
-            raise ConfigError(f"line {number}: expected name=value, found {line!r}")
+            raise ConfigError(f"line {number}: expected name=value; there is no = in it")  # its text may be a secret
     return pairs
 
 

@@ -1,0 +1,228 @@
+"""How commands reach their cluster: ``--bootstrap``, ``--config FILE``, ``--profile NAME``, ``--set``; one place for
+all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from kohort.errors import ConfigError, KohortError
+
+if TYPE_CHECKING:
+    from kohort.aio.admin import Admin
+    from kohort.aio.consuming.consumer import Consumer
+    from kohort.aio.producing.producer import Producer
+    from kohort.config.client_files import ClientSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C")
+DEFAULT_BOOTSTRAP: Final = "localhost:9092"
+COMPLETION_MS: Final = 1_000
+SERVERS: Final = "bootstrap.servers"
+_OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.auto.create.topics")
+"""Options of consumers that a command decides, whatever a file for all clients says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """How to reach a cluster: options of clients from a file, which ``--set`` and the command's own stand above."""
+
+    said: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    where: str = ""
+    """The file that ``said`` is from, for errors."""
+
+    @property
+    def address(self) -> str:
+        """The bootstrap servers, for what is told to the user."""
+        servers = self.settings.get(SERVERS, self.said[SERVERS])
+        return ",".join(servers) if isinstance(servers, list) else str(servers)
+
+    def admin(self) -> Admin:
+        """Return a new admin client."""
+        from kohort import Admin
+        from kohort.config.client import AdminConfig
+
+        return self._made(Admin, AdminConfig, self.said, _meant_for(AdminConfig, self.settings))
+
+    def consumer(self, options: Mapping[str, Any]) -> Consumer:
+        """Return a new consumer with these options, unless ``--set`` says otherwise."""
+        from kohort import Consumer
+        from kohort.config.client import ConsumerConfig
+
+        said = {name: value for name, value in self.said.items() if name not in _OURS}
+        return self._made(Consumer, ConsumerConfig, said, {**options, **self.settings})
+
+    def producer(self, options: Mapping[str, Any]) -> Producer:
+        """Return a new producer with these options, unless ``--set`` says otherwise."""
+        from kohort import Producer
+        from kohort.config.client import ProducerConfig
+
+        return self._made(Producer, ProducerConfig, self.said, {**options, **self.settings})
+
+    def _made(
+        self, client: Callable[[dict[str, Any]], C], config: type, said: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> C:
+        try:
+            return client({**_meant_for(config, said), **options})
+        except ConfigError as error:
+            raise ConfigError(f"{error} ({self.where})" if self.where else str(error)) from None
+
+
+def _meant_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return these options without those of clients of another kind: a file for all clients may hold them."""
+    from kohort.config.client import ConsumerConfig, ProducerConfig
+    from kohort.config.options import options_of
+
+    others = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
+    others -= {o.name for o in options_of(config)}
+    return {name: value for name, value in given.items() if name not in others}
+
+
+def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of profiles for the shell."""
+    from kohort.config.client_files import profile_names
+
+    try:
+        return [name for name in profile_names(os.environ) if name.startswith(incomplete)]
+    except KohortError:
+        return []
+
+
+bootstrap_option = click.option(
+    "--bootstrap",
+    metavar="HOST:PORT",
+    envvar="KOHORT_BOOTSTRAP",
+    help=f"A broker of the cluster, or several with commas; also KOHORT_BOOTSTRAP [{DEFAULT_BOOTSTRAP}].",
+)
+profile_option = click.option(
+    "--profile",
+    metavar="NAME",
+    envvar="KOHORT_PROFILE",
+    shell_complete=complete_profiles,
+    help="A cluster of clusters.toml; also KOHORT_PROFILE.",
+)
+set_option = click.option(
+    "--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's client options."
+)
+
+
+def config_option(*names: str) -> Callable[[F], F]:
+    """Return the option for a client.properties; where ``--config`` means something else it has Kafka's name alone."""
+    return click.option(
+        *names,
+        "config_file",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        envvar="KOHORT_CONFIG",
+        help="Client options from a client.properties; also KOHORT_CONFIG.",
+    )
+
+
+def cluster_options(command: F) -> F:
+    """Give a command the options to reach a cluster, and it the argument ``cluster``."""
+    return _with_cluster(command, "--config", "--command-config")
+
+
+def cluster_options_without_config(command: F) -> F:
+    """Do the same for a command whose ``--config`` is something else."""
+    return _with_cluster(command, "--command-config")
+
+
+def _with_cluster(command: F, *config_names: str) -> F:
+    @wraps(command)
+    def with_cluster(*args: Any, **options: Any) -> Any:
+        context = click.get_current_context()
+        cluster = cluster_of(context, lambda text: click.echo(f"kohort: {text}", err=True))
+        for name in ("bootstrap", "config_file", "profile", "settings"):
+            options.pop(name)
+        return command(*args, cluster=cluster, **options)
+
+    decorated: Any = with_cluster
+    for option in (set_option, profile_option, config_option(*config_names), bootstrap_option):
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
+
+
+def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> Cluster:
+    """Return the cluster that a command's options name.
+
+    What is said on the command line wins over the environment, ``--bootstrap`` over the address in a file, and
+    ``--set`` over all. An address alone on the command line leaves the profile of the environment out: its password is
+    not for whoever listens there. Raises ConfigError for files, UsageError for options that contradict each other.
+    """
+    found = _file_of(context)
+    for text in found.warnings if found else ():
+        warn(text)
+    said = dict(found.options) if found else {}
+    bootstrap = context.params.get("bootstrap")
+    if bootstrap and (SERVERS not in said or _is_said(context, "bootstrap")):
+        said[SERVERS] = bootstrap
+    said.setdefault(SERVERS, DEFAULT_BOOTSTRAP)
+    settings = pairs(context.params.get("settings") or (), "--set")
+    return Cluster(said, {name.replace("_", "."): v for name, v in settings.items()}, found.where if found else "")
+
+
+def _file_of(context: click.Context) -> ClientSettings | None:
+    """Return what the file says that was named: on the command line, else in the environment."""
+    config, profile = context.params.get("config_file"), context.params.get("profile")
+    if config and profile:
+        by_hand = _is_said(context, "config_file"), _is_said(context, "profile")
+        if by_hand[0] == by_hand[1]:
+            raise click.UsageError("--config and --profile: choose one (KOHORT_CONFIG and KOHORT_PROFILE count too)")
+        config, profile = (config, None) if by_hand[0] else (None, profile)
+    from kohort.config.client_files import read_client_file, read_profile
+
+    if config:
+        return read_client_file(config, os.environ)
+    if profile and (_is_said(context, "profile") or not _is_said(context, "bootstrap")):
+        return read_profile(profile, os.environ)
+    return None
+
+
+def _is_said(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    """``KEY=VALUE`` texts as a dict. Raises BadParameter for one without ``=``."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{text!r}: expected KEY=VALUE", param_hint=option)
+        found[key.strip()] = value
+    return found
+
+
+def complete_topics(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of topics for the shell."""
+    return _complete(ctx, incomplete, lambda admin: [t.name for t in admin.list_topics(timeout_ms=COMPLETION_MS)])
+
+
+def complete_groups(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of groups for the shell."""
+    return _complete(ctx, incomplete, lambda admin: [g.group_id for g in admin.list_groups(timeout_ms=COMPLETION_MS)])
+
+
+def complete_users(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return names of users for the shell."""
+    return _complete(
+        ctx, incomplete, lambda admin: list(admin.describe_user_scram_credentials(timeout_ms=COMPLETION_MS))
+    )
+
+
+def _complete(ctx: click.Context, incomplete: str, names: Callable[[Admin], list[str]]) -> list[str]:
+    """Return what begins with ``incomplete``; nothing where the broker does not answer soon."""
+    try:
+        with cluster_of(ctx).admin() as admin:
+            return [name for name in names(admin) if name.startswith(incomplete)]
+    except (KohortError, click.ClickException):
+        return []

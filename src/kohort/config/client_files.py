@@ -1,0 +1,136 @@
+"""Options of clients from files: a ``client.properties`` as Kafka's tools take it, and clusters by name in TOML.
+
+A profile is a table of ``clusters.toml``, its entries options of clients by any of their names::
+
+    [prod]
+    bootstrap.servers = "kafka-1:9093,kafka-2:9093"
+    security.protocol = "SASL_SSL"
+    sasl.mechanism = "SCRAM-SHA-512"
+    sasl.username = "reports"
+    sasl.password = "${KAFKA_PASSWORD}"
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from kohort.config.client import ConsumerConfig, ProducerConfig
+from kohort.config.options import options_of
+from kohort.config.placeholders import fill_in
+from kohort.config.properties import parse_properties
+from kohort.errors import ConfigError
+from kohort.nearest import did_you_mean
+from kohort.secret import Secret
+
+_READABLE: Final = stat.S_IRGRP | stat.S_IROTH
+_NEVER_PASSED_OVER: Final = ("ssl.", "sasl.", "security.", "bootstrap.")
+"""Options of these are never passed over: without them a client might connect less securely than was said."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """What a file says about clients: ``where`` names it in errors; ``warnings`` are for whoever asked for it."""
+
+    where: str
+    options: Mapping[str, Any]
+    warnings: tuple[str, ...] = field(default=())
+
+
+def read_client_file(path: Path, environ: Mapping[str, str]) -> ClientSettings:
+    """Return what a ``client.properties`` says. Raises ConfigError naming the file and what is wrong with it."""
+    try:
+        pairs = parse_properties(_text_of(path))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from None
+    return _settings(path, str(path), pairs, environ)
+
+
+def profiles_file(environ: Mapping[str, str]) -> Path:
+    """Return where named clusters are: ``KOHORT_PROFILES``, or ``kohort/clusters.toml`` among the user's settings."""
+    if named := environ.get("KOHORT_PROFILES"):
+        return Path(named)
+    return Path(environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "kohort" / "clusters.toml"
+
+
+def read_profile(name: str, environ: Mapping[str, str]) -> ClientSettings:
+    """Return what a profile says. Raises ConfigError, with a guess at what was meant, where there is none."""
+    path = profiles_file(environ)
+    if not path.exists():
+        raise ConfigError(f"profile {name!r}: there is no {path} (KOHORT_PROFILES names another file)")
+    found = _profiles(path)
+    if name not in found:
+        raise ConfigError(f"profile {name!r}: {path} has {', '.join(found) or 'none'}{did_you_mean(name, found)}")
+    return _settings(path, f"{path}, profile {name}", dict(_flat(found[name])), environ)
+
+
+def profile_names(environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the clusters in the file; none where there is no file."""
+    path = profiles_file(environ)
+    return list(_profiles(path)) if path.exists() else []
+
+
+def _profiles(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        found = tomllib.loads(_text_of(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    for name, table in found.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{path}: {name} stands outside of a profile: begin one with [NAME]")
+    return found
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: cannot be read: not UTF-8") from None
+
+
+def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a table by dotted names: ``security.protocol`` without quotes is a table in a table."""
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping[str, str]) -> ClientSettings:
+    """Fill in the places in values, hide secrets, and leave out what is not meant for clients of this kind."""
+    known = {o.name: o for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
+    options: dict[str, Any] = {}
+    unknown, plain = [], []
+    for spelling, value in given.items():
+        name = spelling.replace("_", ".")
+        if name not in known and not name.startswith(_NEVER_PASSED_OVER):
+            unknown.append(spelling)
+            continue
+        try:
+            filled = fill_in(value, environ) if isinstance(value, str) else value
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {spelling}: {error}") from None
+        if name in known and known[name].type is Secret and isinstance(filled, str):
+            if filled == value:
+                plain.append(spelling)
+            filled = Secret(filled)
+        options[name] = filled
+    warnings = []
+    if unknown:
+        warnings.append(f"{where}: passed over, unknown here: {', '.join(unknown)}")
+    if plain and _others_may_read(path):
+        warnings.append(f"{path}: others may read it, and it holds {', '.join(plain)}: chmod 600 {path}")
+    return ClientSettings(where, options, tuple(warnings))
+
+
+def _others_may_read(path: Path) -> bool:
+    """Tell whether the file can be read by more than its owner; never on Windows, whose modes do not say."""
+    return os.name == "posix" and bool(path.stat().st_mode & _READABLE)

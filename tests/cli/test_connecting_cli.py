@@ -1,0 +1,130 @@
+"""Stories of how commands reach their cluster: --bootstrap, --config, --profile, --set, and the environment."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+import kohort
+from kohort.cli.cluster import complete_profiles
+from kohort.cli.main import COMMANDS, main
+
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def files(broker, tmp_path):
+    """A client.properties and a file of profiles, both for the broker."""
+    config = tmp_path / "client.properties"
+    config.write_text(f"bootstrap.servers={broker.bootstrap}\nclient.id=by-file\nacks=all\ngroup.id=not-for-commands\n")
+    profiles = tmp_path / "clusters.toml"
+    profiles.write_text(f'[here]\nbootstrap.servers = "${{HERE}}"\n[gone]\nbootstrap.servers = "{NOBODY}"\n')
+    return {"KOHORT_PROFILES": str(profiles), "HERE": broker.bootstrap, "CONFIG": str(config)}
+
+
+@pytest.fixture
+def call(files):
+    def run(*args, code=0, stdin=None, **environ):
+        result = CliRunner(env={**files, **environ}).invoke(main, list(args), input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+def test_a_config_file_and_a_profile_name_the_cluster(call, files):
+    call("topics", "create", "by-file", "--command-config", files["CONFIG"])
+
+    for way in (("--config", files["CONFIG"]), ("--command-config", files["CONFIG"]), ("--profile", "here")):
+        assert "by-file" in call("topics", "list", *way).stdout
+    assert "by-file" in call("topics", "list", KOHORT_CONFIG=files["CONFIG"]).stdout
+    assert "by-file" in call("topics", "list", KOHORT_PROFILE="here").stdout
+
+
+def test_every_kind_of_client_is_made_of_the_file(call, files):
+    for way in (("--config", files["CONFIG"]), ("--profile", "here")):
+        call("produce", "lines", *way, stdin="hello\n")
+        read = call("consume", "lines", "--from-beginning", "--until-end", *way)
+        assert read.stdout.splitlines()[-1] == "hello"
+        call("consume", "lines", "--group", "readers", "--from-beginning", "--max", "1", *way)
+        assert json.loads(call("group", "describe", "readers", "--output", "json", *way).stdout)["group"] == "readers"
+        assert call("group", "why", "readers", *way).exit_code == 0
+        assert "readers" in call("groups", *way).stdout
+        assert "NEW-OFFSET" in call("group", "reset", "readers", "--to-earliest", *way).stdout
+        assert "leads" in call("nodes", "list", *way).stdout
+        assert call("transactions", "list", *way).exit_code == 0
+        call("group", "delete", "readers", "--yes", *way)
+    assert "not-for-commands" not in call("groups", "--profile", "here").stdout
+
+
+def test_the_command_line_wins_over_the_environment_and_an_address_over_a_file(call, files, broker):
+    assert call("topics", "list", "--profile", "here", KOHORT_PROFILE="gone").exit_code == 0
+    assert call("topics", "list", "--profile", "here", KOHORT_BOOTSTRAP=NOBODY).exit_code == 0
+    assert call("topics", "list", "--profile", "gone", "--bootstrap", broker.bootstrap).exit_code == 0
+    assert call("topics", "list", "--config", files["CONFIG"], KOHORT_PROFILE="gone").exit_code == 0
+    assert call("topics", "list", "--profile", "gone", "--set", f"bootstrap.servers={broker.bootstrap}").exit_code == 0
+
+
+def test_a_profile_of_the_environment_does_not_go_to_another_address(call, files, broker, tmp_path):
+    (tmp_path / "clusters.toml").write_text('[prod]\nsecurity.protocol = "SASL_PLAINTEXT"\nsasl.password = "${NO}"\n')
+    assert call("topics", "list", "--bootstrap", broker.bootstrap, KOHORT_PROFILE="prod").exit_code == 0
+    assert "${NO}: not set" in call("topics", "list", KOHORT_PROFILE="prod", code=1).stderr
+
+
+def test_two_files_are_one_too_many(call, files):
+    refused = call("topics", "list", "--config", files["CONFIG"], "--profile", "here", code=2)
+    assert "--config and --profile: choose one" in refused.stderr
+
+
+def test_what_a_file_says_wrongly_is_told_with_its_name(call, files, tmp_path):
+    bad = tmp_path / "bad.properties"
+    bad.write_text("bootstrap.servers=localhost\nwhatever=1\n")
+    refused = call("topics", "list", "--config", str(bad), code=1)
+    assert refused.stderr.splitlines() == [
+        f"kohort: {bad}: passed over, unknown here: whatever",
+        f"kohort topics: bootstrap.servers='localhost': expected HOST:PORT, such as localhost:9092 ({bad})",
+    ]
+    assert "did you mean here?" in call("groups", "--profile", "her", code=1).stderr
+
+
+def test_an_option_of_another_client_is_refused_by_set_alone(call, files):
+    refused = call("produce", "lines", "--profile", "here", "--set", "group.id=g", stdin="x\n", code=1)
+    assert "group.id is an option of a consumer, which this client is not" in refused.stderr
+
+
+def test_every_command_that_connects_can_be_told_how():
+    def commands(group, name):
+        for each in group.list_commands(None):
+            command = group.get_command(None, each)
+            if hasattr(command, "list_commands"):
+                yield from commands(command, f"{name} {each}")
+            else:
+                yield f"{name} {each}".strip(), command
+
+    found = dict(commands(main, ""))
+    elsewhere = {"serve", "spark", "demo", "completion"}
+    for name, command in found.items():
+        if name.split()[0] in elsewhere | {"pipeline", "sim"}:
+            continue
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--bootstrap", "--command-config", "--profile", "--set"} <= options, name
+    assert {name.split()[0] for name in found} == set(COMMANDS)
+
+
+def test_the_shell_completes_profiles_and_names_of_the_cluster_that_is_meant(files, monkeypatch):
+    for name, value in files.items():
+        monkeypatch.setenv(name, value)
+    assert complete_profiles(None, None, "h") == ["here"]
+    with kohort.Admin(bootstrap_servers=files["HERE"]) as admin:
+        admin.create_topics(["completed-by-profile"])
+
+    done = CliRunner(
+        env={**files, "_KOHORT_COMPLETE": "bash_complete", "COMP_WORDS": "kohort topics describe --profile here comple",
+             "COMP_CWORD": "5"}
+    ).invoke(main, [], prog_name="kohort")  # fmt: skip
+
+    assert "plain,completed-by-profile" in done.stdout

@@ -1,0 +1,149 @@
+"""Options of clients from files: client.properties, named clusters, and what is filled in."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kohort.config.client_files import profile_names, profiles_file, read_client_file, read_profile
+from kohort.config.placeholders import fill_in
+from kohort.errors import ConfigError
+from kohort.secret import Secret
+
+PASSWORD = "planted-7f3a"
+PROFILES = """
+[local]
+bootstrap.servers = "localhost:9092"
+
+[prod]
+"bootstrap.servers" = ["kafka-1:9093", "kafka-2:9093"]
+security.protocol = "SASL_SSL"
+sasl_mechanism = "SCRAM-SHA-512"
+sasl.username = "reports"
+sasl.password = "${KAFKA_PASSWORD}"
+request.timeout.ms = 5000
+"""
+
+
+@pytest.fixture
+def profiles(tmp_path):
+    """A file of profiles, and the environment in which it is found."""
+    file = tmp_path / "clusters.toml"
+    file.write_text(PROFILES)
+    file.chmod(0o600)
+    return {"KOHORT_PROFILES": str(file), "KAFKA_PASSWORD": PASSWORD}
+
+
+def test_a_profile_is_options_by_dotted_names_with_the_secret_from_the_environment(profiles):
+    found = read_profile("prod", profiles)
+
+    assert found.options == {
+        "bootstrap.servers": ["kafka-1:9093", "kafka-2:9093"],
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "reports",
+        "sasl.password": Secret(PASSWORD),
+        "request.timeout.ms": 5000,
+    }
+    assert found.warnings == ()
+    assert PASSWORD not in repr(found)
+    assert profile_names(profiles) == ["local", "prod"]
+
+
+def test_profiles_are_among_the_users_settings_unless_another_file_is_named(tmp_path):
+    assert profiles_file({"XDG_CONFIG_HOME": "/x"}).as_posix() == "/x/kohort/clusters.toml"
+    assert profiles_file({}).as_posix().endswith("/.config/kohort/clusters.toml")
+    assert profile_names({"XDG_CONFIG_HOME": str(tmp_path)}) == []
+    with pytest.raises(ConfigError, match=r"profile 'prod': there is no .*clusters\.toml \(KOHORT_PROFILES names"):
+        read_profile("prod", {"XDG_CONFIG_HOME": str(tmp_path)})
+
+
+def test_a_profile_that_is_not_there_is_guessed(profiles):
+    with pytest.raises(ConfigError, match=r"profile 'prd': .* has local, prod; did you mean prod\?"):
+        read_profile("prd", profiles)
+
+
+def test_a_variable_that_is_not_set_is_named_with_its_place(profiles):
+    del profiles["KAFKA_PASSWORD"]
+    with pytest.raises(
+        ConfigError, match=r"clusters\.toml, profile prod: sasl\.password: \$\{KAFKA_PASSWORD\}: not set"
+    ):
+        read_profile("prod", profiles)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[prod\n", "not TOML: .*line 1"),
+        ('bootstrap_servers = "a:1"\n', "bootstrap_servers stands outside of a profile"),
+    ],
+)
+def test_a_file_that_holds_no_profiles_is_refused(tmp_path, text, words):
+    file = tmp_path / "clusters.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        read_profile("prod", {"KOHORT_PROFILES": str(file)})
+
+
+def test_a_file_for_kafkas_own_tools_is_read_as_it_is(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# for kafka-topics.sh --command-config\n"
+        "security.protocol=SASL_SSL\n"
+        "sasl.mechanism=PLAIN\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        f'  username="alice" password="{PASSWORD}";\n'
+        "ssl.truststore.type=JKS\n"
+        "acks=all\n"
+        "key.serializer=org.apache.kafka.common.serialization.StringSerializer\n"
+    )
+    file.chmod(0o600)
+
+    found = read_client_file(file, {})
+
+    assert found.options["sasl.jaas.config"].reveal().endswith(f'password="{PASSWORD}";')
+    assert found.options["ssl.truststore.type"] == "JKS"  # of security nothing is passed over: a client judges it
+    assert found.options["acks"] == "all"
+    assert found.warnings == (f"{file}: passed over, unknown here: key.serializer",)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files say nothing here")
+def test_a_secret_that_others_may_read_is_warned_of(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(f"sasl.username=alice\nsasl.password={PASSWORD}\n")
+    file.chmod(0o644)
+
+    (warning,) = read_client_file(file, {}).warnings
+
+    assert warning == f"{file}: others may read it, and it holds sasl.password: chmod 600 {file}"
+    file.write_text("sasl.username=alice\nsasl.password=${P}\n")
+    assert read_client_file(file, {"P": PASSWORD}).warnings == ()
+
+
+@pytest.mark.parametrize("make", [lambda p: None, lambda p: p.mkdir(), lambda p: p.write_bytes(b"\xff\xfe=x")])
+def test_a_file_that_cannot_be_read_is_named(tmp_path, make):
+    path = tmp_path / "client.properties"
+    make(path)
+    with pytest.raises(ConfigError, match=r"client\.properties: cannot be read: "):
+        read_client_file(path, {})
+
+
+def test_a_line_that_is_no_option_is_named_without_what_it_says(tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(f"sasl.username=alice\nsasl.password {PASSWORD}\n")
+    with pytest.raises(ConfigError, match=r"client\.properties: line 2: expected name=value") as refused:
+        read_client_file(file, {})
+    assert PASSWORD not in str(refused.value)
+
+
+def test_places_are_filled_from_the_environment_and_from_files(tmp_path):
+    (tmp_path / "secret").write_text("s3\n")
+    environ = {"A": "1"}
+
+    assert fill_in("${A} ${env:A} ${B:-two} ${B:-} $${A} $A", environ) == "1 1 two  ${A} $A"
+    assert fill_in(f"x${{file:{tmp_path}/secret}}x", environ) == "xs3x"
+    with pytest.raises(ConfigError, match=r"\$\{B\}: not set in the environment, and no default"):
+        fill_in("${env:B}", environ)
+    with pytest.raises(ConfigError, match=r"\$\{file:.*absent\}: cannot be read: No such file"):
+        fill_in(f"${{file:{tmp_path}/absent}}", environ)
