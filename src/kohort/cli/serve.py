@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,14 +32,27 @@ Examples:
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
-  kohort serve --listen :9092 --set advertised.listeners=myhost:9092
+  kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
+      --config secured.properties                two listeners, one secured
+  kohort serve --listen :9092 --set advertised.listeners=myhost:9092 \\
+      --allow-anyone                             for others, unsecured
 """
 
 
 @click.command(help=HELP, short_help="Run a broker that any Kafka client can connect to.")
 @click.option("--data", "data_dir", type=click.Path(file_okay=False, path_type=Path), help="Folder to keep data in.")
 @click.option("--memory", is_flag=True, help="Keep everything in memory (the default without --data).")
-@click.option("--listen", metavar="HOST:PORT", help="Address to listen on [127.0.0.1:9092]; port 0 takes a free one.")
+@click.option(
+    "--listen",
+    metavar="[NAME://]HOST:PORT",
+    multiple=True,
+    help="Address to listen on [PLAINTEXT://127.0.0.1:9092]; port 0 takes a free one. May be given for several names.",
+)
+@click.option(
+    "--allow-anyone",
+    is_flag=True,
+    help="Let other computers reach a listener without TLS and logins: whoever reaches it may do everything.",
+)
 @click.option(
     "--nodes",
     type=click.IntRange(min=1, max=100),
@@ -63,7 +77,8 @@ Examples:
 def serve(
     data_dir: Path | None,
     memory: bool,
-    listen: str | None,
+    listen: tuple[str, ...],
+    allow_anyone: bool,
     nodes: int,
     settings: tuple[str, ...],
     config_file: Path | None,
@@ -75,6 +90,7 @@ def serve(
     start_logging(quiet=quiet)
     try:
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
+        config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         _run(config, nodes, folder, record, port_file, output)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
@@ -82,11 +98,11 @@ def serve(
 
 
 def configure(
-    data_dir: Path | None, listen: str | None, settings: tuple[str, ...], config_file: Path | None, *, memory: bool
+    data_dir: Path | None, listen: Sequence[str], settings: Sequence[str], config_file: Path | None, *, memory: bool
 ) -> tuple[BrokerConfig, Path | None]:
     """Return the broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
-    from kohort.config.listeners import parse_listener
+    from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
     from kohort.config.properties import parse_properties
     from kohort.config.server_properties import understand
@@ -101,9 +117,9 @@ def configure(
         given |= said.options
         folder = Path(said.data_dir) if said.data_dir else None
         _tell_ignored(str(config_file), said.ignored)
-    if listen is not None:
-        host, port = parse_listener(listen, "--listen")
-        given |= {"host.name": host, "port": port}
+    if listen:  # of one name the last holds
+        named = {parse_endpoint(text, "--listen")[0]: text for text in listen}
+        given |= understand({"listeners": ",".join(named.values())}).options
     pairs = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -113,12 +129,22 @@ def configure(
     said = understand(pairs)
     _tell_ignored("--set", said.ignored)
     given |= said.options
+    _check_short_way(given, pairs)
     folder = data_dir or (Path(said.data_dir) if said.data_dir else None) or folder
     if memory:
         if data_dir is not None:
             raise ConfigError("--memory and --data: choose one")
         folder = None
-    return parse_config(BrokerConfig, given), folder
+    config = parse_config(BrokerConfig, given)
+    check_listeners(config)
+    return config, folder
+
+
+def _check_short_way(given: Mapping[str, Any], pairs: Mapping[str, str]) -> None:
+    """Raise ConfigError where host or port is set and would not hold."""
+    for name in ("host.name", "port"):
+        if given.get("listeners") and name in pairs:
+            raise ConfigError(f"--set {name}={pairs[name]}: the broker listens on {given['listeners']}; change that")
 
 
 def _tell_ignored(where: str, names: Sequence[str]) -> None:
@@ -145,15 +171,19 @@ def _run(
     from kohort.aio.io_thread import new_loop
     from kohort.aio.serving.cluster_server import run
 
-    def ready(bootstrap: str, cluster_id: str) -> None:
+    def ready(addresses: Mapping[str, str], cluster_id: str) -> None:
+        bootstrap = next(iter(addresses.values()))
         if port_file is not None:
             write_whole(port_file, f"{bootstrap.split(',', maxsplit=1)[0].rpartition(':')[2]}\n")
         if output == "json":
             where = str(folder) if folder else None
-            click.echo(json.dumps({"bootstrap": bootstrap, "cluster_id": cluster_id, "data": where}))
+            said = {"bootstrap": bootstrap, "listeners": dict(addresses), "cluster_id": cluster_id, "data": where}
+            click.echo(json.dumps(said))
         else:
             where = f"data {folder}" if folder else "in memory"
-            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {bootstrap} (cluster {cluster_id}, {where})")
+            told = [f"{name}://{address}" for name, address in addresses.items()] if len(addresses) > 1 else [bootstrap]
+            on = " and ".join(told)
+            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where})")
         sys.stdout.flush()
 
     loop = new_loop()

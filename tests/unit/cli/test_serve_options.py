@@ -1,8 +1,13 @@
 """What ``kohort serve`` makes of its options."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from kohort.cli.serve import configure
+from kohort.config.listeners import listeners_of
+from kohort.errors import ConfigError
 
 
 def test_what_has_no_effect_is_told_wherever_it_was_given(caplog, tmp_path):
@@ -10,10 +15,37 @@ def test_what_has_no_effect_is_told_wherever_it_was_given(caplog, tmp_path):
     file.write_text("num.io.threads=3\n")
     given = ("log.preallocate=true", "replica.lag.time.max.ms=5", "transaction.state.log.replication.factor=1")
 
-    config, _ = configure(None, None, given, Path(file), memory=False)
+    config, _ = configure(None, (), given, Path(file), memory=False)
 
     assert [record.getMessage() for record in caplog.records] == [
         f"{file}: passed over, without meaning here: num.io.threads",
         "--set: passed over, without meaning here: log.preallocate, replica.lag.time.max.ms",
     ]
     assert (config.log_preallocate, config.transaction_state_log_replication_factor) == (True, 1)
+
+
+def listening(*listen: str, settings: Sequence[str] = ()) -> list[str]:
+    config, _ = configure(None, listen, settings, None, memory=False)
+    return [str(listener) for listener in listeners_of(config)]
+
+
+def test_several_listeners_are_given_by_name_and_of_one_name_the_last_holds():
+    assert listening() == ["PLAINTEXT://127.0.0.1:9092"]
+    assert listening("127.0.0.1:1") == ["PLAINTEXT://127.0.0.1:1"]
+    assert listening("SSL://h:1", "127.0.0.1:2") == ["SSL://h:1", "PLAINTEXT://127.0.0.1:2"]
+    assert listening("h:1", "g:2") == ["PLAINTEXT://g:2"]
+
+
+def test_what_is_set_wins_over_listen():
+    assert listening("SSL://h:1", settings=["listeners=127.0.0.1:3"]) == ["PLAINTEXT://127.0.0.1:3"]
+    assert listening("h:1", settings=["listeners=SSL://h:3"]) == ["SSL://h:3"]
+    assert listening("h:1", settings=["port=4"]) == ["PLAINTEXT://h:4"]
+    with pytest.raises(ConfigError, match="--set port=4: the broker listens on SSL://h:1; change that"):
+        listening("SSL://h:1", settings=["port=4"])
+
+
+def test_listeners_that_cannot_be_are_an_error_before_anything_starts():
+    with pytest.raises(ConfigError, match="says nothing of INNER"):
+        listening("INNER://h:1")
+    with pytest.raises(ConfigError, match="there is no listener OUTER, only PLAINTEXT"):
+        listening(settings=["listener.name.outer.ssl.client.auth=none"])

@@ -241,17 +241,17 @@ async def run(
     config: BrokerConfig,
     count: int,
     data_dir: Path | None,
-    ready: Callable[[str, str], None],
+    ready: Callable[[Mapping[str, str], str], None],
     recording: Path | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; ``ready`` is told the address and the cluster's id."""
+    """Serve until SIGTERM or SIGINT; ``ready`` is told the addresses of the listeners and the cluster's id."""
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     server = await _start(config, count, data_dir, recording)
     try:
-        ready(server.bootstrap, server.cluster_id)
+        ready(server.addresses, server.cluster_id)
         await stopping.wait()
         LOGGER.info("stopping")
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from contextlib import ExitStack
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from kohort.config.broker import BrokerConfig
@@ -17,6 +18,7 @@ from kohort.config.listeners import (
     listeners_of,
     with_ports,
 )
+from kohort.config.security_protocol import SecurityProtocol
 from kohort.errors import ConfigError
 
 BACKLOG: Final = 512
@@ -51,6 +53,8 @@ def bind(config: BrokerConfig) -> Bound:
     with ExitStack() as sockets:
         found = []
         for listener in listeners_of(config):
+            if not config.allow_anyone:
+                _check_reach(listener)
             if listener.host in EVERY_ADDRESS and listener.name not in told:
                 raise ConfigError(
                     f"listening on every address ({address_text(listener.host or '0.0.0.0', listener.port)}): say "
@@ -63,6 +67,27 @@ def bind(config: BrokerConfig) -> Bound:
     return Bound(config, [BoundListener(*pair) for pair in zip(listeners_of(config), found, strict=True)])
 
 
+def _check_reach(listener: Listener) -> None:
+    """Raise ConfigError for a listener without TLS and logins that other computers may reach."""
+    if listener.protocol is SecurityProtocol.PLAINTEXT and not _is_loopback(listener.host):
+        raise ConfigError(
+            f"{listener} may be reached from other computers, without TLS and without logins: whoever reaches it may "
+            "read and change everything. Listen on 127.0.0.1; or have clients log in, on a listener SASL_SSL:// or "
+            "SASL_PLAINTEXT://; or say --allow-anyone (kohort.allow.anyone=true)"
+        )
+
+
+def _is_loopback(host: str) -> bool:
+    """Tell whether only this computer reaches an address; of a name that is unknown nobody does."""
+    if host in EVERY_ADDRESS:
+        return False
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return True
+    return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+
+
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -72,7 +97,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
-                f"port {port} on {host} is in use by another program: stop it, or listen elsewhere "
+                f"port {port} on {host or '0.0.0.0'} is in use by another program: stop it, or listen elsewhere "
                 "(port 0 takes a free one)"
             ) from None
         raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from None

@@ -1,0 +1,63 @@
+"""``kohort serve`` and its listeners: what it says when it is ready, and where it does not listen unasked."""
+
+import socket
+
+import pytest
+from click.testing import CliRunner
+
+import kohort
+from kohort.cli.main import main
+from support.processes.served_broker import Served
+
+TWO = (
+    "--set",
+    "listeners=INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
+    "--set",
+    "listener.security.protocol.map=INNER:PLAINTEXT,OUTER:PLAINTEXT",
+)
+
+
+def refused(*args: str) -> str:
+    done = CliRunner().invoke(main, ["serve", *args])
+    assert done.exit_code == 1, done.output
+    return done.output
+
+
+def test_all_listeners_are_told_and_the_port_file_has_the_first(tmp_path):
+    with Served(*TWO, "--nodes", "2", "--port-file", str(tmp_path / "port")) as served:
+        listeners = served.ready["listeners"]
+        ports = [address.rpartition(":")[2] for told in listeners.values() for address in told.split(",")]
+
+        assert list(listeners) == ["INNER", "OUTER"]
+        assert len(set(ports)) == 4
+        assert served.bootstrap == listeners["INNER"]
+        assert (tmp_path / "port").read_text() == f"{ports[0]}\n"
+        with kohort.Admin(bootstrap_servers=listeners["OUTER"]) as admin:
+            told = [f"{node.host}:{node.port}" for node in admin.describe_cluster().nodes]
+        assert told == listeners["OUTER"].split(",")
+
+
+@pytest.mark.parametrize("where", [":9092", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "PLAINTEXT://0.0.0.0:9092"])
+def test_a_listener_without_logins_is_not_for_other_computers_unless_so_told(where):
+    said = refused("--listen", where)
+
+    assert "may be reached from other computers, without TLS and without logins" in said
+    assert "SASL_SSL://" in said
+    assert "--allow-anyone" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("told", [("--allow-anyone",), ("--set", "kohort.allow.anyone=true")])
+def test_so_told_it_listens_where_it_is_said(told):
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused("--listen", f":{port}", "--set", "advertised.listeners=myhost:9092", *told)
+
+    assert f"port {port} on 0.0.0.0 is in use" in said
+
+
+def test_an_embedded_broker_is_as_careful():
+    with pytest.raises(kohort.ConfigError, match=r"kohort\.allow\.anyone=true"):
+        kohort.Broker(listen="0.0.0.0:0", advertised_listeners="h:1").start()
+    with kohort.Broker(listen="0.0.0.0:0", advertised_listeners="h:1", allow_anyone=True) as broker:
+        assert broker.bootstrap == "h:1"
