@@ -13,6 +13,10 @@ from kohort.config.security_protocol import SecurityProtocol
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "a whole number from 1 to 9, or -1")
+AUTHORIZERS: Final = ValueRule(
+    lambda name: name == "" or name.rpartition(".")[2] == "StandardAuthorizer",
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer, which is the one that is here, or nothing",
+)
 
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
 ONE_STORAGE: Final = "the replicas are one storage, to which nothing is copied"
@@ -60,7 +64,10 @@ class BrokerConfig(ListenerConfig):
         "Whether a listener without TLS and logins may be reached from other computers.",
     )
     authorizer_class_name: str = option(
-        "authorizer.class.name", "", "StandardAuthorizer: what clients may do is checked. Empty: everybody may all."
+        "authorizer.class.name",
+        "",
+        "StandardAuthorizer: what clients may do is checked. Empty: everybody may all.",
+        rule=AUTHORIZERS,
     )
     super_users: str = option(
         "super.users", "", "Who may do everything, with semicolons between: User:admin;User:CN=ops,O=Example."

@@ -6,12 +6,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kohort.config.options import option
+from kohort.config.options import ValueRule, option
 from kohort.secret import Secret
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """What a listener can offer."""
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
+
+KAFKAS_CALLBACKS: Final = frozenset(
+    {
+        "OAuthBearerValidatorCallbackHandler",
+        "OAuthBearerUnsecuredValidatorCallbackHandler",
+        "PlainServerCallbackHandler",
+        "ScramServerCallbackHandler",
+    }
+)
+"""Kafka's own, by their simple names; all but the first are what is done without them."""
+CALLBACKS: Final = ValueRule(
+    lambda name: not name or name.rpartition(".")[2] in KAFKAS_CALLBACKS,
+    "OAuthBearerValidatorCallbackHandler; other classes of Java cannot be loaded here",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +84,7 @@ class ListenerConfig:
         "sasl.server.callback.handler.class",
         None,
         "OAuthBearerValidatorCallbackHandler: tokens are signed. Default: tokens are unsecured, for tests.",
+        rule=CALLBACKS,
     )
     sasl_server_max_receive_size: int = option(
         "sasl.server.max.receive.size", 524288, "Largest request before the login is complete.", low=1

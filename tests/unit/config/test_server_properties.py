@@ -1,9 +1,11 @@
 """Kafka's server.properties, as far as it means anything here."""
 
+import re
+
 import pytest
 
 from kohort.config import BrokerConfig, parse_config
-from kohort.config.listeners import parse_listener
+from kohort.config.listeners import listener_config, parse_listener
 from kohort.config.properties import parse_properties
 from kohort.config.server_properties import understand
 from kohort.errors import ConfigError
@@ -74,6 +76,37 @@ def test_a_typo_gets_the_nearest_name():
 def test_security_that_is_not_served_is_an_error_and_not_a_warning(name, value):
     with pytest.raises(ConfigError, match=rf"{name}: .*; remove the option"):
         understand({name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("authorizer.class.name", "com.example.Authorizer", "expected org.apache.kafka.metadata.authorizer.Standard"),
+        ("sasl.server.callback.handler.class", "com.example.Handler", "expected OAuthBearerValidatorCallbackHandler"),
+        ("listener.name.ssl.plain.sasl.server.callback.handler.class", "com.example.Handler", "expected OAuthBearer"),
+        ("sasl.enabled.mechanisms", "GSSAPI", "expected one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        ("ssl.enabled.protocols", "TLSv1.1", "expected one of TLSv1.2, TLSv1.3"),
+    ],
+)
+def test_values_that_ask_for_what_is_not_there(name, value, words):
+    with pytest.raises(ConfigError, match=f"^{re.escape(name)}=.*{words}"):
+        parse_config(BrokerConfig, understand({name: value}).options)
+
+
+def test_kafkas_names_of_what_is_there_are_understood():
+    package = "org.apache.kafka.common.security.oauthbearer"
+    given = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "listener.name.ssl.oauthbearer.sasl.server.callback.handler.class": (
+            f"{package}.secured.OAuthBearerValidatorCallbackHandler"
+        ),
+    }
+
+    config = parse_config(BrokerConfig, understand(given).options)
+
+    assert config.authorizer_class_name.endswith("StandardAuthorizer")
+    named = listener_config(config, "SSL", "OAUTHBEARER").sasl_server_callback_handler_class
+    assert named == f"{package}.secured.OAuthBearerValidatorCallbackHandler"
 
 
 def test_kafkas_own_classes_and_what_only_a_java_broker_needs_are_passed_over():
