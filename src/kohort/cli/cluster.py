@@ -31,7 +31,7 @@ _OURS: Final = ("group.id", "enable.auto.commit", "auto.offset.reset", "allow.au
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterAccess:
     """How to reach a cluster: options of clients from a file, which ``--set`` and the command's own stand above."""
 
     said: Mapping[str, Any]
@@ -151,7 +151,7 @@ def _with_cluster(command: F, *config_names: str) -> F:
     return decorated  # type: ignore[no-any-return]  # click's decorators keep the type
 
 
-def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> Cluster:
+def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _: None) -> ClusterAccess:
     """Return the cluster that a command's options name.
 
     What is said on the command line wins over the environment, ``--bootstrap`` over the address in a file, and
@@ -167,7 +167,9 @@ def cluster_of(context: click.Context, warn: Callable[[str], object] = lambda _:
         said[SERVERS] = bootstrap
     said.setdefault(SERVERS, DEFAULT_BOOTSTRAP)
     settings = pairs(context.params.get("settings") or (), "--set")
-    return Cluster(said, {name.replace("_", "."): v for name, v in settings.items()}, found.where if found else "")
+    return ClusterAccess(
+        said, {name.replace("_", "."): v for name, v in settings.items()}, found.where if found else ""
+    )
 
 
 def _file_of(context: click.Context) -> ClientSettings | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, complete_groups, complete_topics
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups, complete_topics
 from kohort.cli.interrupts import interrupts_wait
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.record_lines import CSV_COLUMNS, writer_of
@@ -66,7 +66,7 @@ def consume(
     key_separator: str | None,
     headers: bool,
     null_value: str,
-    cluster: Cluster,
+    cluster: ClusterAccess,
     quiet: bool,
 ) -> None:
     if group_id is not None and (partition is not None or offset is not None):
@@ -98,7 +98,7 @@ def consume(
                 click.echo(f"{reading.count:,} records", err=True)
 
 
-def partitions_of(topics: tuple[str, ...], only: int | None, cluster: Cluster) -> list[TopicPartition]:
+def partitions_of(topics: tuple[str, ...], only: int | None, cluster: ClusterAccess) -> list[TopicPartition]:
     """Return the partitions to read. Raises KohortError for a topic or a partition that does not exist."""
     with cluster.admin() as admin:
         results = admin.describe_topics(dict.fromkeys(topics), timeout_ms=ADMIN_MS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, complete_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.group_state import GroupState, check_inactive, describe, states_of, unowned
 from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.reset import reset
@@ -39,7 +39,7 @@ Examples:
 @click.option("--state", "view", flag_value="state", help="State, coordinator and assignor.")
 @cluster_options
 @output_option
-def describe_group(group_id: str, view: str, cluster: Cluster, output: str) -> None:
+def describe_group(group_id: str, view: str, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         (found,) = states_of(admin, [describe(admin, group_id)])
         left = unowned(admin, found.description)
@@ -119,7 +119,7 @@ VIEWS = {"offsets": offsets_table, "members": members_table, "state": state_tabl
 @yes_option
 @cluster_options
 @output_option
-def delete(group_ids: tuple[str, ...], yes: bool, cluster: Cluster, output: str) -> None:
+def delete(group_ids: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
     """Delete groups that have no members, with all that they have committed.
 
     \b

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options
+from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.group_state import GroupState, states_of
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_table
@@ -25,7 +25,7 @@ Examples:
 @click.option("--state", "states", metavar="STATE", multiple=True, help="Only groups in this state; may be repeated.")
 @cluster_options
 @output_option
-def groups(states: tuple[str, ...], cluster: Cluster, output: str) -> None:
+def groups(states: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         wanted = {state.lower().replace("-", "") for state in states}
         listed = [g for g in admin.list_groups(timeout_ms=ADMIN_MS) if not wanted or g.state.lower() in wanted]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, complete_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import ApiError, ErrorCode, UsageError
@@ -33,7 +33,7 @@ def nodes() -> None:
 @nodes.command("list", short_help="List the nodes and what they lead.")
 @cluster_options
 @output_option
-def list_nodes(cluster: Cluster, output: str) -> None:
+def list_nodes(cluster: ClusterAccess, output: str) -> None:
     """List the nodes: their address, how many partitions they lead, and of those the ones that hold groups."""
     with cluster.admin() as admin:
         described = admin.describe_cluster(timeout_ms=ADMIN_MS)
@@ -69,7 +69,7 @@ def list_nodes(cluster: Cluster, output: str) -> None:
 @nodes.command(short_help="Stop a node; others lead what it led.")
 @click.argument("node", type=int)
 @cluster_options
-def stop(node: int, cluster: Cluster) -> None:
+def stop(node: int, cluster: ClusterAccess) -> None:
     """Stop NODE: its connections end, and the next replica leads what it led.
 
     A partition whose only replica it is has no leader until the node is started again.
@@ -85,7 +85,7 @@ def stop(node: int, cluster: Cluster) -> None:
 @nodes.command(short_help="Start a node that was stopped.")
 @click.argument("node", type=int)
 @cluster_options
-def start(node: int, cluster: Cluster) -> None:
+def start(node: int, cluster: ClusterAccess) -> None:
     """Start NODE again. What it led before is not given back: see kohort nodes move."""
     with cluster.admin() as admin:
         now = _stopped_here(admin)
@@ -112,7 +112,7 @@ Examples:
 @click.option("--partition", "partitions", metavar="TOPIC:NUMBER", multiple=True, help="A partition to lead.")
 @click.option("--group", "groups", multiple=True, help="A group to coordinate.", shell_complete=complete_groups)
 @cluster_options
-def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: Cluster) -> None:
+def move(node: int, partitions: tuple[str, ...], groups: tuple[str, ...], cluster: ClusterAccess) -> None:
     if not partitions and not groups:
         raise click.UsageError("say what to move: --partition TOPIC:NUMBER or --group GROUP")
     wanted = [_partition(text) for text in partitions]

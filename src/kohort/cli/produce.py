@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, complete_topics, pairs
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_topics, pairs
 from kohort.cli.input_lines import InputError, InputLine, LineFormat, Skip, read_lines
 from kohort.cli.options import ADMIN_MS
 from kohort.errors import KohortError
@@ -66,7 +66,7 @@ def produce(
     on_error: str,
     compression: str,
     acks: str,
-    cluster: Cluster,
+    cluster: ClusterAccess,
     quiet: bool,
 ) -> None:
     form = line_format(kind, key_separator, key_field, null_value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, complete_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.group_state import check_inactive, describe, ends_of, names_of_members, states_of
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import print_json, print_prose, print_table
@@ -54,7 +54,7 @@ def reset(
     shift_by: int | None,
     to_datetime: str | None,
     execute: bool,
-    cluster: Cluster,
+    cluster: ClusterAccess,
     output: str,
 ) -> None:
     ways: dict[str, Callable[[Admin, Offsets], dict[TopicPartition, int]]] = {}

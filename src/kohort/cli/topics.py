@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, cluster_options_without_config, complete_topics, pairs
+from kohort.cli.cluster import ClusterAccess, cluster_options, cluster_options_without_config, complete_topics, pairs
 from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.show import print_json, print_table
 from kohort.errors import ApiError, ErrorCode
@@ -46,7 +46,7 @@ def create(
     replication_factor: int | None,
     configs: tuple[str, ...],
     if_not_exists: bool,
-    cluster: Cluster,
+    cluster: ClusterAccess,
     output: str,
 ) -> None:
     from kohort.client.admin.model import NewTopic
@@ -77,7 +77,7 @@ def create(
 @click.option("--internal", is_flag=True, help="Also the cluster's own, such as __consumer_offsets.")
 @cluster_options
 @output_option
-def list_topics(internal: bool, cluster: Cluster, output: str) -> None:
+def list_topics(internal: bool, cluster: ClusterAccess, output: str) -> None:
     """List topics, by name.
 
     \b
@@ -101,7 +101,7 @@ def list_topics(internal: bool, cluster: Cluster, output: str) -> None:
 @click.argument("names", nargs=-1, required=True, shell_complete=complete_topics)
 @cluster_options
 @output_option
-def describe(names: tuple[str, ...], cluster: Cluster, output: str) -> None:
+def describe(names: tuple[str, ...], cluster: ClusterAccess, output: str) -> None:
     """Show the partitions of topics, their offsets, and the options that differ from the defaults.
 
     \b
@@ -172,7 +172,7 @@ def _about(admin: Admin, topic: TopicDescription) -> dict[str, Any]:
 @yes_option
 @cluster_options
 @output_option
-def delete(names: tuple[str, ...], yes: bool, cluster: Cluster, output: str) -> None:
+def delete(names: tuple[str, ...], yes: bool, cluster: ClusterAccess, output: str) -> None:
     """Delete topics and all their records. Asks first; where nobody can be asked, --yes is needed.
 
     \b

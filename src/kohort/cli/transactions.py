@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options
+from kohort.cli.cluster import ClusterAccess, cluster_options
 from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.show import print_json, print_table
 
@@ -40,7 +40,7 @@ def transactions() -> None:
 @click.option("--open-for", type=click.FloatRange(min=0), metavar="SECONDS", help="Only what is open for so long.")
 @cluster_options
 @output_option
-def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: Cluster, output: str) -> None:
+def list_transactions(states: tuple[str, ...], open_for: float | None, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         listed = admin.list_transactions(states=states, timeout_ms=ADMIN_MS)
         results = admin.describe_transactions([t.transactional_id for t in listed], timeout_ms=ADMIN_MS)
@@ -86,7 +86,7 @@ Examples:
 @click.argument("transactional_id")
 @cluster_options
 @output_option
-def describe_transaction(transactional_id: str, cluster: Cluster, output: str) -> None:
+def describe_transaction(transactional_id: str, cluster: ClusterAccess, output: str) -> None:
     with cluster.admin() as admin:
         found = about(described(admin, transactional_id))
     if output == "json":
@@ -119,7 +119,7 @@ Examples:
 @click.argument("transactional_id")
 @yes_option
 @cluster_options
-def abort_transaction(transactional_id: str, yes: bool, cluster: Cluster) -> None:
+def abort_transaction(transactional_id: str, yes: bool, cluster: ClusterAccess) -> None:
     with cluster.admin() as admin:
         found = described(admin, transactional_id)  # an unknown id would be made, not fenced
         places = ", ".join(str(tp) for tp in found.partitions) or "no partition"

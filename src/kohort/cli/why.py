@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from kohort.cli.cluster import Cluster, cluster_options, complete_groups
+from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import cell, print_json, print_prose, print_table, time_text
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -45,7 +45,7 @@ Examples:
 @click.option("--last", type=click.IntRange(min=0), default=1, show_default=True, help="How many; 0 for all.")
 @cluster_options
 @output_option
-def why(group_id: str, last: int, cluster: Cluster, output: str) -> None:
+def why(group_id: str, last: int, cluster: ClusterAccess, output: str) -> None:
     from kohort.insight.rebalances import rebalances
     from kohort.insight.takeovers import takeovers
     from kohort.insight.why import explain
@@ -74,7 +74,7 @@ def why(group_id: str, last: int, cluster: Cluster, output: str) -> None:
         print_it()
 
 
-def read_journal(cluster: Cluster, group_id: str) -> list[JournalEntry]:
+def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
     """Return the entries of a group, oldest first. Raises KohortError where the broker keeps no journal."""
     from kohort.coordinator.journal import TOPIC
 

@@ -114,7 +114,9 @@ def word_of(field: str, given: str, numbered: type[IntEnum]) -> str:
     word = by_letters.get(_letters(given)) if isinstance(given, str) else None
     if word is None:
         words = [name for name in by_letters.values() if name != "unknown"]
-        raise UsageError(f"{field}={given!r}: expected one of {', '.join(words)}{did_you_mean(str(given), words)}")
+        raise UsageError(
+            f"{field}={given!r}: expected one of {', '.join(words)}{did_you_mean(str(given).lower(), words)}"
+        )
     return word
 
 
