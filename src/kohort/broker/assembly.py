@@ -61,5 +61,6 @@ def assemble(
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
         intercept=intercept,
+        access=cluster.access,
     )
     return state, journal

@@ -140,7 +140,8 @@ class Broker:
     def take_notes(self) -> list[Note]:
         """Return lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
-        return [*notes, *self._state.trailing_bytes.take_notes(), *self._state.topics.take_refusals()]
+        state = self._state
+        return [*notes, *state.trailing_bytes.take_notes(), *state.topics.take_refusals(), *state.audit.take_notes()]
 
     def close(self, now_ms: int) -> None:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
@@ -390,6 +391,7 @@ class Broker:
         connection = self._connections.get(reply_to.connection)
         if connection is None:
             self._state.purgatory.forget(reply_to.connection)  # nobody waits there for anything any more
+            self._state.amendments.pop(reply_to.connection, None)
         elif isinstance(done, HangUp):
             self._hang_up(connection, done.note, now_ms, out)
         elif done is not Unanswered.LATER:  # then it is answered from elsewhere
@@ -403,6 +405,8 @@ class Broker:
         if connection is None:
             return  # the peer is gone; the decision stands
         assert connection.in_flight == reply_to, f"{reply_to} is answered, {connection.in_flight} is in flight"
+        if self._state.amendments and (amend := self._state.amendments.pop(reply_to.connection, None)) is not None:
+            message = amend(message)
         self._send(connection, reply_to, message, now_ms, out)
         self._end_wait(connection, now_ms, out)
 
@@ -468,6 +472,7 @@ class Broker:
         self._state.unread.set(number, 0)
         self._free_memory(number, now_ms, out)
         self._state.purgatory.forget(number)
+        self._state.amendments.pop(number, None)
         self._state.coordinator.connection_closed(number, now_ms)
 
     def _write_journal(self, now_ms: int) -> bool:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from kohort.broker.connections import LARGE_BYTES
+from kohort.broker.guards.serving import guarded
+from kohort.broker.guards.table import GUARDS
 from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
 from kohort.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
@@ -187,7 +189,14 @@ def _serve_decoded(state: BrokerState, api: Api, request: Request, behind: int) 
 
 
 def serve(state: BrokerState, request: Request) -> Answer | Task:
-    """Have a request handled. Raises HangUp where its failure cannot be said."""
+    """Have a request checked and handled. Raises HangUp where its failure cannot be said."""
+    if state.access is None:
+        return _handle(state, request)
+    api = SERVED[request.reply_to.api_key]
+    return begun(request, _refusing(api, guarded(state, request, GUARDS[api.request], _handle)))
+
+
+def _handle(state: BrokerState, request: Request) -> Answer | Task:
     api = SERVED[request.reply_to.api_key]
     handler = HANDLERS[api.request]
     rule = split_rule_of(state, request)

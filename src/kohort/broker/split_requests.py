@@ -23,7 +23,6 @@ from kohort.errors import StorageError
 from kohort.log.partition import PartitionLog
 from kohort.model import NO_UUID
 from kohort.steps import SpreadDict
-from kohort.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest
 from kohort.wire.messages.configs import DescribeConfigsRequest
 from kohort.wire.messages.epochs import OffsetForLeaderEpochRequest
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -88,8 +87,6 @@ SPLIT_RULES: Final[dict[type[Message], SplitRule]] = {
         ("markers", "topics", "partition_indexes"), ("markers", "topics", "partitions"), 50
     ),
     TxnOffsetCommitRequest: SplitRule(PARTITIONS, PARTITIONS, 300),
-    CreateAclsRequest: SplitRule(("creations",), ("results",), 50_000),
-    DeleteAclsRequest: SplitRule(("filters",), ("filter_results",), 50_000),
     DescribeConfigsRequest: SplitRule(("resources",), ("results",), 15),
     DeleteGroupsRequest: SplitRule(("groups_names",), ("results",), 50, once=True),
     AlterPartitionReassignmentsRequest: SplitRule(PARTITIONS, ("responses", "partitions"), 20),

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kohort.broker.audit import Audit
+from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.flush_waits import FlushWaits
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
-from kohort.broker.request import Intercept
+from kohort.broker.request import ConnectionId, Intercept
 from kohort.broker.trailing_bytes import TrailingBytes
 from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng
@@ -20,6 +22,7 @@ from kohort.config.listeners import Listener
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.topics import Topic, Topics
+from kohort.wire.schema import Message
 
 
 @dataclass(slots=True)
@@ -45,4 +48,9 @@ class BrokerState:
     flushes: FlushWaits = field(default_factory=FlushWaits)
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
+    access: AccessControl | None = None
+    """Who decides what clients may do; None where everybody may do everything."""
+    audit: Audit = field(default_factory=Audit)
+    amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
+    """What is added to an answer that comes later, before it is sent: what was refused of its request at once."""
     intercept: Intercept | None = None

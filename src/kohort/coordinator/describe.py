@@ -16,22 +16,19 @@ from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest, Outcome
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, ResourceType
 from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, ListedGroup
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 CLASSIC = "classic"
-GROUP_OPERATIONS = sum(1 << op for op in (3, 6, 8, 10, 11))
-"""What may be done to a group, by AclOperation code: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS. There are
-no ACLs, so everyone may (KIP-430)."""
-NOT_ASKED = -(2**31)
 
 
 def describe_group(
     group_id: str, group: ClassicGroup | None, version: int, *, operations: bool = False
 ) -> DescribedGroup:
     """Describe a group. What members said of themselves is shown in a stable group only, what they were last given in
-    any."""
-    allowed = GROUP_OPERATIONS if operations else NOT_ASKED
+    any. Who may do less than everything to it is told so by whoever knows who asks."""
+    allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_ASKED
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
         return DescribedGroup(

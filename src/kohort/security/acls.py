@@ -1,12 +1,18 @@
-"""The nouns of access control: operations and kinds of resources, by Kafka's numbers (KIP-11)."""
+"""The nouns of access control, by Kafka's numbers: operations, resources, ACLs, and what chooses among ACLs (KIP-11,
+KIP-290)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The one resource of the kind CLUSTER."""
+WILDCARD: Final = "*"
+"""As a literal name of an ACL: every resource of its type. As its host: from anywhere."""
+NOT_ASKED: Final = -0x80000000
+"""What stands for the authorized operations where they are not told (KIP-430)."""
 
 
 class ResourceType(IntEnum):
@@ -60,3 +66,107 @@ class Permission(IntEnum):
     ANY = 1
     DENY = 2
     ALLOW = 3
+
+
+class Acl(NamedTuple):
+    """One rule: somebody may, or may not, do something to a resource, from a host."""
+
+    resource_type: ResourceType
+    name: str
+    pattern: PatternType
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+    def __str__(self) -> str:
+        """Return the text that Kafka's audit has."""
+        return (
+            f"StandardAcl(resourceType={self.resource_type.name}, resourceName={self.name}, "
+            f"patternType={self.pattern.name}, principal={self.principal}, host={self.host}, "
+            f"operation={self.operation.name}, permissionType={self.permission.name})"
+        )
+
+
+class AclChoice(NamedTuple):
+    """Which ACLs are meant: null and ANY let everything through; MATCH is whatever applies to the name."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    name: str | None = None
+    pattern: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+    def takes(self, acl: Acl) -> bool:
+        """Tell whether ``acl`` is among them."""
+        return (
+            self.resource_type in (ResourceType.ANY, acl.resource_type)
+            and self.operation in (Operation.ANY, acl.operation)
+            and self.permission in (Permission.ANY, acl.permission)
+            and self.principal in (None, acl.principal)
+            and self.host in (None, acl.host)
+            and self._takes_pattern(acl)
+        )
+
+    def _takes_pattern(self, acl: Acl) -> bool:
+        if self.pattern is PatternType.MATCH:
+            if self.name is None:
+                return True
+            if acl.pattern is PatternType.PREFIXED:
+                return self.name.startswith(acl.name)
+            return acl.name in (self.name, WILDCARD)
+        return self.pattern in (PatternType.ANY, acl.pattern) and self.name in (None, acl.name)
+
+
+GIVEN_BY: Final[Mapping[Operation, frozenset[Operation]]] = {
+    operation: frozenset({operation, Operation.ALL}) for operation in Operation
+} | {
+    Operation.DESCRIBE: frozenset(
+        {
+            Operation.DESCRIBE,
+            Operation.ALL,
+            Operation.READ,
+            Operation.WRITE,
+            Operation.DELETE,
+            Operation.ALTER,
+        }
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALL, Operation.ALTER_CONFIGS}),
+}
+"""Which operations, if allowed, allow each. What is denied denies itself alone, and ALL denies everything."""
+
+OPERATIONS_OF: Final[Mapping[ResourceType, tuple[Operation, ...]]] = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+}
+"""What can be done to a resource of each type, as answers tell it (KIP-430)."""
+ALL_OPERATIONS: Final[Mapping[ResourceType, int]] = {
+    of: sum(1 << operation for operation in operations) for of, operations in OPERATIONS_OF.items()
+}
+"""The same as bits: what is told where nobody is refused anything."""

@@ -24,3 +24,14 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 def user(name: str) -> Principal:
     """Return the principal of a user."""
     return Principal(USER, name)
+
+
+def parse_principal(text: str) -> Principal:
+    """Return the principal that ``Type:name`` names. Raises ValueError, with Kafka's words."""
+    kind, colon, name = text.partition(":")
+    if not colon:
+        raise ValueError(
+            f"Could not parse principal from `{text}` "
+            "(no colon is present separating the principal type from the principal name)"
+        )
+    return Principal(kind, name)

@@ -1,8 +1,13 @@
-"""Requests about ACLs: nothing is guarded here, and each of them says so."""
+"""Requests about ACLs: without an authorizer each says so; with one they are made, told, deleted, and kept."""
+
+from __future__ import annotations
+
+import json
 
 import pytest
 
-from kohort.errors import ErrorCode
+from kohort.errors import ConfigError, ErrorCode, StorageError
+from kohort.security.acls import Operation, ResourceType
 from kohort.wire.messages.acls import (
     AclCreation,
     AclFilter,
@@ -10,9 +15,45 @@ from kohort.wire.messages.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
 )
+from kohort.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from support.machines.broker_stage import BrokerStage
+from support.machines.guarded_stage import AUTHORIZER, GuardedStage
 
-TOPIC, READ, ALLOW = 2, 3, 3
+ANY, MATCH, LITERAL, PREFIXED, ALLOW = 1, 2, 3, 4, 3
+TOPIC, READ = ResourceType.TOPIC, Operation.READ
 REFUSED = (ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")
+SUPER = {"super_users": "User:ANONYMOUS"}
+
+
+def creation(name: str = "a", pattern: int = LITERAL, **more) -> AclCreation:
+    fields = {"principal": "User:bob", "host": "*", "operation": READ, "permission_type": ALLOW, **more}
+    return AclCreation(**{"resource_type": TOPIC, "resource_name": name, "resource_pattern_type": pattern, **fields})
+
+
+def choice(name: str | None = None, pattern: int = ANY, **more) -> dict:
+    return {
+        "resource_type_filter": ANY, "resource_name_filter": name, "pattern_type_filter": pattern,
+        "principal_filter": None, "host_filter": None, "operation": ANY, "permission_type": ANY, **more,
+    }  # fmt: skip
+
+
+def names(answer) -> list[tuple[str, int]]:
+    return sorted((resource.resource_name, resource.pattern_type) for resource in answer.resources)
+
+
+@pytest.fixture
+def guarded() -> GuardedStage:
+    return GuardedStage(**SUPER)
+
+
+@pytest.fixture
+def admin(guarded):
+    return guarded.connect()
+
+
+def make(admin, *creations: AclCreation) -> list[tuple[int, str | None]]:
+    answer = admin.ask(CreateAclsRequest(creations=list(creations)), 3)
+    return [(result.error_code, result.error_message) for result in answer.results]
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -23,11 +64,214 @@ def test_whoever_asks_for_acls_hears_that_there_is_no_authorizer(peer, version):
 
 
 def test_each_creation_and_each_filter_is_refused_by_itself(peer):
-    creation = AclCreation(resource_type=TOPIC, resource_name="a", principal="User:a", host="*", operation=READ)
     chosen = AclFilter(resource_type_filter=TOPIC, resource_name_filter="a", operation=READ)
 
-    made = peer.ask(CreateAclsRequest(creations=[creation, creation]), 3)
+    made = peer.ask(CreateAclsRequest(creations=[creation(), creation(permission_type=0)]), 3)
     gone = peer.ask(DeleteAclsRequest(filters=[chosen, chosen]), 3)
 
     assert [(r.error_code, r.error_message) for r in made.results] == [REFUSED, REFUSED]
     assert [(r.error_code, r.error_message, r.matching_acls) for r in gone.filter_results] == [(*REFUSED, [])] * 2
+
+
+def test_what_was_made_is_told_by_resource_and_kept_once(admin):
+    assert make(admin, creation(), creation(), creation(operation=Operation.WRITE), creation("b")) == [(0, None)] * 4
+
+    answer = admin.ask(DescribeAclsRequest(**choice()), 3)
+
+    assert answer.error_code == 0
+    assert {r.resource_name: [(a.principal, a.host, a.operation, a.permission_type) for a in r.acls]
+            for r in answer.resources} == {
+        "a": [("User:bob", "*", READ, ALLOW), ("User:bob", "*", Operation.WRITE, ALLOW)],
+        "b": [("User:bob", "*", READ, ALLOW)],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"resource_name": ""}, "Invalid empty resource name"),
+        (
+            {"resource_type": ResourceType.CLUSTER, "resource_name": "mine"},
+            "The only valid name for the CLUSTER resource is kafka-cluster",
+        ),
+        (
+            {"principal": "bob"},
+            "Could not parse principal from `bob` "
+            "(no colon is present separating the principal type from the principal name)",
+        ),
+        ({"operation": ANY}, "Invalid operation ANY"),
+        ({"permission_type": ANY}, "Invalid permissionType ANY"),
+        ({"resource_type": ANY}, "Invalid resourceType ANY"),
+        ({"resource_pattern_type": MATCH}, "Invalid patternType MATCH"),
+    ],
+)
+def test_one_that_cannot_be_is_refused_and_the_others_are_made(admin, wrong, words):
+    odd = creation()
+    for field, value in wrong.items():
+        setattr(odd, field, value)
+
+    assert make(admin, odd, creation("b")) == [(ErrorCode.INVALID_REQUEST, words), (0, None)]
+    assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("b", LITERAL)]
+
+
+def test_odd_hosts_names_and_operations_are_taken_as_they_are(admin):
+    odd = [creation(host="no host"), creation(principal="User:"), creation(operation=Operation.IDEMPOTENT_WRITE)]
+
+    assert make(admin, *odd) == [(0, None)] * 3
+
+
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("field", ["resource_type", "operation", "permission_type"])
+@pytest.mark.parametrize("value", [0, 99, -1])
+def test_a_number_that_means_nothing_ends_the_connection(guarded, admin, version, field, value):
+    odd = creation()
+    setattr(odd, field, value)
+
+    admin.send(CreateAclsRequest(creations=[creation("b"), odd]), version)
+
+    assert "is unknown" in admin.closed
+    other = guarded.connect()
+    assert names(other.ask(DescribeAclsRequest(**choice()), version)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "found"),
+    [
+        (None, ANY, [("*", 3), ("a", 3), ("a", 4), ("ab", 3), ("b", 4)]),
+        ("a", ANY, [("a", 3), ("a", 4)]),
+        ("a", LITERAL, [("a", 3)]),
+        ("a", PREFIXED, [("a", 4)]),
+        ("ab", MATCH, [("*", 3), ("a", 4), ("ab", 3)]),
+        ("c", MATCH, [("*", 3)]),
+        (None, MATCH, [("*", 3), ("a", 3), ("a", 4), ("ab", 3), ("b", 4)]),
+        (None, PREFIXED, [("a", 4), ("b", 4)]),
+        ("nothing", LITERAL, []),
+    ],
+)
+def test_filters_take_what_kafkas_take(admin, name, pattern, found):
+    make(admin, creation("*"), creation("a"), creation("a", PREFIXED), creation("ab"), creation("b", PREFIXED))
+
+    assert names(admin.ask(DescribeAclsRequest(**choice(name, pattern)), 3)) == found
+
+
+def test_filters_choose_by_who_where_and_what(admin):
+    make(admin, creation(), creation("b", principal="User:eve"), creation("c", host="10.0.0.1"),
+         creation("d", operation=Operation.ALL), creation("e", permission_type=2))  # fmt: skip
+
+    def found(**more):
+        return [name for name, _ in names(admin.ask(DescribeAclsRequest(**choice(**more)), 3))]
+
+    assert found(principal_filter="User:eve") == ["b"]
+    assert found(host_filter="10.0.0.1") == ["c"]
+    assert found(operation=Operation.ALL) == ["d"]
+    assert found(permission_type=2) == ["e"]
+    assert found(resource_type_filter=ResourceType.GROUP) == []
+
+
+def test_deleting_tells_what_went_by_each_filter(admin):
+    make(admin, creation("a"), creation("b"), creation("c"))
+    asked = [AclFilter(**choice("a")), AclFilter(**choice("none")), AclFilter(**choice(None, PREFIXED))]
+
+    answer = admin.ask(DeleteAclsRequest(filters=[*asked, AclFilter(**choice("b", LITERAL))]), 3)
+
+    went = [(r.error_code, [acl.resource_name for acl in r.matching_acls]) for r in answer.filter_results]
+    assert went == [(0, ["a"]), (0, []), (0, []), (0, ["b"])]
+    assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("c", LITERAL)]
+
+
+def test_acls_are_there_again_after_a_restart(guarded, admin):
+    make(admin, creation("a"), creation("b", PREFIXED, host="10.0.0.0/8"))
+
+    guarded.restart()
+
+    assert names(guarded.connect().ask(DescribeAclsRequest(**choice()), 3)) == [("a", LITERAL), ("b", PREFIXED)]
+
+
+def test_a_change_holds_for_the_next_request_of_whoever_is_connected():
+    stage = GuardedStage(super_users="User:admin")
+    stage.let_everything()
+    peer = stage.connect()
+    peer.create("a")
+    stage.let()
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name="a")])
+    assert peer.ask(asked, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    stage.let_everything()
+    assert peer.ask(asked, 9).topics[0].error_code == 0
+
+    stage.let()
+    assert peer.ask(asked, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_change_that_the_disk_refuses_is_none(guarded, admin, monkeypatch):
+    make(admin, creation("a"))
+
+    def full(name, data):
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(guarded.storage, "replace", full)
+
+    ((code, words),) = make(admin, creation("b"))
+    gone = admin.ask(DeleteAclsRequest(filters=[AclFilter(**choice())]), 3).filter_results[0]
+
+    assert (code, gone.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR,) * 2
+    assert "no space left" in words
+    assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("a", LITERAL)]
+
+
+def test_fifty_thousand_are_enough(guarded, admin, monkeypatch):
+    monkeypatch.setattr("kohort.broker.cluster.access_control.ACLS_MOST", 2)
+
+    assert make(admin, creation("a"), creation("b")) == [(0, None)] * 2
+    ((code, words),) = make(admin, creation("c"))
+
+    assert (code, words) == (ErrorCode.POLICY_VIOLATION, "there can be 2 ACLs, and not 3")
+    assert make(admin, creation("a")) == [(0, None)], "that one is there"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        [7], [{}], ["TOPIC"], [None],
+        [{"resourceType": "TOPIC"}],
+        *(
+            [{"resourceType": "TOPIC", "resourceName": "a", "patternType": "LITERAL", "principal": "User:a",
+              "host": "*", "operation": "READ", "permissionType": "ALLOW", field: value}]
+            for field, value in [
+                ("resourceType", "TOPICS"), ("resourceType", 2), ("resourceName", 7), ("resourceName", ""),
+                ("patternType", "MATCH"), ("principal", "bob"), ("principal", None), ("host", ["*"]),
+                ("operation", "ANY"), ("operation", []), ("permissionType", "MAYBE"),
+            ]
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_no_acl_on_the_disk_stops_the_start_by_name(guarded, held):
+    sections = {"version": 1, "acls": held, "users": [], "quotas": []}
+    guarded.storage.replace("kohort-security.json", json.dumps(sections).encode())
+
+    with pytest.raises(StorageError, match=r"kohort-security\.json cannot be read: entry 0 of 'acls' is no ACL"):
+        guarded.restart()
+
+
+def test_super_users_may_everything_and_are_named_with_their_type():
+    with pytest.raises(ConfigError, match=r"super\.users: Could not parse principal from `bob`"):
+        BrokerStage(authorizer_class_name=AUTHORIZER, super_users="User:a; bob")
+    stage = GuardedStage(super_users=" User:CN=x,O=y ;User:ANONYMOUS; ")
+
+    stage.connect().create("a")
+
+
+def test_an_authorizer_that_is_not_known_stops_the_start():
+    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: 'org\.me\.Own' is not known"):
+        BrokerStage(authorizer_class_name="org.me.Own")
+
+
+def test_what_no_acl_speaks_of_is_everybodys_where_that_is_set():
+    stage = GuardedStage(allow_everyone_if_no_acl_found=True)
+    peer = stage.connect()
+    peer.create("a")
+
+    make(peer, creation("a", principal="User:someone"))
+
+    topics = peer.ask(MetadataRequest(topics=None), 9).topics
+    assert [topic.name for topic in topics] == [], "somebody else has a right to it"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from kohort.broker.cluster.access_control import access_control
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
@@ -49,6 +50,7 @@ class Cluster:
         self._rng = rng
         self.topics = Topics(storage, config, rng, now_ms)
         self.security = SecurityStore(storage)
+        self.access = access_control(config, self.security)
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.broker.authorization import operations_of_cluster
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import NOT_ASKED
 from kohort.wire.messages.cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
-NOT_ASKED: Final = -0x80000000
-CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 
 
 def describe_cluster(state: BrokerState, request: Request) -> Answer:
@@ -39,6 +39,6 @@ def describe_cluster(state: BrokerState, request: Request) -> Answer:
             if (node := cluster.nodes[node_id].at.get(request.caller.listener)) is not None
         ],
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
+            operations_of_cluster(state, request) if message.include_cluster_authorized_operations else NOT_ASKED
         ),
     )

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from kohort.broker.authorization import may, operations_of
 from kohort.broker.cluster.placement import NO_LEADER
-from kohort.broker.handlers.metadata import TOPIC_OPERATIONS
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode, KohortError
 from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import Topic
+from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps, in_order
 from kohort.wire.messages.topic_partitions import (
     DescribedTopicPartition,
@@ -37,17 +38,22 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
         refused = [DescribedTopicPartitions(error_code=ErrorCode.INVALID_REQUEST, name=t.name) for t in message.topics]
         return DescribeTopicPartitionsResponse(topics=refused)
     topics: list[DescribedTopicPartitions] = []
+    denied: list[DescribedTopicPartitions] = []
     following: TopicPartitionsCursor | None = None
     pace = Pace()
     for name, begin in (yield from _pages(state, message)):
         if pace.is_due(TOPIC_US):
             yield
+        if not may(state, request, Operation.DESCRIBE, ResourceType.TOPIC, name, quietly=not message.topics):
+            if message.topics:
+                denied.append(_denied(state, name))
+            continue
         if room == 0:
             following = TopicPartitionsCursor(topic_name=name, partition_index=0)
             break
         topic = state.topics.get(name)
         if topic is None:
-            topics.append(_missing(name))
+            topics.append(_missing(state, request, name))
             continue
         end = min(begin + room, len(topic.partitions))
         topics.append(_described(state, request, topic, begin, end))
@@ -55,7 +61,7 @@ def describe_topic_partitions(state: BrokerState, request: Request) -> AnswerInS
             following = TopicPartitionsCursor(topic_name=name, partition_index=end)
             break
         room -= max(0, end - begin)
-    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=following)
+    return DescribeTopicPartitionsResponse(topics=[*topics, *denied], next_cursor=following)
 
 
 def _is_astray(message: DescribeTopicPartitionsRequest) -> bool:
@@ -76,13 +82,24 @@ def _pages(state: BrokerState, message: DescribeTopicPartitionsRequest) -> Steps
     return ((name, cursor.partition_index if cursor is not None and name == cursor.topic_name else 0) for name in names)
 
 
-def _missing(name: str) -> DescribedTopicPartitions:
+def _denied(state: BrokerState, name: str) -> DescribedTopicPartitions:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return DescribedTopicPartitions(error_code=code, name=name, is_internal=name in state.own_topics)
+
+
+def _missing(state: BrokerState, request: Request, name: str) -> DescribedTopicPartitions:
     try:
         check_topic_name(name)
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     except KohortError as error:
         code = refusal_of(error).code
-    return DescribedTopicPartitions(error_code=code, name=name, topic_authorized_operations=TOPIC_OPERATIONS)
+    return DescribedTopicPartitions(
+        error_code=code, name=name, topic_authorized_operations=_operations(state, request, name)
+    )
+
+
+def _operations(state: BrokerState, request: Request, name: str) -> int:
+    return operations_of(state, request, ResourceType.TOPIC, name)
 
 
 def _described(state: BrokerState, request: Request, topic: Topic, begin: int, end: int) -> DescribedTopicPartitions:
@@ -104,5 +121,5 @@ def _described(state: BrokerState, request: Request, topic: Topic, begin: int, e
             )
             for index, placed in islice(enumerate(state.cluster.placements(topic)), begin, end)
         ],
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=_operations(state, request, topic.name),
     )

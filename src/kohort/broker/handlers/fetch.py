@@ -9,9 +9,11 @@ a follower, and no replica is preferred.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
-from kohort.broker.fetch_sessions import FetchPlan, SessionPartition
+from kohort.broker.fetch_rights import denied_topics
+from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
 from kohort.broker.leaders import (
     TELLS_LEADER,
     check_leader,
@@ -62,6 +64,8 @@ class OpenFetch:
 
     request: Request
     plan: FetchPlan
+    denied: frozenset[TopicKey] = frozenset()
+    """The topics that the caller might not read when it asked."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +100,9 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
     except ApiError as error:
         return FetchResponse(error_code=error.code)
     reading = OpenFetch(request, plan)
-    if message.max_wait_ms <= 0 or not plan.wanted:
+    if state.access is not None:
+        reading.denied = yield from denied_topics(state, request, plan.wanted)
+    if message.max_wait_ms <= 0 or all(wanted.topic in reading.denied for wanted in plan.wanted):
         return (yield from answer(state, reading, pace))
     min_bytes = min(message.min_bytes, message.max_bytes, state.config.fetch_max_bytes)
     missing, keys = yield from _survey(state, reading, min_bytes, pace)
@@ -117,7 +123,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
         room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
     results = []
     for wanted in reading.plan.wanted:
-        results.append((wanted, _read(state, reading.request, wanted, room)))
+        results.append((wanted, _read(state, reading, wanted, room)))
         if pace.is_due(READ_US):
             yield
     session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
@@ -166,6 +172,8 @@ def _survey(
     sizes: list[int] = []
     try:
         for wanted in reading.plan.wanted:
+            if wanted.topic in reading.denied:
+                continue  # it is told with what the others bring
             key, size = _available(state, reading, wanted)
             missing -= size
             if missing <= 0:
@@ -177,7 +185,8 @@ def _survey(
                 has_paused = True
                 yield
         if has_paused:  # what came meanwhile woke nobody
-            now = [_available(state, reading, wanted)[1] for wanted in reading.plan.wanted[: len(keys)]]
+            watched = (wanted for wanted in reading.plan.wanted if wanted.topic not in reading.denied)
+            now = [_available(state, reading, wanted)[1] for wanted in islice(watched, len(keys))]
             missing -= sum(now) - sum(sizes)
     except ApiError:
         return 0, []
@@ -198,8 +207,11 @@ def _available(state: BrokerState, reading: OpenFetch, wanted: SessionPartition)
     return (topic.topic_id, wanted.partition), size
 
 
-def _read(state: BrokerState, request: Request, wanted: SessionPartition, room: ResponseBudget) -> PartitionData:
+def _read(state: BrokerState, reading: OpenFetch, wanted: SessionPartition, room: ResponseBudget) -> PartitionData:
+    request = reading.request
     message: FetchRequest = request.message
+    if wanted.topic in reading.denied:
+        return _refused(state, request, wanted, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     committed = message.isolation_level == READ_COMMITTED
     try:
         topic, log = _log(state, wanted)

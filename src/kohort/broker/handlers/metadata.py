@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from kohort.broker.authorization import operations_of, operations_of_cluster
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
@@ -19,6 +20,7 @@ from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
+from kohort.security.acls import NOT_ASKED, ResourceType
 from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -29,10 +31,6 @@ from kohort.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
-NOT_ASKED: Final = -0x80000000
-TOPIC_OPERATIONS: Final = sum(1 << op for op in (3, 4, 5, 6, 7, 8, 10, 11))
-"""READ WRITE CREATE DELETE ALTER DESCRIBE DESCRIBE_CONFIGS ALTER_CONFIGS: nobody is refused anything."""
-CLUSTER_OPERATIONS: Final = sum(1 << op for op in (5, 7, 8, 9, 10, 11, 12))
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 10
 FIRST_VERSION_WITH_LISTENER_NOT_FOUND: Final = 6
 LOOK_US: Final = 1
@@ -44,12 +42,11 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     message: MetadataRequest = request.message
     cluster = state.cluster
     everything = message.topics is None or (request.version == 0 and not message.topics)
-    operations = TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
     topics: list[MetadataResponseTopic] = []
     pace = Pace()
     if everything:
         for topic in list(state.topics):
-            described = yield from _describe(state, request, topic, operations, pace)
+            described = yield from _describe(state, request, topic, pace)
             topics.append(described)
     else:
         once = yield from _once(message, pace)
@@ -66,7 +63,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
         controller_id=cluster.controller_id,
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
+            operations_of_cluster(state, request) if message.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
 
@@ -121,8 +118,6 @@ def _create_missing(
 def _asked(
     state: BrokerState, request: Request, asked: MetadataRequestTopic, failed: Mapping[str, KohortError], pace: Pace
 ) -> Steps[MetadataResponseTopic]:
-    message: MetadataRequest = request.message
-    operations = TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
     try:
         topic = _find(state, request, asked, failed)
     except KohortError as error:
@@ -132,9 +127,16 @@ def _asked(
             error_code=refusal_of(error).code,
             name=asked.name if asked.name is not None or request.version >= 12 else "",
             topic_id=asked.topic_id,
-            topic_authorized_operations=operations,
+            topic_authorized_operations=_operations(state, request, asked.name),
         )
-    return (yield from _describe(state, request, topic, operations, pace))
+    return (yield from _describe(state, request, topic, pace))
+
+
+def _operations(state: BrokerState, request: Request, name: str | None) -> int:
+    message: MetadataRequest = request.message
+    if not message.include_topic_authorized_operations:
+        return NOT_ASKED
+    return operations_of(state, request, ResourceType.TOPIC, name or "")
 
 
 def _find(
@@ -157,9 +159,7 @@ def _find(
     return topic
 
 
-def _describe(
-    state: BrokerState, request: Request, topic: Topic, operations: int, pace: Pace
-) -> Steps[MetadataResponseTopic]:
+def _describe(state: BrokerState, request: Request, topic: Topic, pace: Pace) -> Steps[MetadataResponseTopic]:
     live = state.cluster.live_at(request.caller.listener)
     partitions = []
     for index, placed in enumerate(state.cluster.placements(topic)):
@@ -172,7 +172,7 @@ def _describe(
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=partitions,
-        topic_authorized_operations=operations,
+        topic_authorized_operations=_operations(state, request, topic.name),
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kohort.broker.authorization import may
 from kohort.broker.handlers.groups import group_request
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, AnswerInSteps, Request
@@ -20,6 +21,7 @@ from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import ProducerIdAndEpoch, TopicPartition
+from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
@@ -84,10 +86,11 @@ def _add_partitions(
     places: list[TopicPartition] = []
     is_refused = False
     for topic in asked.topics:
+        is_denied = _is_denied(state, request, topic.name, verify_only=asked.verify_only)
         for p in topic.partitions:
             place = TopicPartition(topic.name, p)
             code = ErrorCode.NONE
-            if not asked.verify_only and topic.name in state.own_topics:
+            if is_denied:
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif state.topics.log(*place) is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -116,6 +119,15 @@ def _add_partitions(
     except KohortError as error:
         refusal = _code(error, request.version)
     return (yield from _by_topic(asked.topics, lambda place: refusal or codes.part(place)[place], pace))
+
+
+def _is_denied(state: BrokerState, request: Request, topic: str, *, verify_only: bool) -> bool:
+    """Tell whether a topic must not be part of the transaction; brokers know what they ask for."""
+    if not verify_only and topic in state.own_topics:
+        return True
+    if request.version >= FIRST_WITH_SEVERAL:
+        return False
+    return not may(state, request, Operation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _verified(

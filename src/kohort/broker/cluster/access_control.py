@@ -1,0 +1,158 @@
+"""Who may do what in a cluster: the ACLs as they are kept, the authorizer that they make, and what it has decided.
+
+The ACLs are the section ``acls`` of the security store, written before a change of them is answered. All nodes of a
+process share them, so a change holds everywhere at once (protocol/security.md#acls).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from kohort.broker.cluster.security_store import SECURITY_FILE, SecurityStore
+from kohort.config.broker import BrokerConfig
+from kohort.errors import ApiError, ConfigError, ErrorCode, StorageError
+from kohort.log.json_files import MISFITS
+from kohort.security.acls import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.authorizer import Authorizer, Decision
+from kohort.security.principal import Principal, parse_principal
+
+SECTION: Final = "acls"
+AUTHORIZERS: Final = ("StandardAuthorizer", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+ACLS_MOST: Final = 50_000
+"""So many are read and written as a whole within a moment."""
+REMEMBERED: Final = 20_000
+"""Decisions that are kept, at most; then they are forgotten."""
+NAME_MAX: Final = 300
+"""Decisions about longer names are not kept: strangers make them up."""
+
+
+class AccessControl:
+    """The ACLs of a cluster, and what they allow."""
+
+    def __init__(self, config: BrokerConfig, store: SecurityStore) -> None:
+        """Read the ACLs. Raises StorageError for what is none, and ConfigError for odd super users."""
+        self._store = store
+        self._super_users = _super_users(config.super_users)
+        self._allow_if_no_acl = config.allow_everyone_if_no_acl_found
+        self._acls: dict[Acl, None] = dict.fromkeys(_read(store.section(SECTION)))
+        self._authorizer = self._made()
+        self._decided: dict[tuple[Principal, str, Operation, ResourceType, str | None], Decision] = {}
+
+    def __iter__(self) -> Iterator[Acl]:
+        """Yield the ACLs, in the order in which they were made."""
+        return iter(tuple(self._acls))
+
+    def __len__(self) -> int:
+        return len(self._acls)
+
+    def decide(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str | None
+    ) -> Decision:
+        """Decide on an operation; with ``name`` of None: on some resource of the type."""
+        key = principal, host, operation, resource_type, name
+        known = self._decided.get(key)
+        if known is not None:
+            return known
+        if name is None:
+            decided = self._authorizer.decide_on_some(principal, host, operation, resource_type)
+        else:
+            decided = self._authorizer.decide(principal, host, operation, resource_type, name)
+        if name is None or len(name) <= NAME_MAX:
+            if len(self._decided) >= REMEMBERED:
+                self._decided.clear()
+            self._decided[key] = decided
+        return decided
+
+    def change(self, add: Iterable[Acl] = (), remove: Iterable[Acl] = ()) -> None:
+        """Keep more ACLs, and others no more, all at once; durable when this returns. Raises ApiError."""
+        gone = frozenset(remove)
+        wanted = {acl: None for acl in self._acls if acl not in gone} | dict.fromkeys(add)
+        if wanted == self._acls:
+            return
+        if len(wanted) > max(ACLS_MOST, len(self._acls)):
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"there can be {ACLS_MOST} ACLs, and not {len(wanted)}")
+        self._store.replace(SECTION, [_written(acl) for acl in wanted])
+        self._acls = wanted
+        self._authorizer = self._made()
+        self._decided = {}
+
+    def _made(self) -> Authorizer:
+        return Authorizer(self._acls, self._super_users, allow_if_no_acl=self._allow_if_no_acl)
+
+
+def access_control(config: BrokerConfig, store: SecurityStore) -> AccessControl | None:
+    """Return who decides what clients may do; None where everybody may do everything. Raises ConfigError and
+    StorageError."""
+    name = config.authorizer_class_name
+    if not name:
+        return None
+    if name not in AUTHORIZERS:
+        raise ConfigError(f"authorizer.class.name: {name!r} is not known; it can be empty or {AUTHORIZERS[0]}")
+    return AccessControl(config, store)
+
+
+def _super_users(text: str) -> list[Principal]:
+    try:
+        return [parse_principal(one.strip()) for one in text.split(";") if one.strip()]
+    except ValueError as error:
+        raise ConfigError(f"super.users: {error}") from None
+
+
+def _written(acl: Acl) -> dict[str, str]:
+    return {
+        "resourceType": acl.resource_type.name,
+        "resourceName": acl.name,
+        "patternType": acl.pattern.name,
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation.name,
+        "permissionType": acl.permission.name,
+    }
+
+
+def _read(section: list[Any]) -> Iterator[Acl]:
+    for place, held in enumerate(section):
+        try:
+            acl = Acl(
+                ResourceType[held["resourceType"]],
+                _text(held["resourceName"]),
+                PatternType[held["patternType"]],
+                _text(held["principal"]),
+                _text(held["host"]),
+                Operation[held["operation"]],
+                Permission[held["permissionType"]],
+            )
+            check_acl(acl)
+        except (*MISFITS, ApiError) as error:
+            raise StorageError(
+                f"{SECURITY_FILE} cannot be read: entry {place} of {SECTION!r} is no ACL ({error!r}). Mend it: "
+                "without it, strangers might do what was forbidden"
+            ) from error
+        yield acl
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def check_acl(acl: Acl) -> None:
+    """Raise ApiError, with Kafka's words, for an ACL that cannot be kept."""
+    for what, value in (
+        ("resourceType", acl.resource_type),
+        ("patternType", acl.pattern),
+        ("operation", acl.operation),
+        ("permissionType", acl.permission),
+    ):
+        if value.name in ("UNKNOWN", "ANY", "MATCH"):
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Invalid {what} {value.name}")
+    try:
+        parse_principal(acl.principal)
+    except ValueError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    if acl.resource_type is ResourceType.CLUSTER and acl.name != CLUSTER_NAME:
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not acl.name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty resource name")

@@ -1,0 +1,1 @@
+"""What each request is checked for before its handler sees it, one guard per API."""

@@ -1,0 +1,312 @@
+"""What is asked of the cluster as a whole: coordinators, options, folders, replicas, ACLs, quotas."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, Final
+
+from kohort.broker.guards.guard import PASSED, Amend, Checking, Guard, Guarded, guard_cluster, without
+from kohort.errors import ErrorCode
+from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
+from kohort.steps import Pace, Steps, counted
+from kohort.wire.messages.acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilterResult,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsResponse,
+)
+from kohort.wire.messages.configs import (
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+    ConfigResourceType,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    IncrementalAlterConfigsResponse,
+    ListConfigResourcesResponse,
+)
+from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.log_dirs import (
+    AlteredLogDirPartition,
+    AlteredLogDirTopic,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    DescribeLogDirsResponse,
+)
+from kohort.wire.messages.quorum import DescribeQuorumResponse
+from kohort.wire.messages.quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuotas,
+    DescribeClientQuotasResponse,
+)
+from kohort.wire.messages.reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopicResult,
+    ListPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kohort.wire.messages.scram import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+    DescribeUserScramCredentialsResponse,
+)
+from kohort.wire.schema import Message
+
+DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+WORDS: Final = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+}
+"""As Kafka has them."""
+
+
+# ---------------------------------------------------------------- FindCoordinator
+
+FIRST_WITH_SEVERAL_KEYS: Final = 4
+COORDINATED: Final = {
+    0: (Operation.DESCRIBE, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    1: (Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+    2: (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, DENIED),
+}
+"""By the type of key: a group, a transactional id, a share group's partition."""
+
+
+def guard_find_coordinator(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE on each group or transactional id; CLUSTER_ACTION for share groups."""
+    message: FindCoordinatorRequest = checking.request.message
+    if message.key_type not in COORDINATED:
+        return PASSED
+    operation, resource_type, code = COORDINATED[message.key_type]
+    on_cluster = resource_type is ResourceType.CLUSTER
+    if checking.request.version < FIRST_WITH_SEVERAL_KEYS:
+        if checking.may(operation, resource_type, CLUSTER_NAME if on_cluster else message.key):
+            return PASSED
+        return Guarded(FindCoordinatorResponse(error_code=code, error_message=WORDS[code], node_id=-1, port=-1))
+    allowed, denied = yield from checking.sifted(
+        operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
+    )
+    if not denied:
+        return PASSED
+    refused = [Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=WORDS[code]) for key in denied]
+
+    def amend(answer: FindCoordinatorResponse) -> Message:
+        answer.coordinators.extend(refused)
+        return answer
+
+    return without(checking, "coordinator_keys", allowed, amend, FindCoordinatorResponse())
+
+
+# ---------------------------------------------------------------- options
+
+OF_CLUSTER: Final = (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER, ConfigResourceType.CLIENT_METRICS)
+
+
+def _sifted_resources(
+    checking: Checking, operation: Operation, resources: list[Any]
+) -> Steps[tuple[list[Any], list[tuple[Any, ErrorCode]]]]:
+    """Return the resources whose options the caller may see or change, and the others with why not; the topics and
+    groups by their name, everything else by the cluster. What is named twice is refused for that."""
+    times = yield from counted((one.resource_type, one.resource_name) for one in resources)
+    allowed: list[Any] = []
+    refused: list[tuple[Any, ErrorCode]] = []
+    of_cluster: bool | None = None
+    pace = Pace()
+    for one in resources:
+        kind, name = one.resource_type, one.resource_name
+        code = ErrorCode.NONE
+        if times.part((kind, name))[kind, name] > 1 and operation is Operation.ALTER_CONFIGS:
+            pass
+        elif kind == ConfigResourceType.TOPIC:
+            if not checking.may(operation, ResourceType.TOPIC, name):
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif kind == ConfigResourceType.GROUP:
+            if not checking.may(operation, ResourceType.GROUP, name):
+                code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        elif kind in OF_CLUSTER:
+            if of_cluster is None:
+                of_cluster = checking.may_on_cluster(operation)
+            code = ErrorCode.NONE if of_cluster else DENIED
+        if code is ErrorCode.NONE:
+            allowed.append(one)
+        else:
+            refused.append((one, code))
+        if pace.is_due(2):
+            yield
+    yield from times.let_go(pace)
+    return allowed, refused
+
+
+def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
+    """DESCRIBE_CONFIGS on each topic and group, and on the cluster."""
+    message: DescribeConfigsRequest = checking.request.message
+    allowed, denied = yield from _sifted_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
+    if not denied:
+        return PASSED
+    refused = [
+        DescribeConfigsResult(
+            error_code=code,
+            error_message=WORDS[code],
+            resource_type=one.resource_type,
+            resource_name=one.resource_name,
+        )
+        for one, code in denied
+    ]
+
+    def amend(answer: DescribeConfigsResponse) -> Message:
+        answer.results.extend(refused)
+        return answer
+
+    return without(checking, "resources", allowed, amend, DescribeConfigsResponse())
+
+
+def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterConfigsResponse]) -> Guard:
+    """Return the guard of an API that changes options: ALTER_CONFIGS on each topic and group, and on the cluster."""
+
+    def guard(checking: Checking) -> Steps[Guarded]:
+        resources = checking.request.message.resources
+        allowed, denied = yield from _sifted_resources(checking, Operation.ALTER_CONFIGS, resources)
+        if not denied:
+            return PASSED
+        refused = [
+            AlterConfigsResourceResponse(
+                error_code=code,
+                error_message=WORDS[code],
+                resource_type=one.resource_type,
+                resource_name=one.resource_name,
+            )
+            for one, code in denied
+        ]
+
+        def amend(answer: Any) -> Message:
+            answer.responses.extend(refused)
+            made: Message = answer
+            return made
+
+        done: Amend = amend
+        return without(checking, "resources", allowed, done, response())
+
+    return guard
+
+
+guard_list_config_resources = guard_cluster(
+    Operation.DESCRIBE_CONFIGS, lambda _message, code, _words: ListConfigResourcesResponse(error_code=code)
+)
+
+
+# ---------------------------------------------------------------- replicas
+
+
+def _not_moved(message: AlterReplicaLogDirsRequest, code: int, _words: str) -> Message:
+    partitions: dict[str, list[AlteredLogDirPartition]] = {}
+    for folder in message.dirs:
+        for topic in folder.topics:
+            partitions.setdefault(topic.name, []).extend(
+                AlteredLogDirPartition(partition_index=p, error_code=code) for p in topic.partitions
+            )
+    topics = [AlteredLogDirTopic(topic_name=name, partitions=refused) for name, refused in partitions.items()]
+    return AlterReplicaLogDirsResponse(results=topics)
+
+
+def _not_elected(message: ElectLeadersRequest, code: int, words: str) -> Message:
+    refused = [
+        ElectLeadersTopicResult(
+            topic=topic.topic,
+            partition_result=[
+                ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words)
+                for p in topic.partitions
+            ],
+        )
+        for topic in message.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(error_code=code, replica_election_results=refused)
+
+
+def _not_reassigned(message: AlterPartitionReassignmentsRequest, code: int, words: str) -> Message:
+    refused = [
+        ReassignableTopicResponse(
+            name=topic.name,
+            partitions=[
+                ReassignablePartitionResponse(partition_index=p.partition_index, error_code=code, error_message=words)
+                for p in topic.partitions
+            ],
+        )
+        for topic in message.topics
+    ]
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=message.allow_replication_factor_change,
+        error_code=code,
+        error_message=words,
+        responses=refused,
+    )
+
+
+guard_describe_log_dirs = guard_cluster(
+    Operation.DESCRIBE, lambda _message, code, _words: DescribeLogDirsResponse(error_code=code)
+)
+guard_alter_log_dirs = guard_cluster(Operation.ALTER, _not_moved)
+guard_elect_leaders = guard_cluster(Operation.ALTER, _not_elected)
+guard_alter_reassignments = guard_cluster(Operation.ALTER, _not_reassigned)
+guard_list_reassignments = guard_cluster(
+    Operation.DESCRIBE,
+    lambda _message, code, words: ListPartitionReassignmentsResponse(error_code=code, error_message=words),
+)
+guard_describe_quorum = guard_cluster(
+    Operation.DESCRIBE, lambda _message, code, words: DescribeQuorumResponse(error_code=code, error_message=words)
+)
+
+
+# ---------------------------------------------------------------- ACLs, quotas, users
+
+
+def _no_acls_made(message: CreateAclsRequest, code: int, words: str) -> Message:
+    refused = AclCreationResult(error_code=code, error_message=words)
+    return CreateAclsResponse(results=[refused] * len(message.creations))
+
+
+def _no_acls_deleted(message: DeleteAclsRequest, code: int, words: str) -> Message:
+    refused = DeleteAclsFilterResult(error_code=code, error_message=words)
+    return DeleteAclsResponse(filter_results=[refused] * len(message.filters))
+
+
+guard_describe_acls = guard_cluster(
+    Operation.DESCRIBE, lambda _message, code, words: DescribeAclsResponse(error_code=code, error_message=words)
+)
+guard_create_acls = guard_cluster(Operation.ALTER, _no_acls_made)
+guard_delete_acls = guard_cluster(Operation.ALTER, _no_acls_deleted)
+
+
+def _no_quotas_altered(message: AlterClientQuotasRequest, code: int, words: str) -> Message:
+    refused = [AlteredQuotas(error_code=code, error_message=words, entity=one.entity) for one in message.entries]
+    return AlterClientQuotasResponse(entries=refused)
+
+
+guard_describe_quotas = guard_cluster(
+    Operation.DESCRIBE_CONFIGS,
+    lambda _message, code, words: DescribeClientQuotasResponse(error_code=code, error_message=words, entries=None),
+)
+guard_alter_quotas = guard_cluster(Operation.ALTER_CONFIGS, _no_quotas_altered)
+
+
+def _no_users_altered(message: AlterUserScramCredentialsRequest, code: int, words: str) -> Message:
+    names = dict.fromkeys(one.name for one in chain[Any](message.deletions, message.upsertions))
+    refused = [AlterUserScramCredentialsResult(user=name, error_code=code, error_message=words) for name in names]
+    return AlterUserScramCredentialsResponse(results=refused)
+
+
+guard_describe_users = guard_cluster(
+    Operation.DESCRIBE,
+    lambda _message, code, words: DescribeUserScramCredentialsResponse(error_code=code, error_message=words),
+)
+guard_alter_users = guard_cluster(Operation.ALTER, _no_users_altered)

@@ -1,0 +1,167 @@
+"""Kafka's StandardAuthorizer: may somebody do something (protocol/security.md#authorizer)? KIP-11, KIP-290, KIP-801.
+
+An authorizer never changes; when ACLs do, another one is made. ACLs are found by the name of the resource, by its
+beginnings and under ``*``, and within those by who is meant, so ten thousand of them cost as little as one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, NamedTuple
+
+from kohort.security.acls import GIVEN_BY, WILDCARD, Acl, Operation, PatternType, Permission, ResourceType
+from kohort.security.principal import Principal
+
+SUPER_USER: Final = "SuperUser"
+DEFAULT_ALLOW: Final = "DefaultAllow"
+DEFAULT_DENY: Final = "DefaultDeny"
+ANY_NAME: Final = "hardcode"
+"""The topic for which Kafka asks first when a right to any topic will do."""
+
+
+class Decision(NamedTuple):
+    """Whether it may be done, and by which rule: one of the words above, or an ACL."""
+
+    allowed: bool
+    rule: str | Acl
+
+    @property
+    def because(self) -> str:
+        """The rule, as Kafka's audit has it."""
+        return f"MatchingAcl(acl={self.rule})" if isinstance(self.rule, Acl) else self.rule
+
+
+class _Rule(NamedTuple):
+    acl: Acl
+    network: IPv4Network | IPv6Network | None
+    """The hosts that are meant, where they are written as a network."""
+
+    def is_from(self, host: str) -> bool:
+        named = self.acl.host
+        return named in (WILDCARD, host) or (self.network is not None and _is_in(host, self.network))
+
+
+_Resource = dict[str, list[_Rule]]
+"""What is said of one resource, or of names with one beginning, by principal."""
+
+
+class Authorizer:
+    """What a set of ACLs allows."""
+
+    def __init__(
+        self, acls: Iterable[Acl] = (), super_users: Iterable[Principal] = (), *, allow_if_no_acl: bool = False
+    ) -> None:
+        self._super_users = frozenset(super_users)
+        self._allow_if_no_acl = allow_if_no_acl
+        self._literals: dict[tuple[ResourceType, str], _Resource] = {}
+        self._prefixes: dict[tuple[ResourceType, str], _Resource] = {}
+        lengths: defaultdict[ResourceType, set[int]] = defaultdict(set)
+        networks: dict[str, IPv4Network | IPv6Network | None] = {}
+        for acl in acls:
+            if acl.host not in networks:
+                networks[acl.host] = _network(acl.host)
+            by_name = self._literals
+            if acl.pattern is PatternType.PREFIXED:
+                by_name = self._prefixes
+                lengths[acl.resource_type].add(len(acl.name))
+            of = by_name.setdefault((acl.resource_type, acl.name), {})
+            of.setdefault(acl.principal, []).append(_Rule(acl, networks[acl.host]))
+        self._lengths = {of: sorted(all_) for of, all_ in lengths.items()}
+
+    def decide(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType, name: str
+    ) -> Decision:
+        """Decide on one operation: who denies goes first, then who allows, then what no ACL speaks of."""
+        if principal in self._super_users:
+            return Decision(True, SUPER_USER)
+        allowed_by = GIVEN_BY[operation]
+        who = (str(principal), f"{principal.type}:{WILDCARD}")
+        is_spoken_of = False
+        allowing: Acl | None = None
+        for resource in self._fitting(resource_type, name):
+            is_spoken_of = True
+            for rule in _about(resource, who):
+                acl = rule.acl
+                if acl.permission is Permission.DENY:
+                    if acl.operation in (operation, Operation.ALL) and rule.is_from(host):
+                        return Decision(False, acl)
+                elif allowing is None and acl.operation in allowed_by and rule.is_from(host):
+                    allowing = acl
+        if allowing is not None:
+            return Decision(True, allowing)
+        if not is_spoken_of and self._allow_if_no_acl:
+            return Decision(True, DEFAULT_ALLOW)
+        return Decision(False, DEFAULT_DENY)
+
+    def decide_on_some(
+        self, principal: Principal, host: str, operation: Operation, resource_type: ResourceType
+    ) -> Decision:
+        """Decide whether the operation is allowed on some resource of the type: by an ACL that none that denies covers
+        (KIP-679)."""
+        decided = self.decide(principal, host, operation, resource_type, ANY_NAME)
+        if decided.allowed:
+            return decided
+        who = (str(principal), f"{principal.type}:{WILDCARD}")
+        denied: set[tuple[PatternType, str]] = set()
+        allowing: list[Acl] = []
+        for by_name in (self._literals, self._prefixes):
+            for (of, _), resource in by_name.items():
+                if of is not resource_type:
+                    continue
+                for rule in _about(resource, who):
+                    acl = rule.acl
+                    if acl.operation not in (operation, Operation.ALL) or not rule.is_from(host):
+                        continue
+                    if acl.permission is Permission.ALLOW:
+                        allowing.append(acl)
+                    elif acl.pattern is PatternType.LITERAL and acl.name == WILDCARD:
+                        return Decision(False, acl)
+                    else:
+                        denied.add((acl.pattern, acl.name))
+        for acl in allowing:
+            is_wild = acl.pattern is PatternType.LITERAL and acl.name == WILDCARD
+            if is_wild or not _is_covered(acl, denied):
+                return Decision(True, acl)
+        return Decision(False, DEFAULT_DENY)
+
+    def _fitting(self, resource_type: ResourceType, name: str) -> Iterator[_Resource]:
+        literals = self._literals
+        if (found := literals.get((resource_type, name))) is not None:
+            yield found
+        if name != WILDCARD and (found := literals.get((resource_type, WILDCARD))) is not None:
+            yield found
+        for length in self._lengths.get(resource_type, ()):
+            if length > len(name):
+                break
+            if (found := self._prefixes.get((resource_type, name[:length]))) is not None:
+                yield found
+
+
+def _about(resource: _Resource, who: tuple[str, str]) -> Iterator[_Rule]:
+    for name in dict.fromkeys(who):
+        yield from resource.get(name, ())
+
+
+def _is_covered(acl: Acl, denied: set[tuple[PatternType, str]]) -> bool:
+    if acl.pattern is PatternType.LITERAL and (PatternType.LITERAL, acl.name) in denied:
+        return True
+    return any((PatternType.PREFIXED, acl.name[:length]) in denied for length in range(1, len(acl.name) + 1))
+
+
+def _network(host: str) -> IPv4Network | IPv6Network | None:
+    """Return the network that ``host`` writes as ``10.1.0.0/16``; None where it is none."""
+    if "/" not in host:
+        return None
+    try:
+        return ip_network(host, strict=False)
+    except ValueError:
+        return None
+
+
+def _is_in(host: str, network: IPv4Network | IPv6Network) -> bool:
+    try:
+        return ip_address(host) in network
+    except ValueError:
+        return False

@@ -1,0 +1,88 @@
+"""What nobody allowed has no effect: every API that is served, without a right and with each single one."""
+
+import pytest
+
+from kohort.broker.dispatch import HANDLERS, SERVED
+from kohort.broker.guards.table import GUARDS
+from kohort.security.acls import OPERATIONS_OF, Operation, ResourceType
+from support.machines.guarded_stage import GuardedStage, ask, state_of
+from support.security.api_requests import Right, Things, calls, denials_in
+
+KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
+OF_IDS = (Operation.WRITE, Operation.DESCRIBE)
+SINGLE: list[Right] = [
+    *((operation, kind) for kind in KINDS for operation in (*OPERATIONS_OF.get(kind, OF_IDS), Operation.ALL))
+]
+ANYTHING = Things("a", bytes(16), "n", "g", "m", 1, "e", "t", 1, 0, "f")
+NEEDS = {call.name: call.needs for call in calls(ANYTHING)}
+CALLS = list(NEEDS)
+
+
+class Walk:
+    """One call after the other, on a broker that is made anew once something has changed."""
+
+    def __init__(self) -> None:
+        self.stage: GuardedStage | None = None
+        self.effects: list[str] = []
+
+    def asked(self, name: str, rights: list[Right]):
+        """The call, and its answer to who has these rights."""
+        if self.stage is None:
+            self.stage = GuardedStage()
+            self.things = self.stage.fill()
+        call = next(call for call in calls(self.things) if call.name == name)
+        if type(call.message) not in HANDLERS:
+            pytest.skip(f"{call.api} is not served")
+        self.stage.let_rights(self.things, rights)
+        before = state_of(self.stage)
+        answer = ask(self.stage.connect(), call.message, call.version)
+        after = state_of(self.stage)
+        if call.is_allowed_by(rights):
+            self.stage = None
+        elif before != after:
+            self.effects.append(f"{name} with {rights}: {[k for k in before if before[k] != after[k]]}")
+            self.stage = None
+        return call, answer
+
+
+def test_every_api_that_is_served_has_a_guard_and_a_call_here():
+    assert {handled.__name__ for handled in HANDLERS} - {guarded.__name__ for guarded in GUARDS} == set()
+    without_call = {api.name for api in SERVED.values()} - {call.api for call in calls(ANYTHING)}
+    assert without_call - {"SaslHandshake", "SaslAuthenticate"} == set(), "logins are anybody's"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_who_has_no_right_is_refused_and_nothing_happens(name):
+    walk = Walk()
+
+    call, answer = walk.asked(name, [])
+
+    assert denials_in(answer) == call.refused
+    assert walk.effects == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_right_does_what_it_is_for_and_no_more(name):
+    walk = Walk()
+    wrong = []
+    for right in SINGLE:
+        call, answer = walk.asked(name, [right])
+        if call.is_shorter or not call.needs:
+            is_right = denials_in(answer) == ()
+        else:
+            is_right = (denials_in(answer) == ()) == call.is_allowed_by([right])
+        if not is_right:
+            wrong.append((right, denials_in(answer)))
+
+    assert wrong == []
+    assert walk.effects == []
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_who_has_what_it_takes_is_served(name):
+    _, full = Walk().asked(name, [(Operation.ALL, kind) for kind in KINDS])
+    assert denials_in(full) == ()
+
+    for rights in NEEDS[name]:
+        _, answer = Walk().asked(name, list(rights))
+        assert denials_in(answer) == ()
