@@ -9,9 +9,11 @@ from kohort.broker.cluster.cluster import Cluster, ClusterNode
 from kohort.broker.dispatch import SERVED
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.group_journal import GroupJournal
+from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
+from kohort.broker.scram_users import ScramUsers
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
 from kohort.broker.unread import UnreadAnswers
@@ -60,6 +62,7 @@ def assemble(
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
+        logins=LoginOffers(config, ScramUsers(cluster.security), rng, now_ms),
         intercept=intercept,
         access=cluster.access,
     )

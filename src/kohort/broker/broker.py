@@ -8,7 +8,7 @@ by a join) is answered in the same call. The broker waits for nothing: ``wake_at
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kohort.broker.assembly import assemble
 from kohort.broker.cluster.advertised_node import AdvertisedNode
@@ -24,7 +24,9 @@ from kohort.broker.io import (
     Disconnected,
     Drained,
     EndWaits,
+    FetchKeys,
     Input,
+    KeysFetched,
     Output,
     Pause,
     Received,
@@ -33,7 +35,7 @@ from kohort.broker.io import (
     Serve,
     Tick,
 )
-from kohort.broker.login import login_for, take_certificate
+from kohort.broker.login import LoginStep, take_certificate
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Parked
@@ -49,6 +51,7 @@ from kohort.broker.request import (
     Unanswered,
     unwritten,
 )
+from kohort.broker.sasl_login import login_for
 from kohort.broker.sending import AnswerSender
 from kohort.broker.state import BrokerState
 from kohort.clock import Rng, earliest
@@ -91,7 +94,7 @@ class Broker:
         self._long_work = LongWork()
         offsets_topic.serve(self._state.coordinator, now_ms)
         found = [] if isinstance(home, ClusterNode) else [*cluster.topics.recovery_notes, *cluster.transactions.notes]
-        self._notes: list[Note] = [*found, *offsets_topic.take_notes()]
+        self._notes: list[Note] = [*found, *offsets_topic.take_notes(), *self._state.logins.notes]
         self._write_journal(now_ms)
 
     # ------------------------------------------------------------ what the world may ask
@@ -120,6 +123,7 @@ class Broker:
             state.coordinator.wake_at_ms,
             state.topics.wake_at_ms,
             state.cluster.transactions.wake_at_ms,
+            state.logins.wake_at_ms,
             self._connections.wake_at_ms,
             state.flushes.wake_at_ms,
         )
@@ -171,13 +175,16 @@ class Broker:
                 self._tick(now_ms, out)
             case Serve(request=request):
                 self._serve_kept(request, now_ms, out)
+            case KeysFetched(url=url, content=content, problem=problem):
+                self._notes.append(self._state.logins.keys_came(url, content, problem, now_ms))
+                self._unmute(self._connections.unmute_who_await_keys(), now_ms, out)
             case EndWaits():
                 self._state.purgatory.wake_all()
                 self._state.flushes.look_again()
                 self._tick(now_ms, out)
-        if not isinstance(given, Congested):  # then others may still have to say so
-            for connection in self._sender.next_event():
-                self._go_on(connection, now_ms, out)
+        # After Congested others may still have to say so.
+        for connection in () if isinstance(given, Congested) else self._sender.next_event():
+            self._go_on(connection, now_ms, out)
         self._follow_up(now_ms, out)
         self._notes += self._state.coordinator.take_notes()
         self._pause_the_full(given, out)
@@ -201,7 +208,7 @@ class Broker:
         if (refusal := self._connections.open(number, caller, now_ms)) is not None:
             out.append(Close(number, refusal))
         else:
-            self._connections[number].login = login_for(self._state, caller)
+            self._connections[number].begin_login(login_for(self._state, caller, number))
 
     def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[Output]) -> None:
         """Take note of who showed which certificate."""
@@ -282,19 +289,18 @@ class Broker:
         if state.offsets_topic.is_loading:
             release(state, state.offsets_topic.load_some(now_ms), now_ms)
             self._notes.extend(state.offsets_topic.take_notes())
-        for connection in self._connections.unmute_due(now_ms):
-            self._unmute(connection, now_ms, out)
+        out.extend(FetchKeys(url) for url in state.logins.wishes(now_ms))
+        self._unmute(self._connections.unmute_due(now_ms), now_ms, out)
         for connection, why in self._connections.overdue(now_ms):
             self._hang_up(connection, why, now_ms, out)
 
-    def _unmute(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
-        """Go on with a connection that was held up: with its requests, or with its end."""
-        if connection.login is not None and (refused := connection.login.take_refusal()) is not None:
-            buffers, why = refused
-            self._send_buffers(connection, buffers, now_ms, out)
-            self._hang_up(connection, why, now_ms, out)
-        else:
-            self._end_wait(connection, now_ms, out)
+    def _unmute(self, held_up: Iterable[Connection], now_ms: int, out: list[Output]) -> None:
+        """Go on with connections that were held up: with their logins, with their requests, or with their ends."""
+        for connection in held_up:
+            if connection.login is not None and (step := connection.login.resume(now_ms)) is not None:
+                self._take_login(connection, step, now_ms, out)
+            if not (connection.closed or connection.muted_until_ms is not None):
+                self._end_wait(connection, now_ms, out)
 
     # ------------------------------------------------------------ what follows
 
@@ -347,7 +353,11 @@ class Broker:
     def _log_in(self, connection: Connection, frame: bytes | bytearray, now_ms: int, out: list[Output]) -> bool:
         """Have a frame of a login judged; whether the next frame may be looked at."""
         assert connection.login is not None
-        step = connection.login.step(frame, now_ms)
+        self._take_login(connection, connection.login.step(frame, now_ms), now_ms, out)
+        return not (connection.closed or connection.is_behind)
+
+    def _take_login(self, connection: Connection, step: LoginStep, now_ms: int, out: list[Output]) -> None:
+        """Do what follows from a step of a login."""
         if step.principal is not None:
             connection.caller = connection.caller._replace(principal=step.principal)
             connection.reader.max_bytes = self._state.config.socket_request_max_bytes
@@ -357,7 +367,6 @@ class Broker:
             self._hang_up(connection, step.closing, now_ms, out)
         elif step.wait_ms:
             self._connections.mute(connection, now_ms + step.wait_ms)
-        return not (connection.closed or connection.is_behind)
 
     def _take(
         self, connection: Connection, reply_to: ReplyTo, answer: Answer | Task, now_ms: int, out: list[Output]

@@ -64,6 +64,12 @@ class Connection:
         """Where the listener wants one."""
         self.active_ms = now_ms
 
+    def begin_login(self, login: Login | None) -> None:
+        """Have a login see its frames, and hold them small until it is complete; None where none is wanted."""
+        self.login = login
+        if login is not None:
+            self.reader.max_bytes = login.max_frame_bytes
+
     def receive(self, data: bytes) -> int:
         """Take bytes off the wire; how many requests they completed. Raises ProtocolError for a length that cannot be
         one."""

@@ -42,6 +42,8 @@ from kohort.broker.handlers.metadata import metadata
 from kohort.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from kohort.broker.handlers.produce import produce
 from kohort.broker.handlers.reassignments import alter_partition_reassignments, list_partition_reassignments
+from kohort.broker.handlers.sasl import sasl_authenticate, sasl_handshake
+from kohort.broker.handlers.scram_users import alter_scram_users, describe_scram_users
 from kohort.broker.handlers.transaction_admin import describe_transactions, list_transactions, write_txn_markers
 from kohort.broker.handlers.transactions import add_offsets_to_txn, add_partitions_to_txn, end_txn, txn_offset_commit
 from kohort.broker.long_work import Task
@@ -77,6 +79,8 @@ from kohort.wire.messages.reassignments import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
+from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kohort.wire.messages.scram import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
 from kohort.wire.messages.topic_partitions import DescribeTopicPartitionsRequest
 from kohort.wire.messages.topics import (
     CreatePartitionsRequest,
@@ -133,6 +137,10 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     ListTransactionsRequest: list_transactions,
     ListConfigResourcesRequest: list_config_resources,
     DescribeTopicPartitionsRequest: describe_topic_partitions,
+    SaslHandshakeRequest: sasl_handshake,
+    SaslAuthenticateRequest: sasl_authenticate,
+    DescribeUserScramCredentialsRequest: describe_scram_users,
+    AlterUserScramCredentialsRequest: alter_scram_users,
 }
 
 SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLERS}

@@ -98,6 +98,23 @@ class EndWaits:
 
 
 @_event
+class KeysFetched:
+    """What an address of FetchKeys holds; or None, and the problem in words."""
+
+    url: str
+    content: bytes | None
+    problem: str = ""
+
+
+@_event
+class FetchKeys:
+    """Fetch the keys with which tokens are signed; KeysFetched tells what came of it. It is of no connection."""
+
+    url: str
+    connection: ConnectionId = -1
+
+
+@_event
 class Send:
     """Buffers to write in this order; they are never joined by the broker."""
 
@@ -136,5 +153,5 @@ class Resume:
     connection: ConnectionId
 
 
-Input = Connected | Secured | Received | Disconnected | Congested | Drained | Tick | Serve | EndWaits
-Output = Send | Close | Pause | Resume
+Input = Connected | Secured | Received | Disconnected | Congested | Drained | Tick | Serve | EndWaits | KeysFetched
+Output = Send | Close | Pause | Resume | FetchKeys

@@ -1,6 +1,7 @@
 """The login of one connection: what its frames mean before it is complete, and when it has to be renewed.
 
-Only this machine sees the frames of a connection that is not logged in (protocol/security.md#logins).
+Only this machine sees the frames of a connection that is not logged in (protocol/security.md#logins). What it does
+about them is in ``sasl_login.py``.
 """
 
 from __future__ import annotations
@@ -26,11 +27,18 @@ class LoginStep:
     closing: Note | None = None
     """Why the connection is closed, once that is answered."""
     wait_ms: int = 0
-    """How long to wait before ``Login.take_refusal`` is answered; nothing is read meanwhile."""
+    """How long to wait before ``Login.resume``; nothing is served meanwhile."""
 
 
 class Login:
     """The login of one connection to a listener with SASL."""
+
+    __slots__ = ("awaits_keys", "max_frame_bytes")
+
+    max_frame_bytes: int
+    """Of a frame that comes before it is complete."""
+    awaits_keys: bool
+    """Whether it waits for keys that are being fetched; it is resumed when they come."""
 
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
         """Tell whether a frame is the login's business: all are until it is complete."""
@@ -40,14 +48,9 @@ class Login:
         """Take such a frame."""
         raise NotImplementedError
 
-    def take_refusal(self) -> tuple[Sequence[Buffer], Note] | None:
-        """Return the answer that was held back, and why the connection is closed after it; None if there is none."""
+    def resume(self, now_ms: int) -> LoginStep | None:
+        """Go on after a wait, with what was held back; None where the wait was not for the login."""
         raise NotImplementedError
-
-
-def login_for(state: BrokerState, caller: Caller) -> Login | None:  # noqa: ARG001
-    """Return the login that a new connection begins with, or None where its listener wants none."""
-    return None
 
 
 def take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:  # noqa: ARG001

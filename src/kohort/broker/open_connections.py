@@ -75,12 +75,21 @@ class OpenConnections:
         connection.muted_until_ms = max(connection.muted_until_ms or 0, until_ms)
         self._muted.set(connection.connection_id, connection.muted_until_ms)
 
+    def unmute_who_await_keys(self) -> Iterator[Connection]:
+        """Yield the connections whose logins waited for keys: some have come."""
+        for connection in list(self._by_number.values()):
+            if connection.login is not None and connection.login.awaits_keys:
+                connection.muted_until_ms = None
+                self._muted.cancel(connection.connection_id)
+                yield connection
+
     def unmute_due(self, now_ms: int) -> Iterator[Connection]:
         """Yield the connections that are served again from now on."""
         for number in list(self._muted.pop_due(now_ms)):
-            connection = self._by_number[number]
-            connection.muted_until_ms = None
-            yield connection
+            connection = self._by_number.get(number)
+            if connection is not None:  # it may have been closed since
+                connection.muted_until_ms = None
+                yield connection
 
     def overdue(self, now_ms: int) -> Iterator[tuple[Connection, Note]]:
         """Yield the connections that have to be closed, and why."""

@@ -11,6 +11,7 @@ from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.fetch_sessions import FetchSessions
 from kohort.broker.flush_waits import FlushWaits
+from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import ConnectionId, Intercept
@@ -45,6 +46,7 @@ class BrokerState:
     sessions: FetchSessions
     purgatory: Purgatory
     unread: UnreadAnswers
+    logins: LoginOffers
     flushes: FlushWaits = field(default_factory=FlushWaits)
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)

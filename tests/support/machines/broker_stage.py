@@ -36,6 +36,8 @@ class Peer:
         self._reader = FrameReader(1 << 30)
         self._asked: deque[tuple[int, Message, int]] = deque()
         self._answers: deque[Message] = deque()
+        self.raw: deque[bytes] = deque()
+        """Frames that answer no request: tokens of a login."""
         self._correlation_id = 0
 
     def send_bytes(self, data: bytes) -> None:
@@ -68,6 +70,9 @@ class Peer:
 
     def received(self, buffers: list[Buffer]) -> None:
         for frame in self._reader.feed(b"".join(buffers)):
+            if not self._asked:
+                self.raw.append(bytes(frame))
+                continue
             correlation_id, message, version = self._asked.popleft()
             response = APIS[type(message).API_KEY].response
             got, answer = parse_response(frame, response, version)

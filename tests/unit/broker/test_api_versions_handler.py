@@ -25,6 +25,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         14: (0, 5),
         15: (0, 6),
         16: (0, 5),
+        17: (0, 1),
         18: (0, 4),
         19: (2, 7),
         20: (1, 6),
@@ -43,6 +44,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         33: (0, 2),
         34: (1, 2),
         35: (1, 5),
+        36: (0, 2),
         37: (0, 3),
         42: (0, 2),
         43: (0, 2),
@@ -50,6 +52,8 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         45: (0, 1),
         46: (0, 0),
         47: (0, 0),
+        50: (0, 0),
+        51: (0, 0),
         55: (0, 2),
         60: (0, 2),
         61: (0, 0),
@@ -73,7 +77,7 @@ def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 45
+        assert len(peer.ask(ASKED, version).api_keys) == 49
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, stage, monkeypatch):

@@ -1,0 +1,175 @@
+"""How clients may log in on each listener: its mechanisms, made from its options before anybody is served.
+
+A mechanism that is enabled without what it needs is an error of the start, in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from kohort.broker.scram_users import ScramUsers
+from kohort.clock import Rng, earliest
+from kohort.config.broker import BrokerConfig
+from kohort.config.listener_security import ListenerConfig
+from kohort.config.listeners import listener_config, listeners_of
+from kohort.errors import ConfigError
+from kohort.extras import needs
+from kohort.notes import Note, debug, warning
+from kohort.secret import Secret
+from kohort.security.jaas import OAUTH_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
+from kohort.security.jaas import OPTION as JAAS_OPTION
+from kohort.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
+from kohort.security.sasl.oauthbearer import OAuthBearerServer
+from kohort.security.sasl.plain import PlainServer
+from kohort.security.sasl.scram import ScramServer, new_nonce
+from kohort.security.sasl.signing_keys import SigningKeys
+from kohort.security.sasl.tokens import SignedTokens, TokenValidator, UnsecuredTokens
+
+VALIDATOR: Final = "OAuthBearerValidatorCallbackHandler"
+UNSECURED: Final = "OAuthBearerUnsecuredValidatorCallbackHandler"
+URLS: Final = ("https://", "http://", "file:")
+PLAIN_ADVICE: Final = 'give org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="PASSWORD";'
+
+
+class Offer(NamedTuple):
+    """One mechanism on one listener."""
+
+    begin: Callable[[], ServerExchange]
+    max_reauth_ms: int
+    """How long a login is good for at most; 0: for ever."""
+
+
+class ListenerOffers(NamedTuple):
+    """The mechanisms of one listener, in the order of its options."""
+
+    mechanisms: Mapping[str, Offer]
+    max_frame_bytes: int
+    """Of a frame that comes before a login is complete."""
+
+
+class LoginOffers:
+    """Those of every listener that wants a login, and the keys that tokens are checked with."""
+
+    def __init__(self, config: BrokerConfig, users: ScramUsers, rng: Rng, now_ms: int) -> None:
+        """Make what the options ask for. Raises ConfigError; MissingExtra, for what a mechanism needs."""
+        self.by_listener: dict[str, ListenerOffers] = {}
+        self.keys: dict[str, SigningKeys] = {}
+        """By their addresses; to be fetched."""
+        self.notes: list[Note] = []
+        self.users = users
+        self._rng = rng
+        self._now_ms = now_ms
+        for listener in listeners_of(config):
+            if listener.protocol.uses_sasl:
+                self.by_listener[listener.name] = self._of_listener(config, listener.name)
+
+    def _of_listener(self, config: BrokerConfig, name: str) -> ListenerOffers:
+        general = listener_config(config, name)
+        if not general.sasl_enabled_mechanisms:
+            raise ConfigError(f"sasl.enabled.mechanisms: the listener {name} wants a login and offers none")
+        found = {}
+        for mechanism in general.sasl_enabled_mechanisms:
+            said = listener_config(config, name, mechanism)
+            found[mechanism] = Offer(self._begin(mechanism, said, name), said.connections_max_reauth_ms)
+        return ListenerOffers(found, general.sasl_server_max_receive_size)
+
+    def _begin(self, mechanism: str, said: ListenerConfig, listener: str) -> Callable[[], ServerExchange]:
+        """Return what begins a login by ``mechanism``."""
+        prefix = f"listener.name.{listener.lower()}.{mechanism.lower()}."
+        if mechanism == PLAIN:
+            return partial(PlainServer, _plain_users(said, listener, prefix))
+        if mechanism == OAUTHBEARER:
+            return partial(OAuthBearerServer, self._validator(said, listener, prefix))
+        find = partial(self.users.find, mechanism=mechanism)
+        return lambda: ScramServer(mechanism, find, new_nonce(self._rng))
+
+    def _validator(self, said: ListenerConfig, listener: str, prefix: str) -> TokenValidator:
+        handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
+        url = said.sasl_oauthbearer_jwks_endpoint_url
+        if handler not in {"", VALIDATOR, UNSECURED}:
+            raise ConfigError(
+                f"{prefix}sasl.server.callback.handler.class: {handler} is not known here, only {VALIDATOR}"
+            )
+        if handler == VALIDATOR or (url and not handler):
+            return self._signed(said, url, listener)
+        self.notes.append(
+            warning(f"the listener {listener} believes every token (OAUTHBEARER, unsecured): this is for tests alone")
+        )
+        return _unsecured(_entry(said, prefix, OAUTH_MODULE), prefix)
+
+    def _signed(self, said: ListenerConfig, url: str | None, listener: str) -> SignedTokens:
+        option = "sasl.oauthbearer.jwks.endpoint.url"
+        if not url:
+            raise ConfigError(f"{option}: the listener {listener} takes signed tokens; say where the keys are")
+        if not url.startswith(URLS):
+            raise ConfigError(f"{option}={url!r}: expected https://HOST/PATH or file:/PATH")
+        with needs("security", "OAUTHBEARER with signed tokens"):
+            import joserfc  # noqa: F401
+        keys = self.keys.get(url)
+        if keys is None:
+            keys = SigningKeys(url, said.sasl_oauthbearer_jwks_endpoint_refresh_ms, self._now_ms)
+            self.keys[url] = keys
+        return SignedTokens(
+            keys,
+            tuple(said.sasl_oauthbearer_expected_audience),
+            said.sasl_oauthbearer_expected_issuer,
+            said.sasl_oauthbearer_clock_skew_seconds * 1000,
+            said.sasl_oauthbearer_scope_claim_name,
+            said.sasl_oauthbearer_sub_claim_name,
+        )
+
+    # ------------------------------------------------------------ keys
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When keys are to be fetched."""
+        return earliest(*(keys.wake_at_ms for keys in self.keys.values())) if self.keys else None
+
+    def wishes(self, now_ms: int) -> list[str]:
+        """Return, once, the addresses that keys are to be fetched from now."""
+        return [url for url, keys in self.keys.items() if keys.take_wish(now_ms)]
+
+    def keys_came(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
+        """Take what a fetch gave, or why it gave nothing; what to tell."""
+        keys = self.keys[url]
+        if content is None:
+            keys.failed(problem, now_ms)
+        else:
+            keys.fetched(content, now_ms)
+        if keys.problem:
+            return warning(f"no keys from {url}: {keys.problem}", ("keys", url))
+        return debug(f"keys fetched from {url}")
+
+
+def _entry(said: ListenerConfig, prefix: str, module: str) -> JaasEntry:
+    """Return the JAAS entry of a mechanism, which need not be there. Raises ConfigError."""
+    if said.sasl_jaas_config is None:
+        return JaasEntry(module)
+    option = f"{prefix}{JAAS_OPTION}"
+    entry = parse_jaas(said.sasl_jaas_config, option)
+    if entry.module != module:
+        raise ConfigError(f"{option}: the entry is of {entry.module}, expected one of {module}")
+    return entry
+
+
+def _plain_users(said: ListenerConfig, listener: str, prefix: str) -> Mapping[str, Secret]:
+    users = _entry(said, prefix, PLAIN_MODULE).under("user_")
+    if not users:
+        raise ConfigError(
+            f"{prefix}{JAAS_OPTION}: PLAIN is enabled on the listener {listener} without users: {PLAIN_ADVICE}"
+        )
+    return users
+
+
+def _unsecured(entry: JaasEntry, prefix: str) -> UnsecuredTokens:
+    skew = entry.get("unsecuredValidatorAllowableClockSkewMs") or "0"
+    if not skew.isascii() or not skew.isdigit():
+        raise ConfigError(f"{prefix}{JAAS_OPTION}: unsecuredValidatorAllowableClockSkewMs is no number of milliseconds")
+    return UnsecuredTokens(
+        entry.get("unsecuredValidatorPrincipalClaimName") or "sub",
+        entry.get("unsecuredValidatorScopeClaimName") or "scope",
+        tuple((entry.get("unsecuredValidatorRequiredScope") or "").split()),
+        int(skew),
+    )

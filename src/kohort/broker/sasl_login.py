@@ -1,0 +1,281 @@
+"""The login by SASL of one connection, and its renewal (protocol/security.md#logins, KIP-43, KIP-152, KIP-368).
+
+A mechanism's tokens are judged in ``security/sasl``; here is what surrounds them: which request may come when, how a
+failure is answered, how long a login is good for.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, TypeVar
+
+from kohort.broker.dispatch import HEADER, SERVED, dispatch
+from kohort.broker.handlers.sasl import HANDSHAKE
+from kohort.broker.login import Login, LoginStep
+from kohort.broker.login_offers import Offer
+from kohort.broker.request import Caller, HangUp, ReplyTo
+from kohort.broker.state import BrokerState
+from kohort.errors import ErrorCode, ProtocolError
+from kohort.notes import Note, info
+from kohort.security.principal import Principal, user
+from kohort.security.sasl.exchange import KeysWanted, LoggedInAs, Refused, ServerExchange
+from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.codec import Buffer, decode
+from kohort.wire.headers import build_response, client_id_of, skip_tags
+from kohort.wire.messages.api_versions import ApiVersionsResponse
+from kohort.wire.messages.sasl import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
+)
+from kohort.wire.schema import Message
+
+AUTHENTICATE: Final = 36
+HANDSHAKE_KEY: Final = HANDSHAKE.to_bytes(2, "big")
+LEAST_APART_MS: Final = 1_000
+"""Between the beginnings of two new logins."""
+KEYS_WAIT_MS: Final = 10_000
+
+M = TypeVar("M", bound=Message)
+
+_length = struct.Struct(">i")
+
+
+class LoginPhase(Enum):
+    """What a login waits for."""
+
+    BEGINNING = "ApiVersions or SaslHandshake"
+    VERSIONS_TOLD = "SaslHandshake"
+    REQUESTS = "tokens in SaslAuthenticate"
+    RAW = "tokens as frames of their own"
+    COMPLETE = "nothing"
+
+
+class SaslLogin(Login):
+    """The login of one connection, from its first frame to its end."""
+
+    __slots__ = (
+        "_caller",
+        "_connection",
+        "_exchange",
+        "_expires_ms",
+        "_held",
+        "_mechanism",
+        "_offer",
+        "_offers",
+        "_parked",
+        "_phase",
+        "_principal",
+        "_renewed_ms",
+        "_state",
+    )
+
+    def __init__(self, state: BrokerState, caller: Caller, connection: int) -> None:
+        self._state = state
+        self._caller = caller
+        self._connection = connection
+        self._offers = state.logins.by_listener[caller.listener].mechanisms
+        self.max_frame_bytes = state.logins.by_listener[caller.listener].max_frame_bytes
+        self.awaits_keys = False
+        self._phase = LoginPhase.BEGINNING
+        self._mechanism = ""
+        self._offer: Offer | None = None
+        self._exchange: ServerExchange | None = None
+        self._held: tuple[Sequence[Buffer], Note] | None = None
+        """The answer of a failure, until its time has come."""
+        self._parked: tuple[bytes, ReplyTo | None, int] | None = None
+        """A token that waits for keys, whom it is from, and until when."""
+        self._principal: Principal | None = None
+        self._expires_ms: int | None = None
+        self._renewed_ms: int | None = None
+
+    def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
+        if self._phase is not LoginPhase.COMPLETE:
+            return True
+        if self._expires_ms is None:
+            return False
+        return now_ms >= self._expires_ms or self._begins_anew(frame, now_ms)
+
+    def step(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+        try:
+            match self._phase:
+                case LoginPhase.RAW:
+                    return self._judge(bytes(frame), None, now_ms)
+                case LoginPhase.REQUESTS:
+                    return self._token_request(frame, now_ms)
+                case LoginPhase.COMPLETE:
+                    if not self._begins_anew(frame, now_ms):
+                        return LoginStep(closing=info("its login has expired", "expired"))
+                    self._renewed_ms = now_ms
+                    self._phase = LoginPhase.VERSIONS_TOLD
+            return self._before_tokens(frame, now_ms)
+        except HangUp as hang_up:
+            return self._closed(hang_up.note.text)
+        except ProtocolError as error:
+            return self._closed(f"malformed: {error}")
+
+    def resume(self, now_ms: int) -> LoginStep | None:
+        if self._held is not None:
+            (buffers, why), self._held = self._held, None
+            return LoginStep(buffers, closing=why)
+        if self._parked is None:
+            return None
+        token, reply_to, until_ms = self._parked
+        if now_ms < until_ms:
+            return self._judge(token, reply_to, now_ms, until_ms)
+        self._parked, self.awaits_keys = None, False
+        return self._refused(Refused(detail="the keys that check its token did not come in time"), reply_to)
+
+    # ------------------------------------------------------------ before the tokens
+
+    def _begins_anew(self, frame: bytes | bytearray, now_ms: int) -> bool:
+        """Tell whether a frame begins a new login on a connection that is logged in."""
+        if frame[:2] != HANDSHAKE_KEY:
+            return False
+        return self._renewed_ms is None or now_ms - self._renewed_ms >= LEAST_APART_MS
+
+    def _before_tokens(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+        if len(frame) < HEADER.size:
+            return self._closed(f"a request of {len(frame)} bytes is too short for its header")
+        key, version, correlation_id = HEADER.unpack_from(frame)
+        if key == API_VERSIONS and self._phase is LoginPhase.BEGINNING:
+            return self._tell_versions(frame, now_ms)
+        if key != HANDSHAKE or not APIS[HANDSHAKE].serves(version):
+            name = f"{APIS[key].name} version {version}" if key in APIS else f"API {key}"
+            return self._closed(f"{name} before the login: this listener wants SASL")
+        reply_to = ReplyTo(self._connection, correlation_id, key, version)
+        message = self._decoded(SaslHandshakeRequest, frame, version)
+        offer = self._offers.get(message.mechanism)
+        if offer is None:
+            words = f"Unsupported SASL mechanism {message.mechanism}, enabled are {', '.join(self._offers)}"
+            return self._fail(self._built(reply_to, self._handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)), words)
+        if self._principal is not None and message.mechanism != self._mechanism:
+            return self._closed(f"a new login by {message.mechanism}, after one by {self._mechanism}")
+        self._mechanism, self._offer = message.mechanism, offer
+        self._exchange = offer.begin()
+        self._phase = LoginPhase.REQUESTS if version else LoginPhase.RAW
+        return LoginStep(self._built(reply_to, self._handshake(ErrorCode.NONE)))
+
+    def _tell_versions(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+        reply_to, answer = dispatch(self._state, self._connection, self._caller, frame, now_ms)
+        if not isinstance(answer, Message):
+            return self._closed("ApiVersions of many bytes before the login")
+        if isinstance(answer, ApiVersionsResponse) and answer.error_code == ErrorCode.NONE:
+            self._phase = LoginPhase.VERSIONS_TOLD
+        return LoginStep(self._built(reply_to, answer))
+
+    def _handshake(self, code: ErrorCode) -> SaslHandshakeResponse:
+        return SaslHandshakeResponse(error_code=code, mechanisms=list(self._offers))
+
+    # ------------------------------------------------------------ tokens
+
+    def _token_request(self, frame: bytes | bytearray, now_ms: int) -> LoginStep:
+        if len(frame) < HEADER.size:
+            return self._closed(f"a request of {len(frame)} bytes is too short for its header")
+        key, version, correlation_id = HEADER.unpack_from(frame)
+        api = SERVED.get(key)
+        if api is None or not api.serves(version):
+            return self._closed(f"API {key} version {version} in the middle of the login")
+        reply_to = ReplyTo(self._connection, correlation_id, key, version)
+        if key != AUTHENTICATE:
+            return self._fail(self._illegal(reply_to), f"{api.name} in the middle of the login")
+        message = self._decoded(SaslAuthenticateRequest, frame, version)
+        return self._judge(bytes(message.auth_bytes), reply_to, now_ms)
+
+    def _judge(self, token: bytes, reply_to: ReplyTo | None, now_ms: int, until_ms: int | None = None) -> LoginStep:
+        """Have the mechanism judge a token; ``until_ms`` where it has waited for keys already."""
+        assert self._exchange is not None
+        self._parked, self.awaits_keys = None, False
+        try:
+            answer = self._exchange.evaluate(token, now_ms)
+        except KeysWanted:
+            until_ms = now_ms + KEYS_WAIT_MS if until_ms is None else until_ms
+            self._parked, self.awaits_keys = (token, reply_to, until_ms), True
+            return LoginStep(wait_ms=until_ms - now_ms)
+        except Refused as refused:
+            return self._refused(refused, reply_to)
+        if self._exchange.user is None:
+            return LoginStep(self._token_answer(reply_to, answer, 0))
+        return self._complete(self._exchange.user, answer, reply_to, now_ms)
+
+    def _complete(self, who: LoggedInAs, token: bytes, reply_to: ReplyTo | None, now_ms: int) -> LoginStep:
+        assert self._offer is not None
+        principal = user(who.name)
+        if self._principal is not None and principal != self._principal:
+            names = f"{_dotted(self._principal)}: {_dotted(principal)}"
+            return self._refused(Refused(f"Cannot change principals during re-authentication from {names}"), reply_to)
+        limits = [] if who.expires_ms is None else [max(who.expires_ms - now_ms, 0)]
+        if self._offer.max_reauth_ms:
+            limits.append(self._offer.max_reauth_ms)
+        lifetime_ms = min(limits, default=0)
+        self._expires_ms = now_ms + lifetime_ms if limits else None
+        self._principal, self._exchange, self._phase = principal, None, LoginPhase.COMPLETE
+        return LoginStep(self._token_answer(reply_to, token, lifetime_ms), principal=principal)
+
+    def _refused(self, refused: Refused, reply_to: ReplyTo | None) -> LoginStep:
+        when = "authentication" if self._principal is None else "re-authentication"
+        words = refused.words
+        if words is None:
+            words = (
+                f"Authentication failed during {when} due to invalid credentials with SASL mechanism {self._mechanism}"
+            )
+        answer = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=words)
+        told = f"{words}; {refused.detail}" if refused.detail else words
+        return self._fail(() if reply_to is None else self._built(reply_to, answer), told)
+
+    # ------------------------------------------------------------ answers
+
+    def _token_answer(self, reply_to: ReplyTo | None, token: bytes, lifetime_ms: int) -> Sequence[Buffer]:
+        if reply_to is None:
+            return [_length.pack(len(token)) + token]
+        answer = SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=lifetime_ms)
+        return self._built(reply_to, answer)
+
+    def _illegal(self, reply_to: ReplyTo) -> Sequence[Buffer]:
+        """Return a request's own answer with ILLEGAL_SASL_STATE, where it has room for it."""
+        response = SERVED[reply_to.api_key].response
+        has_room = any(f.name == "error_code" and reply_to.version in f.versions for f in response.FIELDS)
+        said = {"error_code": ErrorCode.ILLEGAL_SASL_STATE} if has_room else {}
+        try:
+            return self._built(reply_to, response(**said))
+        except ProtocolError:
+            return ()
+
+    def _fail(self, buffers: Sequence[Buffer], words: str) -> LoginStep:
+        """Hold an answer back for as long as failures are (KIP-306); the connection is closed after it."""
+        delay_ms = self._state.config.connection_failed_authentication_delay_ms
+        if not delay_ms:
+            return LoginStep(buffers, closing=self._failure(words))
+        self._held = buffers, self._failure(words)
+        return LoginStep(wait_ms=delay_ms)
+
+    def _closed(self, words: str) -> LoginStep:
+        return LoginStep(closing=self._failure(words))
+
+    def _failure(self, words: str) -> Note:
+        return info(f"Failed authentication with {self._caller.host} ({words})", "login")
+
+    def _built(self, reply_to: ReplyTo, message: Message) -> Sequence[Buffer]:
+        return build_response(reply_to.correlation_id, message, reply_to.version)
+
+    def _decoded(self, message: type[M], frame: bytes | bytearray, version: int) -> M:
+        client_id, at = client_id_of(frame)
+        assert message.API_KEY is not None
+        if version >= APIS[message.API_KEY].flexible_from:
+            at = skip_tags(frame, at, "RequestHeader")
+        found, end = decode(message, version, frame, at)
+        if behind := len(frame) - end:
+            self._state.trailing_bytes.seen(client_id or "", APIS[message.API_KEY].name, version, behind)
+        return found
+
+
+def _dotted(principal: Principal) -> str:
+    return f"{principal.type}.{principal.name}"
+
+
+def login_for(state: BrokerState, caller: Caller, connection: int) -> Login | None:
+    """Return the login that a new connection begins with, or None where its listener wants none."""
+    return SaslLogin(state, caller, connection) if caller.listener in state.logins.by_listener else None

@@ -1,0 +1,151 @@
+"""Logins by token: how long they are good for, and what happens while the keys are fetched."""
+
+import base64
+import json
+
+import pytest
+from joserfc import jws
+from joserfc.jwk import RSAKey
+
+from kohort.broker.io import FetchKeys, KeysFetched, Tick
+from kohort.wire.messages.metadata import MetadataRequest
+from support.machines.sasl_peer import bearer, connect, log_in, sasl_stage
+
+URL = "https://issuer.example/jwks"
+KEY = RSAKey.generate_key(2048, {"kid": "one"}, private=True)
+JWKS = json.dumps({"keys": [KEY.as_dict(private=False)]}).encode()
+HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+SIGNED = {
+    "oauthbearer.sasl.server.callback.handler.class": HANDLER,
+    "oauthbearer.sasl.oauthbearer.jwks.endpoint.url": URL,
+    "sasl.oauthbearer.expected.audience": "kafka,other",
+}
+
+
+def part(content):
+    return base64.urlsafe_b64encode(json.dumps(content).encode()).decode().rstrip("=")
+
+
+def unsecured(stage, seconds=3600):
+    now = stage.now_ms // 1000
+    return f"{part({'alg': 'none'})}.{part({'sub': 'carol', 'iat': now - 60, 'exp': now + seconds})}."
+
+
+def signed(stage, seconds=3600, kid="one", **claims):
+    now = stage.now_ms // 1000
+    said = {"sub": "carol", "aud": "kafka", "iat": now - 60, "exp": now + seconds} | claims
+    return jws.serialize_compact({"alg": "RS256", "kid": kid}, json.dumps(said), KEY)
+
+
+def wishes(stage):
+    """What is to be fetched now."""
+    return [out for out in stage.broker.handle(Tick(), stage.now_ms) if isinstance(out, FetchKeys)]
+
+
+@pytest.fixture
+def tests_stage():
+    return sasl_stage("OAUTHBEARER")
+
+
+@pytest.fixture
+def stage():
+    return sasl_stage("OAUTHBEARER", overrides=SIGNED)
+
+
+def test_a_login_is_good_as_long_as_its_token(tests_stage):
+    stage = tests_stage
+    peer = connect(stage)
+    assert log_in(peer, bearer(unsecured(stage, 30))).session_lifetime_ms == 30_000
+    stage.advance(29_999)
+    peer.ask(MetadataRequest(topics=[]), 12)
+    assert log_in(peer, bearer(unsecured(stage, 40))).session_lifetime_ms == 40_000 - stage.now_ms % 1000
+    stage.advance(40_000)
+    peer.send(MetadataRequest(topics=[]), 12)
+    assert "expired" in peer.closed
+
+
+def test_or_as_the_listener_allows():
+    stage = sasl_stage("OAUTHBEARER", connections_max_reauth_ms=8000)
+    assert log_in(connect(stage), bearer(unsecured(stage, 30))).session_lifetime_ms == 8000
+    assert log_in(connect(stage), bearer(unsecured(stage, 3))).session_lifetime_ms == 3000
+
+
+def test_a_token_past_its_end_is_refused_in_json(tests_stage):
+    stage = tests_stage
+    peer = connect(stage)
+    assert log_in(peer, bearer(unsecured(stage, -1))) is None
+    stage.advance(100)
+    answer = peer.take()
+    assert (answer.error_code, answer.error_message) == (58, '{"status":"invalid_token"}')
+    assert "its exp was 1 s ago, by this clock" in peer.closed
+
+
+def test_keys_are_fetched_at_the_start_and_tokens_wait_for_them(stage):
+    peer = connect(stage)
+    assert log_in(peer, bearer(signed(stage))) is None
+    assert peer.closed is None
+    assert [wish.url for wish in wishes(stage)] == [URL]
+    assert wishes(stage) == []
+
+    stage.give(KeysFetched(URL, JWKS))
+
+    assert peer.take().error_code == 0
+    assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
+
+
+def test_a_token_waits_ten_seconds_and_no_longer(stage):
+    peer = connect(stage)
+    log_in(peer, bearer(signed(stage)))
+    wishes(stage)
+    stage.advance(10_000 + 100)
+    answer = peer.take()
+    assert answer.error_code == 58
+    assert "did not come in time" in peer.closed
+
+
+def test_keys_that_do_not_come_are_told_and_fetched_again(stage):
+    wishes(stage)
+    stage.said()
+    stage.give(KeysFetched(URL, None, "nobody answers"))
+    assert stage.said() == [f"no keys from {URL}: nobody answers"]
+    assert wishes(stage) == []
+    stage.clock.advance(100)
+    assert len(wishes(stage)) == 1
+
+
+def test_who_leaves_while_keys_are_fetched_is_forgotten(stage):
+    peer = connect(stage)
+    log_in(peer, bearer(signed(stage)))
+    wishes(stage)
+    peer.leave()
+    stage.give(KeysFetched(URL, JWKS))
+    assert peer.take() is None
+
+
+def test_a_new_key_of_the_issuer_is_fetched_once_it_is_used(stage):
+    wishes(stage)
+    stage.give(KeysFetched(URL, b'{"keys": []}'))
+    stage.clock.advance(5000)
+    peer = connect(stage)
+    log_in(peer, bearer(signed(stage)))
+    assert len(wishes(stage)) == 1
+    stage.give(KeysFetched(URL, JWKS))
+    assert peer.take().error_code == 0
+
+
+def test_a_wrong_audience_is_told_to_the_log(stage):
+    wishes(stage)
+    stage.give(KeysFetched(URL, JWKS))
+    peer = connect(stage)
+    log_in(peer, bearer(signed(stage, aud="nobody")))
+    stage.advance(100)
+    assert peer.take().error_message == '{"status":"invalid_token"}'
+    assert 'its aud is "nobody", expected is kafka, other' in peer.closed
+
+
+def test_a_token_within_the_skew_is_good_for_what_is_left_of_it(stage):
+    wishes(stage)
+    stage.give(KeysFetched(URL, JWKS))
+    peer = connect(stage)
+    assert log_in(peer, bearer(signed(stage, -10))).session_lifetime_ms == 20_000
+    peer.ask(MetadataRequest(topics=[]), 12)

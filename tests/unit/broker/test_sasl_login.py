@@ -1,0 +1,436 @@
+"""The login of a connection: which frame may come when, what is answered, and what time has to do with it."""
+
+import struct
+
+import pytest
+
+from kohort.broker.dispatch import SERVED
+from kohort.errors import ConfigError, ErrorCode
+from kohort.security.principal import user
+from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from support.machines.broker_stage import BrokerStage
+from support.machines.sasl_peer import (
+    authenticate,
+    connect,
+    framed,
+    handshake,
+    log_in,
+    plain,
+    sasl_stage,
+)
+
+OTHERS = [api for api in SERVED.values() if api.key not in {17, 18, 36}]
+DELAY_MS = 100
+ASKED = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.16.0")
+
+
+@pytest.fixture
+def stage():
+    return sasl_stage()
+
+
+@pytest.fixture
+def peer(stage):
+    return connect(stage)
+
+
+def principal_of(stage, peer):
+    return stage.broker._connections[peer.number].caller.principal
+
+
+# ---------------------------------------------------------------- how it goes
+
+
+def test_a_client_asks_for_versions_logs_in_and_is_served(stage, peer):
+    versions = peer.ask(ASKED, 3)
+    answer = log_in(peer, plain())
+
+    assert {17, 36, 50, 51} <= {r.api_key for r in versions.api_keys}
+    assert (answer.error_code, answer.error_message, answer.session_lifetime_ms) == (0, "", 0)
+    assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
+    assert principal_of(stage, peer) == user("alice")
+
+
+def test_the_bytes_are_those_of_kafka(stage, peer):
+    """Fact for fact: client id p, alice and alice-secret by PLAIN."""
+    out = []
+    peer.received = lambda buffers: out.append(b"".join(buffers).hex())
+    peer.send_bytes(bytes.fromhex("0000001200110001000000010001700005504c41494e"))
+    peer.send_bytes(bytes.fromhex("000000210024000200000002000170001400616c69636500616c6963652d73656372657400"))
+
+    assert out[0] == "00000011000000010000000000010005504c41494e"
+    assert out[1] == "00000012000000020000000101000000000000000000"
+
+
+def test_a_wrong_password_is_answered_late_and_then_closed(stage, peer):
+    assert log_in(peer, plain("alice", "wrong"), version=1) is None
+    stage.advance(DELAY_MS - 1)
+    assert peer.take() is None
+    stage.advance(1)
+    answer = peer.take()
+
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Authentication failed: Invalid username or password"
+    assert peer.closed == (
+        "127.0.0.1: Failed authentication with 127.0.0.1 "
+        "(Authentication failed: Invalid username or password; user 'alice': wrong password)"
+    )
+    assert "wrong" not in peer.closed.replace("wrong password", "")
+
+
+def test_nothing_is_read_of_who_failed(stage, peer):
+    log_in(peer, plain("alice", "wrong"))
+    peer.send(MetadataRequest(topics=[]), 12)
+    stage.advance(DELAY_MS)
+
+    assert len(peer.take_all()) == 1
+    assert peer.closed
+
+
+def test_without_a_delay_it_is_answered_at_once():
+    stage = sasl_stage(connection_failed_authentication_delay_ms=0)
+    peer = connect(stage)
+
+    assert log_in(peer, plain("alice", "wrong")).error_code == 58
+    assert peer.closed
+
+
+def test_who_leaves_during_the_delay_is_forgotten(stage, peer):
+    log_in(peer, plain("alice", "wrong"))
+    peer.leave()
+    stage.advance(DELAY_MS)
+    assert peer.take() is None
+
+
+# ---------------------------------------------------------------- every API in every state
+
+
+@pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
+def test_before_the_login_nothing_else_is_answered(stage, peer, api):
+    peer.send(api.request(), api.high)
+
+    assert peer.take() is None
+    assert "before the login" in peer.closed
+
+
+@pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
+def test_nor_is_it_after_apiversions(stage, peer, api):
+    peer.ask(ASKED, 3)
+    peer.send(api.request(), api.high)
+
+    assert peer.take() is None
+    assert peer.closed
+
+
+@pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
+def test_in_the_middle_of_a_login_its_own_answer_says_so(stage, peer, api):
+    handshake(peer)
+    peer.send(api.request(), api.high)
+    assert peer.closed is None
+    stage.advance(DELAY_MS)
+    answer = peer.take()
+
+    assert peer.closed
+    if "error_code" in {f.name for f in api.response.FIELDS if api.high in f.versions}:
+        assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+@pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
+def test_no_request_is_a_token(stage, peer, api):
+    handshake(peer, version=0)
+    peer.send(api.request(), api.high, answered=False)
+    stage.advance(DELAY_MS)
+
+    assert peer.take() is None
+    assert peer.closed
+
+
+def test_metadata_in_the_middle_of_a_login_has_empty_lists(stage, peer):
+    handshake(peer)
+    peer.send(MetadataRequest(topics=[]), 1)
+    stage.advance(DELAY_MS)
+    answer = peer.take()
+    assert (answer.brokers, answer.topics) == ([], [])
+
+
+def test_an_unknown_version_of_apiversions_may_be_followed_by_another(stage, peer):
+    for version in (5, 99):
+        peer.send_bytes(framed(struct.pack(">hhihB", 18, version, 7, -1, 0)))
+    assert [raw[:6] for raw in peer.raw] == [b"\0\0\0\7\0\x23"] * 2
+    assert peer.ask(ASKED, 3).error_code == 0
+    assert log_in(peer, plain()).error_code == 0
+
+
+def test_versions_are_told_once(stage, peer):
+    peer.ask(ASKED, 3)
+    peer.send(ASKED, 3)
+    assert peer.take() is None
+    assert peer.closed
+
+
+def test_after_a_bad_name_versions_may_be_asked_for_again(stage, peer):
+    bad = peer.ask(ApiVersionsRequest(client_software_name="", client_software_version="1"), 3)
+    assert bad.error_code == ErrorCode.INVALID_REQUEST
+    assert peer.ask(ASKED, 3).error_code == 0
+    assert log_in(peer, plain()).error_code == 0
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "plain", "", "GSSAPI"])
+def test_a_mechanism_that_is_not_enabled(stage, peer, mechanism):
+    assert handshake(peer, mechanism) is None
+    stage.advance(DELAY_MS)
+    answer = peer.take()
+
+    assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert answer.mechanisms == ["PLAIN"]
+    assert peer.closed
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x00\x11",
+        b"\x00\x11\x00\x02\x00\x00\x00\x01\x00\x00\x00\x05PLAIN",
+        b"\xff" * 40,
+        bytes(8),
+        b"\x00\x11\x00\x01" + b"\xff" * 30,
+    ],
+)
+def test_what_is_no_request_is_closed_at_once(stage, peer, frame):
+    peer.send_bytes(framed(frame))
+    assert peer.closed
+    assert not peer.raw
+
+
+@pytest.mark.parametrize("size", [524_289, -1, 0x7FFFFFFF])
+def test_frames_before_the_login_are_small(stage, peer, size):
+    peer.send_bytes(struct.pack(">i", size))
+    assert peer.closed
+
+
+def test_frames_after_the_login_are_as_large_as_any(stage, peer):
+    log_in(peer, plain())
+    peer.send_bytes(struct.pack(">i", 524_289))
+    assert peer.closed is None
+
+
+def test_a_malformed_token_request_is_closed_at_once(stage, peer):
+    handshake(peer)
+    peer.send_bytes(framed(bytes.fromhex("0024000200000002000170001500")))
+    assert peer.closed
+
+
+# ---------------------------------------------------------------- tokens without a header
+
+
+def test_tokens_can_be_frames_of_their_own(stage, peer):
+    assert handshake(peer, version=0).error_code == 0
+    peer.send_bytes(framed(plain().first()))
+
+    assert list(peer.raw) == [b""]
+    assert principal_of(stage, peer) == user("alice")
+    assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
+
+
+def test_such_a_token_that_is_wrong_has_no_answer(stage, peer):
+    handshake(peer, version=0)
+    peer.send_bytes(framed(plain("alice", "wrong").first()))
+    assert peer.closed is None
+    stage.advance(DELAY_MS)
+    assert not peer.raw
+    assert peer.closed
+
+
+# ---------------------------------------------------------------- where there is nothing to log in to
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL"])
+def test_a_login_that_nobody_wants_is_refused_and_the_connection_stays(stage, listener):
+    peer = stage.connect(listener=listener)
+    if listener == "SASL":
+        log_in(peer, plain())
+
+    again = handshake(peer)
+    answer = authenticate(peer, b"token")
+
+    assert (again.error_code, again.mechanisms) == (ErrorCode.ILLEGAL_SASL_STATE, [])
+    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert answer.error_message == "SaslAuthenticate request received after successful authentication"
+    assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
+
+
+# ---------------------------------------------------------------- sessions
+
+
+def limited(**options):
+    stage = sasl_stage(overrides={"plain.connections.max.reauth.ms": "8000"}, **options)
+    return stage, connect(stage)
+
+
+def test_a_login_is_good_for_a_time_and_the_next_request_is_cut_off():
+    stage, peer = limited()
+    assert log_in(peer, plain()).session_lifetime_ms == 8000
+    stage.advance(7999)
+    peer.ask(MetadataRequest(topics=[]), 12)
+    stage.advance(1)
+    assert peer.closed is None  # who asks for nothing is left alone
+    peer.send(MetadataRequest(topics=[]), 12)
+
+    assert peer.take() is None
+    assert "expired" in peer.closed
+
+
+def test_who_was_never_told_of_a_lifetime_is_cut_off_too():
+    stage, peer = limited()
+    assert log_in(peer, plain(), version=0).session_lifetime_ms == 0
+    stage.advance(8000)
+    peer.send(MetadataRequest(topics=[]), 12)
+    assert peer.closed
+
+
+@pytest.mark.parametrize("after_ms", [0, 5000, 20_000])
+def test_a_new_login_may_come_at_any_time(after_ms):
+    stage, peer = limited()
+    log_in(peer, plain())
+    stage.advance(after_ms)
+
+    assert log_in(peer, plain()).session_lifetime_ms == 8000
+
+    stage.advance(7999)
+    assert peer.ask(MetadataRequest(topics=[]), 12).cluster_id
+
+
+def test_two_new_logins_are_a_second_apart():
+    stage, peer = limited()
+    log_in(peer, plain())
+    log_in(peer, plain())
+    stage.advance(999)
+    assert handshake(peer).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert peer.closed is None
+    stage.advance(1)
+    assert log_in(peer, plain()).error_code == 0
+
+
+def test_nobody_becomes_somebody_else():
+    stage, peer = limited()
+    log_in(peer, plain())
+    assert log_in(peer, plain("bob")) is None
+    stage.advance(DELAY_MS)
+    answer = peer.take()
+
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert answer.error_message == "Cannot change principals during re-authentication from User.alice: User.bob"
+    assert peer.closed
+
+
+def test_a_new_login_that_fails_has_its_own_words():
+    stage, peer = limited()
+    log_in(peer, plain())
+    handshake(peer)
+    authenticate(peer, b"\xff")
+    stage.advance(DELAY_MS)
+    assert peer.take().error_message == (
+        "Authentication failed during re-authentication due to invalid credentials with SASL mechanism PLAIN"
+    )
+
+
+def test_another_mechanism_is_no_new_login():
+    stage = sasl_stage("PLAIN", "SCRAM-SHA-256", overrides={"plain.connections.max.reauth.ms": "8000"})
+    peer = connect(stage)
+    log_in(peer, plain())
+    assert handshake(peer, "SCRAM-SHA-256") is None
+    assert "after one by PLAIN" in peer.closed
+
+
+def test_another_request_in_the_middle_of_a_new_login():
+    stage, peer = limited()
+    log_in(peer, plain())
+    handshake(peer)
+    peer.send(MetadataRequest(topics=[]), 12)
+    stage.advance(DELAY_MS)
+    peer.take()
+    assert peer.closed
+
+
+def test_an_authenticate_without_a_handshake_is_refused_and_the_connection_stays():
+    _, peer = limited()
+    log_in(peer, plain())
+    assert authenticate(peer, plain().first()).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert peer.closed is None
+
+
+# ---------------------------------------------------------------- strangers
+
+
+def test_requests_sent_ahead_of_the_login_are_served_after_it(stage, peer):
+    ahead = b"".join(
+        [
+            peer.request_bytes(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+            peer.request_bytes(SaslAuthenticateRequest(auth_bytes=plain().first()), 2),
+            peer.request_bytes(MetadataRequest(topics=[]), 12),
+        ]
+    )
+    peer.send_bytes(ahead)
+    assert len(peer.take_all()) == 3
+
+
+def test_requests_sent_ahead_of_a_login_that_fails_are_served_never(stage, peer):
+    ahead = b"".join(
+        [
+            peer.request_bytes(SaslHandshakeRequest(mechanism="PLAIN"), 1),
+            peer.request_bytes(SaslAuthenticateRequest(auth_bytes=plain("alice", "wrong").first()), 2),
+            peer.request_bytes(MetadataRequest(topics=[]), 12),
+        ]
+    )
+    peer.send_bytes(ahead)
+    stage.advance(DELAY_MS)
+    assert [type(a).__name__ for a in peer.take_all()] == ["SaslHandshakeResponse", "SaslAuthenticateResponse"]
+    assert peer.closed
+
+
+def test_who_never_logs_in_is_closed_when_idle():
+    stage = sasl_stage(connections_max_idle_ms=5000)
+    peer = connect(stage)
+    peer.ask(ASKED, 3)
+    stage.advance(5000)
+    assert "idle" in peer.closed
+
+
+# ---------------------------------------------------------------- what a mechanism needs
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "overrides", "words"),
+    [
+        (
+            "PLAIN",
+            {"plain.sasl.jaas.config": "PlainLoginModule required;"},
+            "PLAIN is enabled on the listener SASL without",
+        ),
+        ("PLAIN", {"plain.sasl.jaas.config": "ScramLoginModule required;"}, "the entry is of ScramLoginModule"),
+        ("PLAIN", {"plain.sasl.jaas.config": "PlainLoginModule required user_a=b"}, "not terminated by semi-colon"),
+        (
+            "OAUTHBEARER",
+            {"sasl.server.callback.handler.class": "org.apache.x.secured.OAuthBearerValidatorCallbackHandler"},
+            "say where the keys are",
+        ),
+        ("OAUTHBEARER", {"sasl.server.callback.handler.class": "com.example.Own"}, "Own is not known here"),
+        ("OAUTHBEARER", {"sasl.oauthbearer.jwks.endpoint.url": "ftp://x"}, "expected https://HOST/PATH or file:/PATH"),
+    ],
+)
+def test_a_mechanism_without_what_it_needs_is_an_error_of_the_start(mechanism, overrides, words):
+    with pytest.raises(ConfigError, match=words):
+        sasl_stage(mechanism, overrides=overrides)
+
+
+def test_without_users_plain_is_an_error_of_the_start():
+    with pytest.raises(ConfigError, match="user_NAME="):
+        BrokerStage(listeners=["SASL_PLAINTEXT://127.0.0.1:9093"])
+
+
+def test_a_listener_that_believes_every_token_is_told():
+    stage = sasl_stage("OAUTHBEARER")
+    assert any("believes every token" in line for line in stage.said())
