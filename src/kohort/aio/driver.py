@@ -12,9 +12,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar, cast
 
+from kohort.aio.credentials.logins import Logins
 from kohort.aio.system import SystemClock
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.io import (
+    CLOSED_BY_BROKER,
     Close,
     Closed,
     ConnectionId,
@@ -25,6 +27,7 @@ from kohort.client.requests.io import (
     Output,
     Send,
     Tick,
+    WantToken,
 )
 from kohort.clock import Clock
 from kohort.errors import KohortError
@@ -53,7 +56,7 @@ class _Link(asyncio.BufferedProtocol):
             self._driver.handle(FramesArrived(self._connection))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        reason = f"the connection broke: {exc}" if exc else "the broker closed the connection"
+        reason = f"the connection broke: {exc}" if exc else CLOSED_BY_BROKER
         self._driver.unlinked(self._connection, reason)
 
 
@@ -69,6 +72,8 @@ class Driver:
         self._guard = guard or contextlib.nullcontext()
         self._links: dict[ConnectionId, _Link] = {}
         self._connecting: dict[ConnectionId, asyncio.Task[None]] = {}
+        credentials = engine.credentials
+        self._logins = None if credentials is None else Logins(engine.config, credentials, self.handle)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms: int | None = None
         self._kicked = False
@@ -153,6 +158,8 @@ class Driver:
         self._do(outputs)
         self._notify()
         self._closed = True
+        if self._logins is not None:
+            self._logins.close()
         if self._timer is not None:
             self._timer.cancel()
         for task in list(self._connecting.values()):
@@ -178,6 +185,7 @@ class Driver:
 
     def unlinked(self, connection: ConnectionId, reason: str) -> None:
         if self._links.pop(connection, None) is not None:
+            self._forget_login(connection)
             self.handle(Closed(connection, reason))
         if self._closed and not self._links:
             self._drained.set()
@@ -201,10 +209,18 @@ class Driver:
                 case Open(connection, host, port):
                     task = self.loop.create_task(self._connect(connection, host, port))
                     self._connecting[connection] = task
+                case WantToken():
+                    assert self._logins is not None, "no login without credentials"
+                    self._logins.want(output)
                 case Close(connection):
                     self._drop(connection)
 
+    def _forget_login(self, connection: ConnectionId) -> None:
+        if self._logins is not None:
+            self._logins.forget(connection)
+
     def _drop(self, connection: ConnectionId) -> None:
+        self._forget_login(connection)
         task = self._connecting.pop(connection, None)
         if task is not None and connection not in self._links:
             task.cancel()

@@ -5,8 +5,8 @@ played again in the machine, event for event (``kohort sim replay-recording``). 
 
     MAGIC, then entries of ``length (4 bytes) | CRC-32 of the rest (4) | body``.
 
-The first body is JSON (version, seed, the time of the start, the options). Every other one is
-``kind (1 byte) | now_ms (8) | connection (8) | CRC-32 of the outputs (4) | data``. An entry of kind FULL ends a file
+The first body is JSON (version, seed, the time of the start, the options less those that are secret). Every other one
+is ``kind (1 byte) | now_ms (8) | connection (8) | CRC-32 of the outputs (4) | data``. An entry of kind FULL ends a file
 that had become as large as it may be.
 """
 
@@ -16,23 +16,47 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from kohort.broker.io import Close, Congested, Connected, Disconnected, Drained, Input, Output, Received, Send, Tick
+from kohort.broker.io import (
+    Close,
+    Congested,
+    Connected,
+    Disconnected,
+    Drained,
+    Input,
+    Output,
+    Received,
+    Secured,
+    Send,
+    Tick,
+)
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.errors import NotARecording
 from kohort.log.json_files import MISFITS
+from kohort.secret import Secret
 
 MAGIC: Final = b"kohort recording\n"
 VERSION: Final = 1
 FULL: Final = 0
-KINDS: Final[Mapping[int, type]] = {1: Connected, 2: Received, 3: Disconnected, 4: Tick, 5: Congested, 6: Drained}
+KINDS: Final[Mapping[int, type]] = {
+    1: Connected,
+    2: Received,
+    3: Disconnected,
+    4: Tick,
+    5: Congested,
+    6: Drained,
+    7: Secured,
+}
 """Serve and EndWaits are given in tests alone, and have no place in a recording."""
 NUMBERS: Final = {kind: number for number, kind in KINDS.items()}
 ENTRY_MAX_BYTES: Final = 1 << 27
 """More than a socket gives at once; a length beyond it is damage, and nothing is allocated for it."""
 
+_END: Final = b"\0"
+"""Behind it is the listener of Connected, and the name of Secured."""
 _PREFIX: Final = struct.Struct(">II")
 _EVENT: Final = struct.Struct(">BqqI")
 
@@ -65,8 +89,19 @@ class RecordingEnd:
 
 def build_head(head: RecordingHead) -> bytes:
     """Return the beginning of a file."""
-    said = {"version": VERSION, "seed": head.seed, "started_ms": head.started_ms, "config": asdict(head.config)}
+    said = {"version": VERSION, "seed": head.seed, "started_ms": head.started_ms, "config": _openly(head.config)}
     return MAGIC + _entry(json.dumps(said).encode())
+
+
+def _openly(config: BrokerConfig) -> dict[str, Any]:
+    """Return the options less those that are secret: a broker is played again without knowing them."""
+    said = {f.name: getattr(config, f.name) for f in fields(config)}
+    said["listener_overrides"] = {name: _without_secrets(of) for name, of in config.listener_overrides.items()}
+    return _without_secrets(said)
+
+
+def _without_secrets(said: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if not isinstance(value, Secret)}
 
 
 def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
@@ -76,6 +111,10 @@ def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
         data = given.data
     elif isinstance(given, Connected):
         data = given.host.encode()
+        if given.listener != DEFAULT_LISTENER:
+            data += _END + given.listener.encode()
+    elif isinstance(given, Secured) and given.name is not None:
+        data = _END + given.name.encode()
     return _entry(_EVENT.pack(NUMBERS[type(given)], now_ms, connection, outputs_crc) + data)
 
 
@@ -161,7 +200,10 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input:
         case made if made is Received:
             return Received(connection, data)
         case made if made is Connected:
-            return Connected(connection, data.decode(errors="replace"))
+            host, _, listener = data.decode(errors="replace").partition("\0")
+            return Connected(connection, host, listener or DEFAULT_LISTENER)
+        case made if made is Secured:
+            return Secured(connection, data[1:].decode(errors="replace") if data else None)
         case made:
             given: Input = made(connection)
             return given

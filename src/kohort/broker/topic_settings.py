@@ -10,12 +10,16 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.options import Option, options_of
 from kohort.config.throttles import ThrottleConfig
 from kohort.config.topic import TopicConfig
+from kohort.secret import Secret
 
 TOPIC_CONFIG: Final = 1
 DYNAMIC_BROKER_CONFIG: Final = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
+
+PASSWORD: Final = 9
+"""The type of options whose values are told to nobody."""
 
 STOPPED_NODES: Final = "kohort.stopped.nodes"
 """Kohort's own option of all brokers, which changes while they run."""
@@ -41,8 +45,8 @@ class Setting:
 
 
 def text_of(value: Any) -> str | None:
-    """Return a value as Kafka writes it."""
-    if value is None:
+    """Return a value as Kafka writes it; a secret is told to nobody."""
+    if value is None or isinstance(value, Secret):
         return None
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -50,10 +54,10 @@ def text_of(value: Any) -> str | None:
 
 
 def type_of(option: Option) -> int:
-    """Return Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7."""
+    """Return Kafka's number for the type: BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7, PASSWORD 9."""
     if option.type is int:
         return {16: 4, 32: 3, 64: 5}[option.bits]
-    return {bool: 1, float: 6, list: 7}.get(option.type, 2)
+    return {bool: 1, float: 6, list: 7, Secret: PASSWORD}.get(option.type, 2)
 
 
 def broker_settings(config: BrokerConfig) -> list[Setting]:
@@ -63,9 +67,10 @@ def broker_settings(config: BrokerConfig) -> list[Setting]:
 
 
 def _broker_setting(config: BrokerConfig, option: Option) -> Setting:
-    value = text_of(getattr(config, option.attribute))
+    held = getattr(config, option.attribute)
+    value = text_of(held)
     default = text_of(option.default)
-    given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default else []
+    given = [(option.name, value, STATIC_BROKER_CONFIG)] if value != default or isinstance(held, Secret) else []
     usual = [(option.name, default, DEFAULT_CONFIG)] if option.name not in IN_COARSER_UNITS else []
     return _setting(option, value, [*given, *usual])
 

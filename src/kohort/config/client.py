@@ -11,6 +11,7 @@ from kohort.config.broker import LONG_MAX
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.options import INT_MAX, option, options_of, parse_config
 from kohort.config.other_names import instead_of
+from kohort.config.security_names import is_hidden, translated
 from kohort.errors import ConfigError
 
 C = TypeVar("C", bound="ClientConfig")
@@ -48,6 +49,7 @@ class ClientConfig(ClientSecurityConfig):
     )
 
     def __post_init__(self) -> None:
+        ClientSecurityConfig.__post_init__(self)
         check_servers(self.bootstrap_servers)
 
     @property
@@ -233,8 +235,10 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
                 raise ConfigError(f"an option's name is text, not {spelling!r}")
             name = spelling.replace("_", ".")
             if name in given and given[name] != value:
-                raise ConfigError(f"{name} is given twice: {given[name]!r} and {value!r}")
+                shown = "" if is_hidden(name) else f": {given[name]!r} and {value!r}"
+                raise ConfigError(f"{name} is given twice{shown or ' with different values'}")
             given[name] = value
+    given = translated(given)
     _check_whose(cls, given)
     for name in given:
         if hint := instead_of(name):

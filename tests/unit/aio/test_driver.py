@@ -15,6 +15,8 @@ from kohort.errors import KohortError
 class Engine:
     """Does what its script says, and keeps what it was told."""
 
+    credentials = None
+
     def __init__(self, script=lambda _given: ()) -> None:
         self.script = script
         self.told = []

@@ -102,6 +102,18 @@ def test_the_broker_tells_every_option_of_its_table(peer):
     assert all(c.read_only for c in told.values())
 
 
+def test_secrets_are_told_to_nobody():
+    peer = BrokerStage(**{"ssl.key.password": "planted"}).connect()
+    names = ["ssl.key.password", "ssl.keystore.password"]
+
+    given, absent = describe(peer, BROKER, "1", names, include_synonyms=True).configs
+
+    assert "planted" not in repr([given, absent])
+    for told in (given, absent):
+        assert (told.value, told.is_sensitive, told.config_type) == (None, True, 9)
+    assert sorted(told.config_source for told in (given, absent)) == [4, 5]
+
+
 def test_every_version_is_answered(peer):
     peer.create("a")
 

@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from kohort.broker.io import Connected, Disconnected, Received, Tick
+from kohort.broker.io import Connected, Disconnected, Received, Secured, Tick
 from kohort.broker.recording_broker import RecordingBroker
 from kohort.broker.recording_format import (
     MAGIC,
@@ -20,7 +20,7 @@ from kohort.broker.recording_format import (
     parse_events,
     parse_head,
 )
-from kohort.config import BrokerConfig
+from kohort.config import BrokerConfig, parse_config
 from kohort.errors import NotARecording
 from kohort.sim.recording_replay import replay_recording
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol
@@ -62,11 +62,43 @@ def events_of(data: bytes):
 
 
 def test_events_come_back_as_they_were():
-    given = [Connected(1, "10.0.0.1"), Received(1, b"\x00bytes"), Tick(), Disconnected(1)]
+    given = [
+        Connected(1, "10.0.0.1"),
+        Received(1, b"\x00bytes"),
+        Tick(),
+        Connected(2, "::1", "OUTER"),
+        Secured(2, "CN=alice,O=Größe"),
+        Connected(3, "", "INNER"),
+        Secured(3, None),
+        Secured(3, ""),
+        Disconnected(1),
+    ]
     data = build_head(HEAD) + b"".join(build_event(one, 1_000 + i, i) for i, one in enumerate(given))
 
     assert parse_head(io.BytesIO(data).read) == HEAD
     assert events_of(data) == [RecordedEvent(one, 1_000 + i, i) for i, one in enumerate(given)]
+
+
+def test_no_secret_is_written():
+    given = {
+        "listeners": "OUTER://127.0.0.1:0",
+        "listener.security.protocol.map": "OUTER:SASL_SSL",
+        "ssl.keystore.password": "planted",
+        "sasl.jaas.config": 'PlainLoginModule required user_alice="planted";',
+        "listener.name.outer.ssl.key.password": "planted",
+        "listener.name.outer.plain.sasl.jaas.config": 'PlainLoginModule required user_bob="planted";',
+        "listener.name.outer.ssl.client.auth": "required",
+    }
+    head = RecordingHead(parse_config(BrokerConfig, given), seed=7, started_ms=1_000)
+
+    data = build_head(head)
+    told = parse_head(io.BytesIO(data).read).config
+
+    assert b"planted" not in data
+    assert b"alice" not in data
+    assert told.listener_overrides == {"outer": {"ssl.client.auth": "required"}}
+    assert told.listeners == ["OUTER://127.0.0.1:0"]
+    assert (told.ssl_keystore_password, told.sasl_jaas_config) == (None, None)
 
 
 def test_a_recording_played_again_takes_the_same_decisions():

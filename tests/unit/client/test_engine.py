@@ -143,6 +143,7 @@ def test_versions_that_do_not_meet_are_an_error_that_names_both_sides(world):
 
 
 def test_a_lost_connection_fails_what_was_under_way_and_the_next_request_connects_again(world):
+    world.answer_to(world.asker.ask(heartbeat(), 1))
     world.one.on(HeartbeatRequest, lambda *_: HANG_UP)
     first = world.answer_to(world.asker.ask(heartbeat(), 1))
     world.one.on(HeartbeatRequest, lambda *_: HeartbeatResponse())

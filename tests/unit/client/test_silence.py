@@ -115,7 +115,7 @@ def test_a_request_that_is_not_answered_in_time_is_told(stage: ScriptedGroup):
     ("bytes_", "words"),
     [
         (HTTP, "it answers in HTTP: this is no Kafka broker"),
-        (TLS_ALERT, "it answers in TLS, and security.protocol=PLAINTEXT: name a listener without TLS"),
+        (TLS_ALERT, "it answers in TLS: set security.protocol=SSL or SASL_SSL, or name a listener without TLS"),
         (bytes.fromhex("16030100a5010000a103"), "it answers in TLS"),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "it answers in SSH"),
         (b"<!DOCTYPE HTML>", "it answers in HTML"),

@@ -20,7 +20,7 @@ from kohort.aio.serving.broker_log import BrokerLog
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.aio.serving.garbage import ShortCollections
 from kohort.aio.serving.handles import is_reserved
-from kohort.aio.serving.listening import BACKLOG, BoundListener, bind
+from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, check_recordable
 from kohort.aio.serving.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
 from kohort.broker.broker import Broker
@@ -111,8 +111,10 @@ class Server:
     async def start_recorded(cls, config: BrokerConfig, recording: Path) -> Server:
         """Bind and serve in memory, and write all that goes into the broker to a new file (broker/recording_format.py).
 
-        Raises ConfigError for an address that cannot be listened on, and for a file that is there or cannot be made.
+        Raises ConfigError for an address that cannot be listened on, a login that other computers could try to guess,
+        and a file that is there or cannot be made.
         """
+        check_recordable(config)
         clock, seed = SystemClock(), system_rng().getrandbits(63)
         with ExitStack() as resources:
             bound = bind(config)

@@ -9,6 +9,7 @@ from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
 from kohort.broker.topic_settings import (
+    PASSWORD,
     Setting,
     broker_settings,
     cluster_settings,
@@ -99,6 +100,7 @@ def _result(message: DescribeConfigsRequest, setting: Setting) -> DescribeConfig
         value=setting.value,
         read_only=setting.read_only,
         config_source=setting.source,
+        is_sensitive=setting.type == PASSWORD,
         synonyms=[
             DescribeConfigsSynonym(name=name, value=value, source=source) for name, value, source in setting.synonyms
         ]

@@ -1,4 +1,4 @@
-"""One connection to one broker: the handshake, versions, correlation ids, requests under way and their deadlines.
+"""One connection to one broker: handshake, login, versions, correlation ids, requests under way and their deadlines.
 
 Every connection begins with ApiVersions at the highest version this side has. A broker that does not know it answers
 UNSUPPORTED_VERSION in the form of version 0, and the question is put again at a version that both speak (KIP-511,
@@ -15,8 +15,11 @@ from enum import Enum, auto
 from typing import Final
 
 from kohort.client.requests.frame_buffers import FrameBuffers
+from kohort.client.requests.io import CLOSED_BY_BROKER
+from kohort.client.requests.login import Asked, ClientLogin, Wanted
 from kohort.client.requests.source import Unsent
 from kohort.client.requests.strangers import FIRST_BYTES, stranger
+from kohort.clock import Rng
 from kohort.errors import ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
 from kohort.version import VERSION
 from kohort.wire.apis import APIS, Api, api_of
@@ -30,6 +33,7 @@ API_VERSIONS: Final = 18
 IN_FLIGHT_MAX: Final = 100
 """Requests written and not answered, per connection; sources bound themselves further where they must."""
 _ERROR_CODE_AT: Final = 4
+WANTS_SASL: Final = "does this listener want a login (security.protocol=SASL_PLAINTEXT or SASL_SSL)?"
 WHO_ELSE: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
 
 
@@ -38,6 +42,7 @@ class ConnectionState(Enum):
 
     CONNECTING = auto()
     HANDSHAKE = auto()
+    LOGIN = auto()
     READY = auto()
 
 
@@ -64,19 +69,27 @@ class Connection:
     """What is known of one connection; the engine opens, feeds and ends it."""
 
     def __init__(
-        self, connection_id: int, address: tuple[str, int], *, client_id: str, max_bytes: int, deadline_ms: int
+        self,
+        connection_id: int,
+        address: tuple[str, int],
+        *,
+        client_id: str,
+        max_bytes: int,
+        deadline_ms: int,
+        renewal_ms: int = 30_000,
     ) -> None:
         self.id = connection_id
         self.host, self.port = address
         self.state = ConnectionState.CONNECTING
         self.deadline_ms = deadline_ms
-        """Until when the connection must be READY."""
-        self.broken: ProtocolError | NotKafka | None = None
+        """Until when the connection must be READY, or its session renewed."""
+        self.broken: KohortError | None = None
         self.last_used_ms = 0
         self.muted_until_ms = 0
         self.queue: deque[PendingRequest] = deque()
         self.in_flight: deque[PendingRequest] = deque()
         self._client_id = client_id
+        self._renewal_ms = renewal_ms
         self._buffers = FrameBuffers(max_bytes)
         self._frames: list[Buffer] = []
         self._first = b""
@@ -87,6 +100,13 @@ class Connection:
         self.features: dict[str, int] = {}
         """What the cluster has agreed on: levels by the names of features (KIP-584)."""
         self._served: dict[int, tuple[int, int]] = {}
+        self._login: ClientLogin | None = None
+        self._was_answered = False
+        """Whether anything was answered but the handshake and the login."""
+
+    def log_in(self, mechanism: str, rng: Rng) -> None:
+        """Have it log in before it is READY, and again when the session ends. Before it is opened."""
+        self._login = ClientLogin(mechanism, rng, self._ask)
 
     @property
     def address(self) -> str:
@@ -140,15 +160,44 @@ class Connection:
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         frames, self._frames = self._frames, []
+        was = self.state
         try:
             for frame in frames:
                 if self.state is ConnectionState.HANDSHAKE:
                     out += self._shake(bytes(frame))
+                elif self._login is not None and self._login.is_under_way and not self.in_flight:
+                    self._login.answered(bytes(frame), now_ms)
                 else:
                     answers.append(self._pair(frame, now_ms))
-        except ProtocolError as error:
+        except KohortError as error:
             self.broken = error
+        if self.state is not was:
+            self.deadline_ms = now_ms + self._renewal_ms  # for the login; who is READY has none
         return out, answers
+
+    def take_wanted(self) -> Wanted | None:
+        """Return the token that the login wants, once; it is to be given to ``token``."""
+        return None if self._login is None else self._login.take_wanted()
+
+    def token(self, given: bytes | KohortError | None, who: str, now_ms: int) -> list[Buffer]:
+        """Go on with the login of ``who`` (for errors); None: it is complete. Returns what to write.
+
+        ``broken`` is set by an error: the token cannot be had, or the broker does not prove itself.
+        """
+        assert self._login is not None, "no token was wanted"
+        self.last_used_ms = now_ms
+        self._login.who = who or self._login.who
+        if isinstance(given, KohortError):
+            self.broken = self._login.failed(given)
+            return []
+        try:
+            out = self._login.token(given)
+        except KohortError as error:
+            self.broken = error
+            return []
+        if self.state is ConnectionState.LOGIN and not self._login.is_under_way:
+            self.state = ConnectionState.READY
+        return out
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
         """Return the bytes of queued requests that may go now, and answers for those that cannot or need not wait for
@@ -156,6 +205,8 @@ class Connection:
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:
+            return out, answers
+        if self._login is not None and not self._may_write(self._login, out, now_ms):
             return out, answers
         while self.queue and len(self.in_flight) < IN_FLIGHT_MAX:
             pending = self.queue.popleft()
@@ -170,6 +221,19 @@ class Connection:
             else:
                 answers.append(ClientResponse(pending, api_of(pending.unsent.request).response()))
         return out, answers
+
+    def _may_write(self, login: ClientLogin, out: list[Buffer], now_ms: int) -> bool:
+        """Tell whether requests may be written; begin to renew the session where that is due: they wait meanwhile, and
+        what is in flight is answered before it (KIP-368)."""
+        if not login.is_under_way and login.is_due(now_ms):
+            out += login.begin()
+            self.deadline_ms = now_ms + self._renewal_ms
+        return not login.is_under_way
+
+    @property
+    def is_unready(self) -> bool:
+        """Whether it stands only once it is READY, or its session is renewed, before ``deadline_ms``."""
+        return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_under_way)
 
     def overdue(self, now_ms: int) -> PendingRequest | None:
         """Return a request in flight that outlived its time: answers come in order, so the connection is stuck."""
@@ -186,18 +250,24 @@ class Connection:
         """Say how far it came in so long; only before it is READY."""
         if self.state is ConnectionState.CONNECTING:
             return f"no connection within {waited_ms} ms"
+        if self._login is not None and self._login.is_under_way:
+            return f"{self._login.unfinished()} in time"
         return f"connected, but ApiVersions was not answered within {waited_ms} ms {WHO_ELSE}"
 
     def ended(self, reason: str) -> str:
         """Say why the other side may have ended it."""
         if self.state is ConnectionState.HANDSHAKE:
             return f"{reason} before it had answered ApiVersions {WHO_ELSE}"
+        if self._login is not None and self._login.is_under_way:
+            return f"{reason} during the login: {self._login.unfinished()}"
+        if reason == CLOSED_BY_BROKER and self._login is None and self.in_flight and not self._was_answered:
+            return f"{reason} right after ApiVersions: {WANTS_SASL}"
         return reason
 
     def next_deadline_ms(self, now_ms: int, idle_ms: int) -> int | None:
         """Return when something here needs a look, if nothing arrives before."""
         times = [p.deadline_ms for p in self.pending()]
-        if self.state is not ConnectionState.READY:
+        if self.is_unready:
             times.append(self.deadline_ms)
         elif not times and idle_ms >= 0:
             times.append(self.last_used_ms + idle_ms)
@@ -223,8 +293,18 @@ class Connection:
             raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
         self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
         self.features = {f.name: f.max_version_level for f in response.finalized_features}
-        self.state = ConnectionState.READY
-        return []
+        if self._login is None:
+            self.state = ConnectionState.READY
+            return []
+        self.state = ConnectionState.LOGIN
+        return self._login.begin()
+
+    def _ask(self, request: Message) -> Asked:
+        api = api_of(request)
+        version = self.version_for(api)
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        header = RequestHeader(api.key, version, self._correlation_id, self._client_id)
+        return Asked(build_request(header, request), version, self._correlation_id)
 
     def _downgrade(self, frame: bytes) -> list[Buffer]:
         response = decode(ApiVersionsResponse, 0, frame, _ERROR_CODE_AT)[0]
@@ -246,6 +326,7 @@ class Connection:
         except ProtocolError as error:
             raise ProtocolError(str(error), self._what_answers(pending)) from error
         self.in_flight.popleft()
+        self._was_answered = True
         throttle_ms = getattr(response, "throttle_time_ms", 0)
         if throttle_ms > 0:
             self.muted_until_ms = max(self.muted_until_ms, now_ms + throttle_ms)

@@ -12,6 +12,7 @@ from typing import Final
 
 from kohort.client.requests.backoff import Backoff
 from kohort.client.requests.connections import ClientResponse, Connection, ConnectionState, PendingRequest
+from kohort.client.requests.credentials import credentials_of
 from kohort.client.requests.io import (
     Close,
     Closed,
@@ -23,6 +24,8 @@ from kohort.client.requests.io import (
     Output,
     Received,
     Send,
+    TokenReady,
+    WantToken,
 )
 from kohort.client.requests.lanes import Lane, Refusal, unreachable
 from kohort.client.requests.metadata import Metadata
@@ -59,7 +62,10 @@ class Engine:
         self.wake_at_ms: int | None = None
         self.ever_connected = False
         """Whether a broker has ever completed the handshake."""
-        self._config = config
+        self.config = config
+        self._rng = rng
+        self.credentials = credentials_of(config)
+        """What it logs in with; None where it does not."""
         self._sources: list[RequestSource] = [metadata, *sources]
         self._bootstrap = config.bootstrap
         longest_ms = config.reconnect_backoff_max_ms
@@ -104,6 +110,8 @@ class Engine:
                 self._received(connection, None, now_ms)
             case Closed():
                 self._closed(given, now_ms)
+            case TokenReady():
+                self._log_in(given, now_ms)
         if self._expires_at_ms is not None and now_ms >= self._expires_at_ms:
             self._expire(now_ms)
         self._pump(now_ms)
@@ -167,18 +175,34 @@ class Engine:
         was = connection.state
         out, answers = connection.take_frames(now_ms) if data is None else connection.received(data, now_ms)
         self._write(connection, out)
+        wanted = connection.take_wanted()
+        if wanted is not None:
+            self._out.append(WantToken(connection.id, connection.host, wanted.challenge))
         if connection.state is ConnectionState.READY:
-            self.ever_connected = True
-            self.metadata.features = connection.features
-            lane.failures = 0
-            if was is not ConnectionState.READY:
-                self._refused.pop(lane.node_id, None)
-                self._troubles.mended(
-                    (CONNECTION, connection.address), f"{connection.address} is connected again", now_ms
-                )
+            self._is_ready(lane, connection, was, now_ms)
         self._deliver(answers, now_ms)
         if connection.broken is not None:
             self._broken(lane, connection.broken, now_ms)
+
+    def _log_in(self, given: TokenReady, now_ms: int) -> None:
+        lane = self._by_connection.get(given.connection)
+        connection = lane.connection if lane is not None else None
+        if lane is None or connection is None:
+            return
+        was = connection.state
+        self._write(connection, connection.token(given.token, given.who, now_ms))
+        if connection.broken is not None:
+            self._broken(lane, connection.broken, now_ms)
+        elif connection.state is ConnectionState.READY:
+            self._is_ready(lane, connection, was, now_ms)
+
+    def _is_ready(self, lane: Lane, connection: Connection, was: ConnectionState, now_ms: int) -> None:
+        self.ever_connected = True
+        self.metadata.features = connection.features
+        lane.failures = 0
+        if was is not ConnectionState.READY:
+            self._refused.pop(lane.node_id, None)
+            self._troubles.mended((CONNECTION, connection.address), f"{connection.address} is connected again", now_ms)
 
     def _broken(self, lane: Lane, error: KohortError, now_ms: int) -> None:
         """Give up a connection whose bytes make no sense: the request they should have answered gets the error, the
@@ -203,7 +227,7 @@ class Engine:
         connection = lane.connection
         assert connection is not None
         if not quietly:
-            self._tell_loss(lane, connection, reason, now_ms)
+            self._tell_loss(lane, connection, Refusal(reason, kind), now_ms)
         if kind is NotKafka and self.ever_connected:
             kind = ConnectionFailed  # rather an outage, with a proxy that tells
         self._by_connection.pop(connection.id, None)
@@ -223,7 +247,8 @@ class Engine:
         who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
         self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
 
-    def _tell_loss(self, lane: Lane, connection: Connection, reason: str, now_ms: int) -> None:
+    def _tell_loss(self, lane: Lane, connection: Connection, why: Refusal, now_ms: int) -> None:
+        reason, kind = why
         about, address = (CONNECTION, connection.address), (connection.host, connection.port)
         if connection.state is ConnectionState.READY:
             self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
@@ -231,7 +256,8 @@ class Engine:
         whose = ""
         if lane.node_id >= 0 and address not in self._bootstrap:
             whose = f", the address that the cluster gives for node {lane.node_id} (advertised.listeners)"
-        self._troubles.report(about, f"no broker at {connection.address}{whose}: {reason}", now_ms)
+        what = "not let in" if kind is AuthenticationFailed else "no broker"
+        self._troubles.report(about, f"{what} at {connection.address}{whose}: {reason}", now_ms)
 
     # Time
 
@@ -244,9 +270,9 @@ class Engine:
                 continue
             if connection.queue:
                 self._expire_waiting(connection.queue, f"its turn on the connection to {connection.address}", now_ms)
-            if connection.state is not ConnectionState.READY and connection.deadline_ms <= now_ms:
+            if connection.is_unready and connection.deadline_ms <= now_ms:
                 self._end(lane, keep=True)
-                self._lost(lane, connection.unfinished(self._config.socket_connection_setup_timeout_ms), now_ms)
+                self._lost(lane, connection.unfinished(self.config.socket_connection_setup_timeout_ms), now_ms)
             elif (stuck := connection.overdue(now_ms)) is not None:
                 connection.in_flight.remove(stuck)
                 self._fail([stuck], self._timed_out(stuck, connection.address), now_ms)
@@ -276,7 +302,7 @@ class Engine:
         return "; ".join([*(refusal.text for refusal in self._refused.values()), *unfinished])
 
     def _is_idle(self, connection: Connection, now_ms: int) -> bool:
-        idle_ms = self._config.connections_max_idle_ms
+        idle_ms = self.config.connections_max_idle_ms
         quiet = connection.state is ConnectionState.READY and not connection.load
         return idle_ms >= 0 and quiet and connection.last_used_ms + idle_ms <= now_ms
 
@@ -402,14 +428,17 @@ class Engine:
             waiting, lane.waiting = lane.waiting, []
             self._fail(waiting, ConnectionFailed(f"node {lane.node_id} has left the cluster"), now_ms)
             return
-        config = self._config
+        config = self.config
         lane.connection = Connection(
             self._next_id,
             address,
             client_id=config.client_id,
             max_bytes=config.receive_message_max_bytes,
             deadline_ms=now_ms + config.socket_connection_setup_timeout_ms,
+            renewal_ms=config.request_timeout_ms,
         )
+        if self.credentials is not None:
+            lane.connection.log_in(self.credentials.mechanism, self._rng)
         self._next_id += 1
         self._by_connection[lane.connection.id] = lane
         self._out.append(Open(lane.connection.id, *address))
@@ -449,7 +478,7 @@ class Engine:
             needed = self._candidates()
             if any(self._is_connecting(node_id) for node_id in needed):
                 needed = ()  # its end, either way, is an event of its own
-        idle_ms = self._config.connections_max_idle_ms
+        idle_ms = self.config.connections_max_idle_ms
         for lane in self._lanes.values():
             if lane.waiting:
                 times += [p.deadline_ms for p in lane.waiting]

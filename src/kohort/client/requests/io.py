@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from kohort.errors import KohortError
 from kohort.wire.codec import Buffer
 
 ConnectionId = int
+CLOSED_BY_BROKER: Final = "the broker closed the connection"
+"""Why a connection ended that the other side ended properly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,19 @@ class Closed:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenReady:
+    """The token that ``WantToken`` asked for; None: the login is complete.
+
+    An error says why it cannot be had, or how the broker failed to prove itself; it is final where it is
+    AuthenticationFailed, else it counts as a lost connection. ``who`` logs in, in words for errors: no secret.
+    """
+
+    connection: ConnectionId
+    token: bytes | KohortError | None
+    who: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time passed, or the user asked for something."""
 
@@ -73,5 +90,15 @@ class Close:
     connection: ConnectionId
 
 
-Input = Opened | Received | FramesArrived | Closed | Tick
-Output = Open | Send | Close
+@dataclass(frozen=True, slots=True)
+class WantToken:
+    """Work out a token of the login's mechanism, and answer with TokenReady: the first one of a new login to this
+    host, or, with ``challenge``, the one that answers the broker's."""
+
+    connection: ConnectionId
+    host: str
+    challenge: bytes | None
+
+
+Input = Opened | Received | FramesArrived | Closed | TokenReady | Tick
+Output = Open | Send | Close | WantToken

@@ -26,7 +26,7 @@ BEGINNINGS: Final = (
 def stranger(first: bytes) -> str | None:
     """Say who begins like this; None if it may be a broker, or nobody who is known."""
     if len(first) > 1 and first[0] in TLS_RECORDS and first[1] == TLS_MAJOR:
-        return "it answers in TLS, and security.protocol=PLAINTEXT: name a listener without TLS"
+        return "it answers in TLS: set security.protocol=SSL or SASL_SSL, or name a listener without TLS"
     for beginning, name in BEGINNINGS:
         if first.startswith(beginning):
             return f"it answers in {name}: {NO_BROKER}"

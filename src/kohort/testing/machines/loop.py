@@ -7,6 +7,7 @@ addresses made deaf, answers held back.
 
 from __future__ import annotations
 
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from typing import Any, Final, Protocol
 
 from kohort.broker import io as broker_io
 from kohort.client.requests import io as client_io
+from kohort.client.requests.credentials import exchange_by_password
 from kohort.client.requests.engine import Engine
 from kohort.clock import ManualClock
+from kohort.errors import KohortError
+from kohort.security.sasl.exchange import ClientExchange, Derivation
 
 Address = tuple[str, int]
 STEPS_MOST: Final = 100_000
@@ -58,6 +62,9 @@ class Loop:
         self._events: deque[Callable[[], None]] = deque()
         self._held: list[tuple[LoopLink, bytes]] = []
         self._next_id = 1
+        self._rng = random.Random(0)
+        self.logins: dict[tuple[int, int], ClientExchange] = {}
+        """Those under way, by engine and connection."""
 
     # Who takes part
 
@@ -153,8 +160,29 @@ class Loop:
             case client_io.Send(number, buffers):
                 data = b"".join(bytes(buffer) for buffer in buffers)
                 self._events.append(lambda: self._to_broker(engine, number, data))
+            case client_io.WantToken():
+                self._events.append(lambda: self._log_in(engine, output))
             case client_io.Close(number):
+                self.logins.pop((id(engine), number), None)
                 self._events.append(lambda: self._hang_up(engine, number))
+
+    def _log_in(self, engine: Engine, wanted: client_io.WantToken) -> None:
+        """Work out a token of a login with a password, at once."""
+        assert engine.credentials is not None, "only who has credentials logs in"
+        key = (id(engine), wanted.connection)
+        token: bytes | KohortError | None
+        try:
+            if wanted.challenge is None:
+                exchange = self.logins[key] = exchange_by_password(engine.credentials, self._rng)
+                token = exchange.first()
+            else:
+                exchange = self.logins[key]
+                step = exchange.next(wanted.challenge)
+                token = exchange.derived(step.derive()) if isinstance(step, Derivation) else step
+        except KohortError as error:
+            token = error
+        who = f"user {engine.credentials.username!r}"
+        self._tell(engine, client_io.TokenReady(wanted.connection, token, who))
 
     def _connect(self, engine: Engine, number: int, address: Address) -> None:
         self.opened.append(address)
