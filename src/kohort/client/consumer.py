@@ -201,8 +201,9 @@ class ConsumerMachine:
             if self._group is not None:
                 self._group.membership.resume_heartbeats()
             raise self.failures.popleft()
-        if self.metadata.hopeless is not None:
-            raise self.metadata.hopeless
+        hopeless = self.metadata.hopeless or self.engine.not_let_in
+        if hopeless is not None:
+            raise hopeless
 
     def _refused_topic(self) -> Refused | None:
         """Return a topic that the cluster will not let this consumer read, and why: another one only with other
@@ -226,7 +227,8 @@ class ConsumerMachine:
     @property
     def needs_user(self) -> bool:
         """Whether ``advance`` would do something now, or raise."""
-        if self.failures or self.metadata.hopeless is not None or self._refused_topic() is not None:
+        hopeless = self.metadata.hopeless or self.engine.not_let_in
+        if self.failures or hopeless is not None or self._refused_topic() is not None:
             return True
         self.subscription.match_pattern()
         return self._group is not None and self._group.rebalance.is_due

@@ -181,12 +181,20 @@ class ProducerCalls:
             pass  # what was raised first says more
 
     def _ask_coordinator(self, name: str, ask: Callable[[], Promise[None]], timeout_ms: int | None) -> Call[None]:
-        """Ask, and wait for the answer. Raises what it is, or ApiTimeout after ``timeout_ms`` (``max.block.ms``)."""
+        """Ask, and wait for the answer. Raises what it is, ApiTimeout after ``timeout_ms`` (``max.block.ms``), and
+        AuthenticationFailed while no broker lets the client in: then it is still tried, as after a timeout."""
         limit_ms = self.machine.config.max_block_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
         with self._owner.guard:
             self.running()
             promise = ask()
-        if not (yield Wait(lambda: promise.done or None, limit_ms)):
+
+        def answered() -> bool | None:
+            why = self.machine.engine.not_let_in
+            if why is not None and not promise.done:
+                raise why
+            return promise.done or None
+
+        if not (yield Wait(answered, limit_ms)):
             why = self.machine.engine.told_of_addresses(limit_ms)
             text = f"{name} was not answered within {limit_ms} ms; it is still tried: call it again"
             raise ApiTimeout(f"{text}; failed so far: {why}" if why else text)

@@ -67,6 +67,8 @@ class Engine:
         self.credentials = credentials_of(config)
         """What it logs in with; None where it does not."""
         self._sources: list[RequestSource] = [metadata, *sources]
+        self.not_let_in: KohortError | None = None
+        """Why nobody lets this client in, after every address was tried; None once somebody does."""
         self._bootstrap = config.bootstrap
         longest_ms = config.reconnect_backoff_max_ms
         self._backoff = Backoff(config.reconnect_backoff_ms, longest_ms, rng)
@@ -198,6 +200,7 @@ class Engine:
 
     def _is_ready(self, lane: Lane, connection: Connection, was: ConnectionState, now_ms: int) -> None:
         self.ever_connected = True
+        self.not_let_in = None
         self.metadata.features = connection.features
         lane.failures = 0
         if was is not ConnectionState.READY:
@@ -381,7 +384,9 @@ class Engine:
         if hopeless:
             self._anywhere = [p for p in self._anywhere if p not in hopeless]
             refusals = [self._refused[node_id] for node_id in candidates if node_id in self._refused]
-            self._fail(hopeless, unreachable(refusals), now_ms)
+            error = unreachable(refusals)
+            self.not_let_in = error if isinstance(error, AuthenticationFailed) else None
+            self._fail(hopeless, error, now_ms)
         if self._anywhere and not any(self._is_connecting(node_id) for node_id in candidates):
             lanes = [self._lane(node_id, DATA) for node_id in candidates]
             due = [lane for lane in lanes if lane.retry_at_ms <= now_ms]

@@ -1,0 +1,442 @@
+"""Where tokens come from: a function, a file, an identity provider over HTTP; and how long one is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs
+
+import pytest
+
+from kohort.aio.credentials.oidc import TRIES_MOST, https_context
+from kohort.aio.credentials.token_cache import TokenCache, renewed_at_ms
+from kohort.aio.credentials.token_sources import token_source
+from kohort.aio.system import wall_ms
+from kohort.client.requests.credentials import credentials_of
+from kohort.client.requests.own_tokens import Token, claims_of, unsecured
+from kohort.config.client import AdminConfig, client_config
+from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError
+from kohort.secret import Secret
+
+SECRET = "planted-secret"
+HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
+
+
+def config(**options: object) -> AdminConfig:
+    given = {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
+    return client_config(AdminConfig, None, {**given, **options})
+
+
+def fetch(options: dict[str, object]) -> Token:
+    made = config(**options)
+    credentials = credentials_of(made)
+    assert credentials is not None
+
+    async def run() -> Token:
+        return await token_source(made, credentials)(HOST)
+
+    return asyncio.run(run())
+
+
+def jwt(lasts_s: float = 3600, name: str = "alice") -> str:
+    return unsecured({"StringClaim_sub": name, "LifetimeSeconds": str(lasts_s)}, {}, wall_ms()).text.reveal()
+
+
+# The user's function
+
+
+class Provider:
+    """As kafka-python wants one."""
+
+    def token(self) -> str:
+        return "of an object"
+
+
+async def coroutine() -> tuple[str, float]:
+    await asyncio.sleep(0)
+    return "of a coroutine", 1_900_000_000.0
+
+
+@pytest.mark.parametrize(
+    ("provider", "text", "expires_ms"),
+    [
+        (lambda: "opaque", "opaque", None),
+        (lambda: ("t", 1_900_000_000), "t", 1_900_000_000_000),
+        (lambda: ("t", 1_900_000_000_123), "t", 1_900_000_000_123),
+        (lambda _config: ("of confluent's form", 1_900_000_000.5), "of confluent's form", 1_900_000_000_500),
+        (lambda: ("t", None), "t", None),
+        (lambda: Secret("hidden"), "hidden", None),
+        (Provider(), "of an object", None),
+        (coroutine, "of a coroutine", 1_900_000_000_000),
+    ],
+)
+def test_a_function_may_return_a_token_in_any_of_the_usual_forms(provider, text, expires_ms):
+    token = fetch({"sasl_oauth_token_provider": provider})
+    assert (token.text.reveal(), token.expires_ms) == (text, expires_ms)
+
+
+def test_a_function_that_takes_an_argument_is_given_the_configuration_as_librdkafkas_are():
+    token = fetch({"oauth_cb": lambda given: given, "sasl_oauthbearer_config": "principal=x"})
+    assert token.text.reveal() == "principal=x"
+
+
+def test_principal_and_extensions_are_taken_from_the_function_too():
+    token = fetch(
+        {
+            "sasl_oauth_token_provider": lambda: ("t", None, "alice", {"b": "2"}),
+            "sasl_oauthbearer_extensions": "a=1",
+        }
+    )
+    assert (token.principal, token.extensions) == ("alice", {"a": "1", "b": "2"})
+
+
+def test_a_jwts_own_expiry_is_known_without_being_told():
+    assert abs(fetch({"sasl_oauth_token_provider": jwt}).expires_ms - wall_ms() - 3_600_000) < 60_000
+
+
+def raising() -> str:
+    raise LookupError("the vault is sealed")
+
+
+@pytest.mark.parametrize(
+    ("provider", "words"),
+    [
+        (raising, "sasl.oauth.token.provider raised LookupError: the vault is sealed"),
+        (lambda: None, "returned NoneType: expected a token"),
+        (lambda: "", "returned str: expected a token"),
+        (lambda: (), "returned tuple: expected a token"),
+        (lambda: b"bytes", "returned bytes: expected a token"),
+        (lambda: (SECRET, "tomorrow"), "returned str as the time of expiry: expected seconds since 1970"),
+    ],
+)
+def test_a_function_that_fails_or_returns_something_else_is_told_in_words(provider, words):
+    with pytest.raises(AuthenticationFailed) as raised:
+        fetch({"sasl_oauth_token_provider": provider})
+    assert words in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+# A file, Amazon
+
+
+def test_a_token_is_read_from_its_file(tmp_path: Path):
+    path = tmp_path / "a token"
+    path.write_text(f"{jwt()}\n")
+    url = path.as_uri()
+
+    assert claims_of(fetch({"sasl_oauthbearer_token_endpoint_url": url}).text.reveal())["sub"] == "alice"
+
+    for content, words in ((b" ", "is empty"), (b"\xff\xfe", "it is no text"), (None, "No such file")):
+        path.unlink() if content is None else path.write_bytes(content)
+        with pytest.raises(AuthenticationFailed, match=words):
+            fetch({"sasl_oauthbearer_token_endpoint_url": url})
+
+
+def test_amazons_signer_is_asked_for_the_region_in_the_brokers_name(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("aws_msk_iam_sasl_signer")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+    token = fetch({"sasl_mechanism": "AWS_MSK_IAM"})
+
+    text = token.text.reveal()
+    signed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    assert "kafka.eu-west-1.amazonaws.com" in signed
+    assert 800_000 < token.expires_ms - wall_ms() <= 900_000
+
+
+# An identity provider
+
+
+class TokenEndpoint(HTTPServer):
+    """Answers POSTs as it is told to, and keeps what was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.asked: list[tuple[str | None, dict[str, list[str]]]] = []
+        self.answers: list[tuple[int, bytes]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/token"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: TokenEndpoint
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.asked.append((self.headers["Authorization"], parse_qs(body)))
+        answers = self.server.answers
+        status, content = answers.pop(0) if len(answers) > 1 else answers[0]
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        if status == 302:
+            self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def issuer() -> Iterator[TokenEndpoint]:
+    with TokenEndpoint() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+def oidc(issuer: TokenEndpoint, **options: object) -> dict[str, object]:
+    return {
+        "sasl_oauthbearer_token_endpoint_url": issuer.url,
+        "sasl_oauthbearer_client_id": "id",
+        "sasl_oauthbearer_client_secret": SECRET,
+        "sasl_login_retry_backoff_ms": 0,
+        **options,
+    }
+
+
+def granted(**said: object) -> tuple[int, bytes]:
+    return 200, json.dumps({"access_token": jwt(), "token_type": "Bearer", **said}).encode()
+
+
+def test_client_and_secret_are_a_header_and_the_scope_is_in_the_form(issuer: TokenEndpoint):
+    issuer.answers = [granted()]
+
+    token = fetch(oidc(issuer, sasl_oauthbearer_scope="read write", sasl_oauthbearer_extensions="a=1"))
+
+    assert claims_of(token.text.reveal())["sub"] == "alice"
+    assert token.extensions == {"a": "1"}
+    pair = base64.b64encode(f"id:{SECRET}".encode()).decode()
+    assert issuer.asked == [(f"Basic {pair}", {"grant_type": ["client_credentials"], "scope": ["read write"]})]
+
+
+def test_client_and_secret_are_url_encoded_where_that_is_asked_for(issuer: TokenEndpoint):
+    issuer.answers = [granted()]
+    fetch(oidc(issuer, sasl_oauthbearer_client_id="a b:c", sasl_oauthbearer_header_urlencode=True))
+    (header, _) = issuer.asked[0]
+    assert base64.b64decode(header.removeprefix("Basic ")) == f"a+b%3Ac:{SECRET}".encode()
+
+
+def test_the_end_of_an_opaque_token_is_what_the_issuer_says(issuer: TokenEndpoint):
+    issuer.answers = [granted(access_token="opaque", expires_in=600)]
+    assert 500_000 < fetch(oidc(issuer)).expires_ms - wall_ms() <= 600_000
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 415, 501, 302])
+def test_a_refusal_is_not_repeated_and_told_without_the_secret(issuer: TokenEndpoint, status: int):
+    issuer.answers = [(status, b'{"error": "invalid_client", "error_description": "no such\\nclient"}')]
+
+    with pytest.raises(AuthenticationFailed) as raised:
+        fetch(oidc(issuer))
+
+    assert len(issuer.asked) == 1
+    assert f"the token endpoint {issuer.url} answers {status}" in str(raised.value)
+    assert "invalid_client: no such\\nclient" in str(raised.value)
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 503])
+def test_what_may_pass_is_asked_again(issuer: TokenEndpoint, status: int):
+    issuer.answers = [(status, b""), (status, b""), granted()]
+    assert claims_of(fetch(oidc(issuer)).text.reveal())["sub"] == "alice"
+    assert len(issuer.asked) == 3
+
+
+def test_what_does_not_pass_after_some_tries_is_but_a_lost_connection(issuer: TokenEndpoint):
+    issuer.answers = [(503, b"<html>")]
+    with pytest.raises(ConnectionFailed, match="answers 503"):
+        fetch(oidc(issuer))
+    assert len(issuer.asked) == TRIES_MOST
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"access_token": 7}', b"<html>", b"\xff"])
+def test_an_answer_without_a_token_is_refused(issuer: TokenEndpoint, body: bytes):
+    issuer.answers = [(200, body)]
+    with pytest.raises(AuthenticationFailed, match="answers without an access_token"):
+        fetch(oidc(issuer))
+
+
+def test_an_issuer_that_is_not_there_is_a_lost_connection(issuer: TokenEndpoint):
+    options = oidc(issuer)
+    options["sasl_oauthbearer_token_endpoint_url"] = "http://127.0.0.1:1/token"
+    with pytest.raises(ConnectionFailed, match=r"cannot be reached: .*refused"):
+        fetch(options)
+
+
+def test_an_issuer_that_nobody_vouches_for_is_not_told_the_secret(issuer: TokenEndpoint, tmp_path: Path):
+    trustme = pytest.importorskip("trustme")
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    issuer.socket = context.wrap_socket(issuer.socket, server_side=True)
+    issuer.answers = [granted()]
+    options = oidc(issuer, sasl_oauthbearer_token_endpoint_url=issuer.url.replace("http:", "https:"))
+
+    with pytest.raises(AuthenticationFailed, match=r"is not trusted: .*https\.ca\.location"):
+        fetch(options)
+    assert issuer.asked == []
+
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    assert fetch({**options, "https_ca_location": str(tmp_path / "ca.pem")}).expires_ms
+    pem = authority.cert_pem.bytes().decode()
+    assert fetch({**options, "https_ca_pem": pem}).expires_ms
+
+
+@pytest.mark.parametrize("option", ["https_ca_location", "ssl_ca_location"])
+def test_authorities_that_cannot_be_read_are_named(option: str, tmp_path: Path):
+    with pytest.raises(AuthenticationFailed, match=r"none\.pem cannot be read"):
+        https_context(config(sasl_oauth_token_provider=jwt, **{option: str(tmp_path / "none.pem")}))
+
+
+def test_an_assertion_is_signed_or_read(issuer: TokenEndpoint, tmp_path: Path):
+    pytest.importorskip("joserfc")
+    from joserfc.jwk import ECKey
+
+    issuer.answers = [granted()]
+    key = tmp_path / "key.pem"
+    key.write_bytes(ECKey.generate_key("P-256").as_pem(private=True))
+    signing = {
+        "sasl_oauthbearer_token_endpoint_url": issuer.url,
+        "sasl_oauthbearer_grant_type": "jwt-bearer",
+        "sasl_oauthbearer_assertion_algorithm": "ES256",
+        "sasl_oauthbearer_assertion_private_key_file": str(key),
+        "sasl_oauthbearer_assertion_claim_iss": "me",
+        "sasl_oauthbearer_assertion_claim_jti_include": True,
+    }
+
+    fetch(signing)
+
+    (header, form) = issuer.asked[0]
+    assert header is None
+    assert form["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
+    claims = claims_of(form["assertion"][0])
+    assert claims["iss"] == "me"
+    assert claims["exp"] - claims["nbf"] == 360
+    assert claims["jti"]
+
+    (tmp_path / "assertion").write_text("ready-made\n")
+    fetch({**signing, "sasl_oauthbearer_assertion_file": str(tmp_path / "assertion")})
+    assert issuer.asked[1][1]["assertion"] == ["ready-made"]
+
+    key.write_text("no key")
+    with pytest.raises(AuthenticationFailed, match="cannot sign with ES256"):
+        fetch(signing)
+
+
+# How long
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "chance", "after_s"),
+    [
+        (3600, 0.0, 2880),
+        (3600, 1.0, 3060),
+        (900, 1.0, 600),  # five minutes before its end
+        (400, 0.0, 100),
+        (365, 0.0, 65),
+        (300, 0.0, 240),  # shortest period and buffer do not fit
+    ],
+)
+def test_a_token_is_renewed_when_kafkas_client_would(lasts_s: int, chance: float, after_s: int):
+    made = config(sasl_oauth_token_provider=jwt)
+    token = Token(Secret("t"), 1_000_000 + lasts_s * 1000, {})
+    assert renewed_at_ms(made, token, 1_000_000, chance) == 1_000_000 + after_s * 1000
+
+
+class Source:
+    """Gives what it is told to, and counts."""
+
+    def __init__(self, *tokens: Token | KohortError) -> None:
+        self.tokens = list(tokens)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str) -> Token:
+        self.asked.append(host)
+        await asyncio.sleep(0)
+        token = self.tokens.pop(0)
+        if isinstance(token, KohortError):
+            raise token
+        return token
+
+
+def lasting(name: str, lasts_ms: int | None) -> Token:
+    return Token(Secret(name), None if lasts_ms is None else wall_ms() + lasts_ms, {})
+
+
+def with_cache(source: Source, story, **options: object) -> None:
+    async def run() -> None:
+        cache = TokenCache(config(sasl_oauth_token_provider=jwt), source, **options)
+        await story(cache)
+        cache.close()
+
+    asyncio.run(run())
+
+
+def test_logins_at_the_same_time_and_later_ones_share_a_token():
+    source = Source(lasting("one", 3_600_000))
+
+    async def story(cache: TokenCache) -> None:
+        found = await asyncio.gather(*(cache.token(host) for host in "abc"))
+        assert {token.text.reveal() for token in found} == {"one"}
+        assert (await cache.token("d")).text.reveal() == "one"
+
+    with_cache(source, story)
+    assert len(source.asked) == 1
+
+
+def test_a_token_whose_end_nobody_knows_is_had_anew_for_each_login():
+    source = Source(lasting("one", None), lasting("two", None))
+
+    async def story(cache: TokenCache) -> None:
+        assert [(await cache.token("a")).text.reveal() for _ in range(2)] == ["one", "two"]
+
+    with_cache(source, story)
+
+
+def test_a_token_that_a_broker_refused_is_not_shown_again():
+    source = Source(lasting("one", 3_600_000), lasting("two", 3_600_000))
+
+    async def story(cache: TokenCache) -> None:
+        await cache.token("a")
+        cache.reject("a")
+        assert (await cache.token("a")).text.reveal() == "two"
+
+    with_cache(source, story)
+
+
+def test_a_token_that_is_over_already_is_told_and_another_is_asked_for_the_next_time():
+    source = Source(lasting("late", -40_000), lasting("good", 3_600_000))
+
+    async def story(cache: TokenCache) -> None:
+        with pytest.raises(AuthenticationFailed, match="expired 40 s ago by this clock"):
+            await cache.token("a")
+        assert (await cache.token("a")).text.reveal() == "good"
+
+    with_cache(source, story)
+
+
+def test_each_host_has_its_token_where_the_source_tells_them_apart():
+    source = Source(lasting("one", 3_600_000), lasting("two", 3_600_000))
+
+    async def story(cache: TokenCache) -> None:
+        assert [(await cache.token(host)).text.reveal() for host in "aba"] == ["one", "two", "one"]
+
+    with_cache(source, story, per_host=True)
+    assert source.asked == ["a", "b"]
+
+
+def test_a_failure_reaches_all_who_wait_and_the_next_try_is_a_new_one():
+    source = Source(ConnectionFailed("no network"), lasting("one", 3_600_000))
+
+    async def story(cache: TokenCache) -> None:
+        failed = await asyncio.gather(cache.token("a"), cache.token("b"), return_exceptions=True)
+        assert [str(error) for error in failed] == ["no network", "no network"]
+        assert (await cache.token("a")).text.reveal() == "one"
+
+    with_cache(source, story)

@@ -1,0 +1,136 @@
+"""Options of a secured client, as others spell them: the same here, passed over, or refused with what to give."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.config.client import AdminConfig, client_config
+from kohort.config.client_security import CLIENT_CREDENTIALS, JWT_BEARER, ClientSecurityConfig
+from kohort.config.options import options_of
+from kohort.config.security_names import NOTHING_TO_SAY, REFUSED, SAME, SPECIAL
+from kohort.errors import ConfigError
+from kohort.secret import Secret
+
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+PLANTED = "planted-secret"
+
+
+def config(options: dict[str, object], **more: object) -> AdminConfig:
+    return client_config(AdminConfig, {"bootstrap.servers": "a:1", **options}, more)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ({"sasl.mechanisms": "PLAIN"}, "sasl_mechanism", "PLAIN"),
+        ({"ssl_cafile": "ca.pem"}, "ssl_ca_location", "ca.pem"),
+        ({"ssl.truststore.certificates": "PEM"}, "ssl_ca_pem", "PEM"),
+        ({"ssl_certfile": "c.pem", "ssl_keyfile": "k.pem"}, "ssl_key_location", "k.pem"),
+        ({"ssl_check_hostname": False}, "ssl_endpoint_identification_algorithm", "none"),
+        ({"ssl_check_hostname": "true"}, "ssl_endpoint_identification_algorithm", "https"),
+        ({"sasl_plain_username": "u", "sasl_plain_password": "p"}, "sasl_username", "u"),
+        (
+            {"sasl.oauthbearer.client.id": "id", "sasl.oauthbearer.method": "oidc"},
+            "sasl_oauthbearer_client_credentials_client_id",
+            "id",
+        ),
+        ({"sasl.oauthbearer.grant.type": "jwt-bearer"}, "sasl_oauthbearer_grant_type", JWT_BEARER),
+        (
+            {"sasl.oauthbearer.jwt.retriever.class": f"{OAUTH}.JwtBearerJwtRetriever"},
+            "sasl_oauthbearer_grant_type",
+            JWT_BEARER,
+        ),
+        (
+            {"sasl.oauthbearer.jwt.retriever.class": f"{OAUTH}.DefaultJwtRetriever"},
+            "sasl_oauthbearer_grant_type",
+            CLIENT_CREDENTIALS,
+        ),
+        (
+            {
+                "sasl.login.callback.handler.class": (
+                    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler"
+                )
+            },
+            "sasl_mechanism",
+            "GSSAPI",
+        ),
+        (
+            {"sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler"},
+            "sasl_mechanism",
+            "GSSAPI",
+        ),
+    ],
+)
+def test_other_spellings_are_the_same_option(options: dict[str, object], name: str, value: object):
+    assert getattr(config(options), name) == value
+
+
+def test_every_other_name_leads_to_an_option_and_none_of_ours_is_passed_over():
+    ours = {o.name for o in options_of(ClientSecurityConfig)}
+    assert set(SAME.values()) <= ours
+    assert not ours & (set(SAME) | NOTHING_TO_SAY | set(REFUSED))
+    assert not set(SAME) & (NOTHING_TO_SAY | set(REFUSED) | set(SPECIAL))
+
+
+@pytest.mark.parametrize("name", sorted(NOTHING_TO_SAY))
+def test_what_has_nothing_to_say_here_is_passed_over(name: str):
+    assert config({name: "whatever"}) == config({})
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_cannot_be_obeyed_is_refused_with_what_to_give(name: str):
+    with pytest.raises(ConfigError, match=f"^{name} is not an option here: "):
+        config({name: "whatever"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["sasl.login.callback.handler.class", "sasl.client.callback.handler.class", "sasl.oauthbearer.jwt.retriever.class"],
+)
+def test_a_class_of_javas_that_is_not_known_is_refused(name: str):
+    with pytest.raises(ConfigError, match=r"a class of Java's cannot be used here: .*sasl\.oauth\.token\.provider"):
+        config({name: "com.example.Own"})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ssl_check_hostname": "perhaps"}, "expected true or false"),
+        ({"sasl.oauthbearer.method": "saml"}, "expected oidc or default"),
+        ({"sasl.oauthbearer.metadata.authentication.type": "azure_imds"}, "expected none"),
+        ({"sasl.mechanism": "NTLM"}, "expected one of GSSAPI, PLAIN"),
+        ({"security.protocol": "TLS"}, "expected one of PLAINTEXT, SSL"),
+        ({"sasl.username": "u"}, "sasl.username needs sasl.password"),
+        ({"sasl.password": "p"}, "sasl.password needs sasl.username"),
+        ({"ssl.certificate.pem": "PEM"}, "ssl.certificate.pem needs ssl.key.pem"),
+        ({"ssl.key.location": "k"}, "ssl.key.location needs ssl.certificate.location"),
+        ({"ssl.ca.location": "a", "ssl.truststore.location": "b"}, "ssl.ca.location and ssl.truststore.location both"),
+    ],
+)
+def test_what_does_not_go_together_is_one_sentence(options: dict[str, object], words: str):
+    with pytest.raises(ConfigError) as raised:
+        config(options)
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_two_spellings_with_two_values_are_a_mistake_and_with_the_same_one_are_not():
+    assert config({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "PLAIN"}).sasl_mechanism == "PLAIN"
+    with pytest.raises(ConfigError, match=r"sasl\.mechanism and sasl\.mechanisms are the same option"):
+        config({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "GSSAPI"})
+
+
+@pytest.mark.parametrize("spelling", ["sasl.password", "sasl.plain.password", "ssl.password", "ssl.keystore.key"])
+def test_no_error_shows_a_secret(spelling: str):
+    with pytest.raises(ConfigError) as raised:
+        config({spelling: PLANTED}, **{spelling.replace(".", "_"): "another"})
+    assert PLANTED not in str(raised.value)
+    with pytest.raises(ConfigError) as raised:
+        config({spelling: PLANTED.encode()})
+    assert PLANTED not in str(raised.value)
+
+
+def test_a_configuration_shows_no_secret():
+    made = config({"sasl.username": "u", "sasl.password": PLANTED, "ssl.key.password": PLANTED})
+    assert PLANTED not in repr(made)
+    assert made.sasl_password == Secret(PLANTED)
