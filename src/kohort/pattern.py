@@ -8,6 +8,7 @@ pattern, the memory of its machine, and how much work one pattern may make (KIP-
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import re2
@@ -55,6 +56,63 @@ class Pattern:
     def _refused(self, why: str) -> ApiError:
         shown = self._text if len(self._text) <= SHOWN_MAX else f"{self._text[:SHOWN_MAX]}..."
         return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"the pattern {shown!r}: {why}")
+
+
+class Rewrite:
+    """Whole texts that match a pattern, rewritten as Java's ``replaceAll`` does: ``$1`` is what a group matched, ``\\``
+    takes the next character as it is, and a group that the pattern does not have stands for itself.
+
+    Raises ValueError for a pattern or a replacement that is none.
+    """
+
+    def __init__(self, pattern: str, replacement: str) -> None:
+        options = re2.Options()
+        options.max_mem = MACHINE_BYTES
+        options.log_errors = False
+        try:
+            self._regexp = re2.compile(pattern, options)
+        except re2.error as error:
+            raise ValueError(_why(error)) from None
+        self._parts = list(_parts(replacement, self._regexp.groups, dict(self._regexp.groupindex)))
+
+    def of(self, text: str) -> str | None:
+        """Return the text rewritten, or None where the pattern does not match all of it."""
+        if self._regexp.fullmatch(text) is None:
+            return None
+        rewritten, end = [], 0
+        for match in self._regexp.finditer(text):
+            rewritten.append(text[end : match.start()])
+            rewritten += [part if isinstance(part, str) else match.group(part) or "" for part in self._parts]
+            end = match.end()
+        return "".join([*rewritten, text[end:]])
+
+
+def _parts(replacement: str, groups: int, names: dict[str, int]) -> Iterator[str | int]:
+    """Yield what a replacement is made of: text, and the numbers of groups."""
+    at = 0
+    while at < len(replacement):
+        character, after = replacement[at], replacement[at + 1 : at + 2]
+        if character == "\\":
+            if not after:
+                raise ValueError("nothing follows the last backslash")
+            yield after
+            at += 2
+        elif character != "$":
+            yield character
+            at += 1
+        elif after.isascii() and after.isdigit():
+            end = at + 2
+            while replacement[end : end + 1].isdecimal() and int(replacement[at + 1 : end + 1]) <= groups:
+                end += 1
+            number = int(replacement[at + 1 : end])
+            yield number if number <= groups else replacement[at:end]
+            at = end
+        else:
+            name, closed, _ = replacement[at + 2 :].partition("}")
+            if after != "{" or not closed or name not in names:
+                raise ValueError("$ is followed by no group of the pattern")
+            yield names[name]
+            at += len(name) + 3
 
 
 def _why(error: Exception) -> str:

@@ -12,6 +12,7 @@ from kohort.aio.io_thread import io_thread
 from kohort.aio.other_names import OF_ADMINS, OtherNames
 from kohort.aio.security_admin import SecurityCalls
 from kohort.aio.system import system_rng
+from kohort.aio.tls.contexts import tls_of
 from kohort.client.admin import groups as group_operations
 from kohort.client.admin import nodes as node_operations
 from kohort.client.admin import offsets as offset_operations
@@ -70,6 +71,7 @@ class AsyncAdmin(SecurityCalls, OtherNames):
         self._metadata = Metadata(self.config, rng, allow_auto_create=False)
         self._machine = AdminMachine(self.config, self._metadata, rng)
         self._engine = Engine(self.config, [self._machine], self._metadata, rng)
+        self._tls = tls_of(self.config)
         self._driver: Driver | None = None
         self._closed = False
 
@@ -351,7 +353,7 @@ class AsyncAdmin(SecurityCalls, OtherNames):
         if self._closed:
             raise UsageError("the admin client is closed")
         if self._driver is None:
-            self._driver = Driver(self._engine)
+            self._driver = Driver(self._engine, tls=self._tls)
         promise = self._machine.start(name, operation, self._limit(timeout_ms), self._driver.clock.now_ms())
         await self._driver.until(lambda: True if promise.done else None)
         if not promise.done:

@@ -14,6 +14,9 @@ from typing import Any, Final, TypeVar, cast
 
 from kohort.aio.credentials.logins import Logins
 from kohort.aio.system import SystemClock
+from kohort.aio.tls.client_side import TlsClient
+from kohort.aio.tls.failures import TlsRefusal
+from kohort.aio.tls.tls_socket import ReadInto, TlsSocket
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.io import (
     CLOSED_BY_BROKER,
@@ -56,21 +59,60 @@ class _Link(asyncio.BufferedProtocol):
             self._driver.handle(FramesArrived(self._connection))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        reason = f"the connection broke: {exc}" if exc else CLOSED_BY_BROKER
-        self._driver.unlinked(self._connection, reason)
+        self._driver.unlinked(self._connection, _how_lost(exc))
+
+
+class _TlsLink:
+    """The same over TLS: the filter writes plain bytes straight into the engine's buffers."""
+
+    def __init__(self, driver: Driver, connection: ConnectionId) -> None:
+        self._driver = driver
+        self._connection = connection
+        self.transport: TlsSocket | None = None
+
+    def opened(self, transport: TlsSocket) -> None:
+        self.transport = transport
+
+    def secured(self, certificate: bytes | None) -> None:  # noqa: ARG002  # OpenSSL has judged it
+        self._driver.linked(self._connection, self)
+
+    def plain_waits(self, read_into: ReadInto) -> None:
+        engine = self._driver.engine
+        while count := read_into(engine.room(self._connection)):
+            if engine.arrived(self._connection, count):
+                self._driver.handle(FramesArrived(self._connection))
+
+    def pause_writing(self) -> None:
+        pass  # what a client sends is bounded elsewhere
+
+    def resume_writing(self) -> None:
+        pass
+
+    def refused(self, refusal: TlsRefusal) -> None:
+        self._driver.unlinked(self._connection, refusal.words, is_refusal=refusal.is_lasting)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._driver.unlinked(self._connection, _how_lost(exc))
 
 
 class Driver:
     """One engine, its sockets and its timer. Made and used on the loop it lives on, but for ``kick_soon``."""
 
     def __init__(
-        self, engine: Engine, *, clock: Clock | None = None, guard: contextlib.AbstractContextManager[Any] | None = None
+        self,
+        engine: Engine,
+        *,
+        tls: TlsClient | None = None,
+        clock: Clock | None = None,
+        guard: contextlib.AbstractContextManager[Any] | None = None,
     ) -> None:
+        """``tls``: how connections are made, where it is by TLS."""
         self.engine = engine
+        self._tls = tls
         self.clock = clock or SystemClock()
         self.loop = asyncio.get_running_loop()
         self._guard = guard or contextlib.nullcontext()
-        self._links: dict[ConnectionId, _Link] = {}
+        self._links: dict[ConnectionId, _Link | _TlsLink] = {}
         self._connecting: dict[ConnectionId, asyncio.Task[None]] = {}
         credentials = engine.credentials
         self._logins = None if credentials is None else Logins(engine.config, credentials, self.handle)
@@ -175,7 +217,7 @@ class Driver:
 
     # Sockets
 
-    def linked(self, connection: ConnectionId, link: _Link) -> None:
+    def linked(self, connection: ConnectionId, link: _Link | _TlsLink) -> None:
         if connection not in self._connecting:  # closed by the engine meanwhile
             assert link.transport is not None
             link.transport.abort()
@@ -183,16 +225,22 @@ class Driver:
         self._links[connection] = link
         self.handle(Opened(connection))
 
-    def unlinked(self, connection: ConnectionId, reason: str) -> None:
+    def unlinked(self, connection: ConnectionId, reason: str, *, is_refusal: bool = False) -> None:
         if self._links.pop(connection, None) is not None:
             self._forget_login(connection)
-            self.handle(Closed(connection, reason))
+            self.handle(Closed(connection, reason, is_refusal))
         if self._closed and not self._links:
             self._drained.set()
 
     async def _connect(self, connection: ConnectionId, host: str, port: int) -> None:
         try:
-            await self.loop.create_connection(lambda: _Link(self, connection), host, port)
+            if self._tls is None:
+                await self.loop.create_connection(lambda: _Link(self, connection), host, port)
+            else:
+                await self._tls.connect(host, port, _TlsLink(self, connection))
+        except TlsRefusal as refusal:
+            self._connecting.pop(connection, None)
+            self.handle(Closed(connection, refusal.words, refusal.is_lasting))
         except OSError as error:
             self._connecting.pop(connection, None)
             self.handle(Closed(connection, _why(error)))
@@ -276,6 +324,10 @@ class Driver:
         for link in list(self._links.values()):
             if link.transport is not None:
                 link.transport.abort()
+
+
+def _how_lost(error: Exception | None) -> str:
+    return f"the connection broke: {error}" if error else CLOSED_BY_BROKER
 
 
 def _why(error: OSError) -> str:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from kohort.broker.assembly import assemble
+from kohort.broker.certificate_login import take_certificate
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import ClusterNode
 from kohort.broker.connections import Connection
@@ -35,7 +36,7 @@ from kohort.broker.io import (
     Serve,
     Tick,
 )
-from kohort.broker.login import LoginStep, take_certificate
+from kohort.broker.login import LoginStep
 from kohort.broker.long_work import LongWork, Task
 from kohort.broker.open_connections import OpenConnections
 from kohort.broker.purgatory import Parked
@@ -229,7 +230,7 @@ class Broker:
         try:
             completed = connection.receive(data)
         except ProtocolError as error:
-            self._hang_up(connection, warning(str(error), "frame"), now_ms, out)
+            self._hang_up(connection, warning(connection.told_of(error, data), "frame"), now_ms, out)
             return
         if completed:
             if number in self._frame_budget:

@@ -14,11 +14,14 @@ from typing import Final
 from kohort.broker.login import Login
 from kohort.broker.request import Caller, ConnectionId, ReplyTo
 from kohort.broker.unread import Outbox
+from kohort.errors import ProtocolError
 from kohort.wire.frames import FrameReader
 
 LARGE_BYTES: Final = 64 << 10
 """A frame above this is read in steps."""
 PAUSE_BYTES: Final = 1 << 18
+TLS_HELLO: Final = b"\x16\x03"
+WITHOUT_TLS: Final = "security.protocol=PLAINTEXT or SASL_PLAINTEXT"
 
 
 class Connection:
@@ -78,6 +81,12 @@ class Connection:
             self.frames.append(frame)
             self.waiting_bytes += len(frame)
         return len(frames)
+
+    def told_of(self, error: ProtocolError, data: bytes) -> str:
+        """Say what is wrong with a frame; a length that nobody can mean may be the beginning of TLS."""
+        if data.startswith(TLS_HELLO):
+            return f"speaks TLS to the listener {self.caller.listener}, which has none: set {WITHOUT_TLS} there"
+        return str(error)
 
     @property
     def host(self) -> str:

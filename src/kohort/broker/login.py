@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kohort.broker.request import Caller
-from kohort.broker.state import BrokerState
 from kohort.notes import Note
 from kohort.security.principal import Principal
 from kohort.wire.codec import Buffer
@@ -51,8 +49,3 @@ class Login:
     def resume(self, now_ms: int) -> LoginStep | None:
         """Go on after a wait, with what was held back; None where the wait was not for the login."""
         raise NotImplementedError
-
-
-def take_certificate(state: BrokerState, caller: Caller, name: str | None) -> Caller | Note:  # noqa: ARG001
-    """Return the caller that a certificate of this subject makes (KIP-371); or why its connection is closed."""
-    return caller

@@ -60,6 +60,10 @@ class Certificates:
         """A server's certificate for another host than the one that is asked for."""
         return self._issue("wrong-host", "elsewhere.example", common_name="elsewhere.example")
 
+    def renewed(self) -> Certified:
+        """Another certificate of the server, for the same hosts."""
+        return self._issue("renewed", "localhost", "127.0.0.1", "::1", common_name="localhost")
+
     def expired(self, common_name: str = "localhost") -> Certified:
         """A certificate that was good until yesterday."""
         now = datetime.datetime.now(datetime.UTC)

@@ -17,6 +17,7 @@ from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitL
 from kohort.aio.driver import Driver
 from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock
+from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
 from kohort.client.requests.close_timeout import CloseTimeout
@@ -53,6 +54,7 @@ class AsyncConsumerWaits:
         self.machine = machine
         self.guard: AbstractContextManager[Any] = nullcontext()
         self._clock = SystemClock()
+        self._tls = tls_of(machine.config)
         self._driver: Driver | None = None
         self._poller: asyncio.Task[object] | None = None
         self._listener_error: Exception | None = None
@@ -65,7 +67,7 @@ class AsyncConsumerWaits:
     def driver(self) -> Driver:
         """Made when something is awaited first, on the loop that runs then."""
         if self._driver is None:
-            self._driver = Driver(self.machine.engine, clock=self._clock)
+            self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes
             self._driver.on_progress(lambda: log_notes(notes, CONSUMER_LOG))
         return self._driver

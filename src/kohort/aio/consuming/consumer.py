@@ -22,6 +22,7 @@ from kohort.aio.driver import Driver
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.io_thread import io_thread
 from kohort.aio.system import system_rng
+from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.rebalance import RebalanceListener
 from kohort.client.reading.list_offsets import OffsetAndTimestamp
@@ -53,8 +54,9 @@ class Consumer(ImmediateCalls):
         super().__init__(self._lock)
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())
+        tls = tls_of(self.config)
         io = io_thread()
-        self._driver = io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
+        self._driver = io.call_now(lambda: Driver(self._machine.engine, tls=tls, guard=self._lock))
         self._waits = ConsumerWaits(self._machine, self._driver, self._lock, io)
         self._calls = WaitingCalls(self._waits, self._commits)
         self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)

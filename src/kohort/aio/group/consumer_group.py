@@ -24,6 +24,7 @@ from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_
 from kohort.aio.group.group_threads import Handler, HandlerThreads
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
+from kohort.aio.tls.contexts import tls_of
 from kohort.errors import UsageError
 
 
@@ -49,8 +50,9 @@ class ConsumerGroup:
         self.config = given.config
         self._machine = given.new_machine()
         self._lock = threading.RLock()
+        tls = tls_of(self.config)
         io = io_thread()
-        self._driver = io.call_now(lambda: Driver(self._machine.engine, guard=self._lock))
+        self._driver = io.call_now(lambda: Driver(self._machine.engine, tls=tls, guard=self._lock))
         self._waits = ConsumerWaits(self._machine, self._driver, self._lock, io)
         self._calls = GroupCalls(self._waits, given, threading.Lock, HandlerThreads)
         self._runner: threading.Thread | None = None

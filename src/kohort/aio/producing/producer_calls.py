@@ -11,6 +11,8 @@ from kohort.aio.producing.arrow_rows import ArrowRows
 from kohort.aio.producing.delivery import Delivery, Owner, call_back
 from kohort.aio.producing.record_forms import RecordLike, checked_lots
 from kohort.aio.system import wall_ms
+from kohort.aio.tls.client_side import TlsClient
+from kohort.aio.tls.contexts import tls_of
 from kohort.client.producer import ProducerMachine, check_partition
 from kohort.client.requests.promise import Promise
 from kohort.client.user_input import checked_ms, offsets_to_commit
@@ -47,6 +49,7 @@ class ProducerCalls:
         self, machine: ProducerMachine, owner: Owner, *, kick: Callable[[Driver], None], refill_at: float = 1.0
     ) -> None:
         self.machine = machine
+        self.tls = tls_of(machine.config)
         self.driver: Driver | None = None
         self.closed = False
         self._owner = owner
@@ -64,7 +67,7 @@ class ProducerCalls:
         if self.closed:
             raise UsageError("the producer is closed")
         if self.driver is None:
-            self.driver = new_driver(self.machine, self._owner.guard)
+            self.driver = new_driver(self.machine, self._owner.guard, self.tls)
         if self.driver.failure is not None:
             raise self.driver.failure
         return self.driver
@@ -207,8 +210,8 @@ def checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]
     return offsets_to_commit("send_offsets_to_transaction", given)
 
 
-def new_driver(machine: ProducerMachine, guard: AbstractContextManager[Any]) -> Driver:
+def new_driver(machine: ProducerMachine, guard: AbstractContextManager[Any], tls: TlsClient | None) -> Driver:
     """Return a driver of the machine, which tells those who wait for deliveries. Called on its loop."""
-    driver = Driver(machine.engine, guard=guard)
+    driver = Driver(machine.engine, tls=tls, guard=guard)
     driver.on_progress(lambda: call_back(machine, driver, guard))  # not holding the producer itself
     return driver

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
+from kohort.aio.tls.contexts import check_tls
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import (
     EVERY_ADDRESS,
@@ -46,9 +47,13 @@ class Bound(NamedTuple):
 def bind(config: BrokerConfig) -> Bound:
     """Listen on every listener's address.
 
-    Raises ConfigError, in words, where an address cannot be had, or nobody could be told of it.
+    Raises ConfigError, in words, where an address cannot be had, or nobody could be told of it, or a certificate cannot
+    be used; MissingExtra where only another package could read it.
     """
     check_listeners(config)
+    for listener in listeners_of(config):
+        if listener.protocol.uses_tls:
+            check_tls(config, listener)
     told = {listener.name for listener in advertised_of(config)} if config.advertised_listeners else set()
     with ExitStack() as sockets:
         found = []

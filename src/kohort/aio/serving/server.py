@@ -23,6 +23,8 @@ from kohort.aio.serving.handles import is_reserved
 from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, check_recordable
 from kohort.aio.serving.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
+from kohort.aio.tls.contexts import tls_listener
+from kohort.aio.tls.server_side import TlsListener
 from kohort.broker.broker import Broker
 from kohort.broker.io import (
     Close,
@@ -35,6 +37,7 @@ from kohort.broker.io import (
     Pause,
     Received,
     Resume,
+    Secured,
     Send,
     Tick,
 )
@@ -47,7 +50,7 @@ from kohort.config.listeners import Listener
 from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
-from kohort.notes import warning
+from kohort.notes import Note, warning
 
 LOGGER: Final = logging.getLogger("kohort.server")
 
@@ -75,6 +78,7 @@ class Server:
         self._after_event = after_event
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
+        self._tls_listeners: list[TlsListener] = []
         self._peers: dict[ConnectionId, Peer] = {}
         self._losing: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
@@ -137,11 +141,14 @@ class Server:
     def protocol_for(self, listener: Listener) -> Callable[[], asyncio.Protocol]:
         """Return what makes the protocol of each connection to a listener. Raises ConfigError for one that cannot be
         served."""
-        if listener.protocol.uses_tls:
-            raise ConfigError(f"{listener}: TLS is not served")
         if listener.protocol.uses_sasl:
             raise ConfigError(f"{listener}: logins are not served")
-        return partial(self._accept, listener.name)
+        accept = partial(self._accept, listener.name)
+        if not listener.protocol.uses_tls:
+            return accept
+        tls = tls_listener(self.broker.state.config, listener, self._tell)
+        self._tls_listeners.append(tls)
+        return lambda: tls.serve(accept())
 
     @property
     def bootstrap(self) -> str:
@@ -156,6 +163,11 @@ class Server:
     @property
     def cluster_id(self) -> str:
         return self.broker.cluster_id
+
+    @property
+    def failed_handshakes(self) -> int:
+        """How many connections to listeners with TLS have failed so far."""
+        return sum(tls.failed_handshakes for tls in self._tls_listeners)
 
     async def stop(self) -> None:
         """Accept and answer no more; flush and close the logs."""
@@ -181,7 +193,7 @@ class Server:
 
     # ------------------------------------------------------------ between the sockets and the machine
 
-    def _accept(self, listener: str) -> asyncio.Protocol:
+    def _accept(self, listener: str) -> Peer:
         self._last_connection += 1
         return Peer(self, self._last_connection, listener)
 
@@ -273,6 +285,10 @@ class Server:
                 case Resume():
                     peer.set_paused(by_broker=False)
 
+    def _tell(self, note: Note) -> None:
+        self._log.tell([note], self._clock.now_ms())
+        self.arm()
+
     def _tell_notes(self) -> None:
         self._log.tell(self.broker.take_notes(), self._clock.now_ms())
 
@@ -325,6 +341,10 @@ class Peer(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=WRITE_HIGH_BYTES)
         peer = transport.get_extra_info("peername")
         self._server.opened(self, str(peer[0]) if isinstance(peer, tuple) else "localhost")
+
+    def secured(self, name: str | None) -> None:
+        """Hear that the TLS handshake is done, where there is one."""
+        self._server.give(Secured(self.connection, name))
 
     def data_received(self, data: bytes) -> None:
         self._server.give(Received(self.connection, bytes(data)))

@@ -1,0 +1,240 @@
+"""What OpenSSL is told, from the options of a listener or of a client."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from kohort.aio.tls.ciphers import use_ciphers
+from kohort.aio.tls.client_side import TlsClient
+from kohort.aio.tls.key_stores import (
+    Given,
+    Identity,
+    authorities_in,
+    identity_in,
+    pem_certificates,
+    read_file,
+    use_identity,
+)
+from kohort.aio.tls.reloading import Reloading
+from kohort.aio.tls.server_side import TlsListener
+from kohort.config.broker import BrokerConfig
+from kohort.config.client_security import ClientSecurityConfig
+from kohort.config.listener_security import ListenerConfig
+from kohort.config.listeners import Listener, listener_config
+from kohort.config.security_protocol import SecurityProtocol
+from kohort.errors import ConfigError
+from kohort.notes import Note
+from kohort.secret import Secret
+from kohort.security.certificate_names import name_rules
+
+VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+CLIENT_AUTH: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+NO_HOST_CHECK: Final = frozenset({"", "none"})
+PROBE: Final = "probe"
+"""librdkafka's word for the system's authorities."""
+SYSTEM: Final = "the system"
+NO_CERTIFICATE: Final = (
+    "a broker with TLS has a certificate: set ssl.keystore.location, or ssl.keystore.certificate.chain and"
+    " ssl.keystore.key"
+)
+AUTHORITY_FILES: Final = frozenset({".pem", ".crt", ".cer", ".cert", ".0"})
+
+
+# ------------------------------------------------------------ the broker
+
+
+def tls_listener(config: BrokerConfig, listener: Listener, tell: Callable[[Note], None]) -> TlsListener:
+    """Return what serves the connections of a listener with TLS. Raises ConfigError, MissingExtra."""
+    own = listener_config(config, listener.name)
+    contexts = Reloading(lambda: server_context(own), server_files(own), lambda note: tell(note.about(listener)))
+    return TlsListener(listener.name, contexts.current, tell)
+
+
+def check_tls(config: BrokerConfig, listener: Listener) -> None:
+    """Raise ConfigError or MissingExtra for what keeps a listener from serving TLS, before anything is begun."""
+    own = listener_config(config, listener.name)
+    try:
+        server_context(own)
+        name_rules(own.ssl_principal_mapping_rules)
+    except ConfigError as error:
+        raise ConfigError(f"{listener}: {error}") from None
+
+
+def server_context(config: ListenerConfig) -> ssl.SSLContext:
+    """Make the context of a listener, from its files as they are now. Raises ConfigError, MissingExtra."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _common(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
+    use_identity(context, _server_identity(config))
+    context.verify_mode = CLIENT_AUTH[config.ssl_client_auth]
+    if context.verify_mode is not ssl.CERT_NONE:
+        authorities = _truststore(config)
+        if authorities is None and config.ssl_truststore_certificates is not None:
+            text = config.ssl_truststore_certificates.encode()
+            authorities = authorities_in(Given(text, "ssl.truststore.certificates"))
+        _believe(context, authorities, ssl.Purpose.CLIENT_AUTH)
+    return context
+
+
+def server_files(config: ListenerConfig) -> list[str]:
+    """Return the files that a listener's context is made of."""
+    return [path for path in (config.ssl_keystore_location, config.ssl_truststore_location) if path]
+
+
+def _server_identity(config: ListenerConfig) -> Identity:
+    chain, key = config.ssl_keystore_certificate_chain, config.ssl_keystore_key
+    if config.ssl_keystore_location:
+        return identity_in(_keystore(config), config.ssl_key_password)
+    if chain is None and key is None:
+        raise ConfigError(NO_CERTIFICATE)
+    return _identity_of_texts(
+        ("ssl.keystore.certificate.chain", None if chain is None else chain.encode()),
+        ("ssl.keystore.key", None if key is None else key.reveal().encode()),
+        config.ssl_key_password,
+    )
+
+
+# ------------------------------------------------------------ the client
+
+
+def tls_of(config: ClientSecurityConfig) -> TlsClient | None:
+    """Return how a client makes its connections where ``security.protocol`` wants TLS, else None.
+
+    Raises ConfigError, MissingExtra for what its contexts cannot be made of.
+    """
+    if not SecurityProtocol(config.security_protocol).uses_tls:
+        return None
+    contexts = Reloading(lambda: client_context(config), client_files(config))
+    own = (config.ssl_keystore_location, config.ssl_certificate_location, config.ssl_certificate_pem)
+    return TlsClient(contexts.current, _where_authorities_are(config), has_certificate=any(own))
+
+
+def client_context(config: ClientSecurityConfig) -> ssl.SSLContext:
+    """Make the context of a client, from its files as they are now. Raises ConfigError, MissingExtra."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _common(context, config.ssl_enabled_protocols, config.ssl_cipher_suites)
+    identity = _client_identity(config)
+    if identity is not None:
+        use_identity(context, identity)
+    if config.ssl_endpoint_identification_algorithm in NO_HOST_CHECK or not config.enable_ssl_certificate_verification:
+        context.check_hostname = False
+    if not config.enable_ssl_certificate_verification:
+        context.verify_mode = ssl.CERT_NONE
+    else:
+        _believe(context, _client_authorities(config), ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def client_files(config: ClientSecurityConfig) -> list[str]:
+    """Return the files that a client's context is made of."""
+    paths = [
+        *(config.ssl_ca_location if config.ssl_ca_location != PROBE else None, config.ssl_truststore_location),
+        *(config.ssl_certificate_location, config.ssl_key_location, config.ssl_keystore_location),
+    ]
+    return [path for path in paths if path]
+
+
+def _where_authorities_are(config: ClientSecurityConfig) -> str:
+    if config.ssl_ca_location and config.ssl_ca_location != PROBE:
+        return f"ssl.ca.location={config.ssl_ca_location}"
+    if config.ssl_ca_pem is not None:
+        return "ssl.ca.pem"
+    if config.ssl_truststore_location:
+        return f"ssl.truststore.location={config.ssl_truststore_location}"
+    return SYSTEM
+
+
+def _client_authorities(config: ClientSecurityConfig) -> list[bytes] | None:
+    """Return the authorities that a client is given; None: it believes the system's."""
+    location = config.ssl_ca_location
+    if location and location != PROBE:
+        return _authorities_at("ssl.ca.location", location)
+    if config.ssl_ca_pem is not None:
+        return authorities_in(Given(config.ssl_ca_pem.encode(), "ssl.ca.pem"))
+    return _truststore(config)
+
+
+def _authorities_at(option: str, location: str) -> list[bytes]:
+    folder = Path(location).expanduser()
+    if not folder.is_dir():
+        return authorities_in(Given(read_file(option, location), f"{option}={location}"))
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix in AUTHORITY_FILES and path.is_file():
+            data = read_file(option, str(path))
+            if pem_certificates(data):
+                found += authorities_in(Given(data, f"{option}={path}"))
+    if not found:
+        kinds = ", ".join(sorted(AUTHORITY_FILES))
+        raise ConfigError(f"{option}={location}: there is no certificate in the folder (files with PEM: {kinds})")
+    return found
+
+
+def _client_identity(config: ClientSecurityConfig) -> Identity | None:
+    if config.ssl_keystore_location:
+        return identity_in(_keystore(config), config.ssl_key_password)
+    chain = _text_or_file(
+        ("ssl.certificate.pem", config.ssl_certificate_pem),
+        ("ssl.certificate.location", config.ssl_certificate_location),
+    )
+    pem = config.ssl_key_pem
+    key = _text_or_file(
+        ("ssl.key.pem", None if pem is None else pem.reveal()), ("ssl.key.location", config.ssl_key_location)
+    )
+    if chain[1] is None and key[1] is None:
+        return None
+    return _identity_of_texts(chain, key, config.ssl_key_password)
+
+
+# ------------------------------------------------------------ both
+
+
+def _common(context: ssl.SSLContext, versions: Sequence[str], ciphers: Sequence[str]) -> None:
+    wanted = [VERSIONS[version] for version in versions] or list(VERSIONS.values())
+    context.minimum_version, context.maximum_version = min(wanted), max(wanted)
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    use_ciphers(context, ciphers)
+
+
+def _believe(context: ssl.SSLContext, authorities: Sequence[bytes] | None, purpose: ssl.Purpose) -> None:
+    """Have a context believe what these have signed, and themselves, as Java does; None: the system's."""
+    if authorities is None:
+        context.load_default_certs(purpose)
+        return
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    for certificate in dict.fromkeys(authorities):
+        context.load_verify_locations(cadata=certificate)
+
+
+def _keystore(config: ListenerConfig | ClientSecurityConfig) -> Given:
+    option, path = "ssl.keystore.location", config.ssl_keystore_location or ""
+    return Given(read_file(option, path), f"{option}={path}", config.ssl_keystore_password, "ssl.keystore.password")
+
+
+def _truststore(config: ListenerConfig | ClientSecurityConfig) -> list[bytes] | None:
+    option, path = "ssl.truststore.location", config.ssl_truststore_location
+    if not path:
+        return None
+    data, password = read_file(option, path), config.ssl_truststore_password
+    return authorities_in(Given(data, f"{option}={path}", password, "ssl.truststore.password"))
+
+
+def _text_or_file(text: tuple[str, str | None], file: tuple[str, str | None]) -> tuple[str, bytes | None]:
+    """Return where something is given, and its bytes: as text, or in a file."""
+    if text[1] is not None:
+        return text[0], text[1].encode()
+    if file[1]:
+        return f"{file[0]}={file[1]}", read_file(file[0], file[1])
+    return file[0], None
+
+
+def _identity_of_texts(
+    chain: tuple[str, bytes | None], key: tuple[str, bytes | None], password: Secret | None
+) -> Identity:
+    """Return the identity of a chain and a key that are given apart; the key may stand with the chain."""
+    if chain[1] is None:
+        raise ConfigError(f"{key[0]} is the key of a certificate: set {chain[0]} too")
+    found = identity_in(Given(chain[1] + b"\n" + (key[1] or b""), chain[0]), password)
+    return found if key[1] is None else found._replace(where=f"{chain[0]}, {key[0]}")

@@ -1,0 +1,249 @@
+"""Certificates and keys from what people have them in: PEM, PKCS12, JKS. What it is, is seen in its bytes.
+
+Whatever cannot be read is a ConfigError that names the option and the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kohort.errors import ConfigError, ProtocolError
+from kohort.extras import needs
+from kohort.secret import Secret
+from kohort.security.certificates import read_certificate
+
+CERTIFICATE: Final = re.compile(
+    rb"-----BEGIN (?:TRUSTED |X509 )?CERTIFICATE-----.*?-----END [A-Z0-9 ]+-----", re.DOTALL
+)
+KEY: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
+JKS: Final = b"\xfe\xed\xfe\xed"
+JCEKS: Final = b"\xce\xce\xce\xce"
+DER: Final = b"\x30"
+TO_PKCS12: Final = "keytool -importkeystore -srckeystore FILE -destkeystore FILE.p12 -deststoretype PKCS12"
+EXTRA: Final = "security"
+
+
+class Given(NamedTuple):
+    """Bytes of a store, and where they are from: ``ssl.keystore.location=/etc/broker.p12``."""
+
+    data: bytes
+    where: str
+    password: Secret | None = None
+    password_option: str = ""
+
+
+class Identity(NamedTuple):
+    """A certificate with those that signed it, and its private key, both as PEM; ``password`` opens the key."""
+
+    chain: bytes
+    key: bytes
+    password: str | None
+    where: str
+
+
+def read_file(option: str, path: str) -> bytes:
+    """Return what is in a file. Raises ConfigError."""
+    try:
+        return Path(path).expanduser().read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{option}={path}: cannot be read: {error.strerror}") from None
+
+
+def identity_in(store: Given, key_password: Secret | None) -> Identity:
+    """Return the certificate and the key of a store of either kind. Raises ConfigError, MissingExtra."""
+    if store.data.startswith(JKS):
+        return _of_jks(store, key_password)
+    if store.data.startswith(DER):
+        return _of_pkcs12(store)
+    chain, key = pem_certificates(store.data), KEY.search(store.data)
+    if not chain and not key:
+        raise _unknown(store)
+    if not chain:
+        raise ConfigError(f"{store.where}: there is no certificate in it")
+    if key is None:
+        raise ConfigError(f"{store.where}: there is no private key in it")
+    return Identity(b"\n".join(chain), key[0], _revealed(key_password or store.password), store.where)
+
+
+def authorities_in(store: Given) -> list[bytes]:
+    """Return the certificates (DER) that a store has one believe. Raises ConfigError, MissingExtra."""
+    if store.data.startswith(JKS):
+        keys = _jks(store)
+        found = [entry.cert for entry in keys.certs.values()]
+        found += [entry.cert_chain[0][1] for entry in keys.private_keys.values()]
+    elif store.data.startswith(DER):
+        found = [store.data] if _is_certificate(store.data) else _pkcs12_authorities(store)
+    else:
+        found = [_der(pem, store.where) for pem in pem_certificates(store.data)]
+        if not found:
+            raise _unknown(store)
+    if not found:
+        raise ConfigError(f"{store.where}: there is no certificate in it")
+    return found
+
+
+def pem_certificates(data: bytes) -> list[bytes]:
+    """Return the certificates of a PEM text, each as PEM."""
+    return CERTIFICATE.findall(data)
+
+
+def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
+    """Have a context show a certificate. Raises ConfigError, also for one that has expired."""
+    certificate = read_certificate(_der(pem_certificates(identity.chain)[0], identity.where))
+    if certificate.not_after < datetime.now(UTC):
+        raise ConfigError(
+            f"{identity.where}: its certificate ({certificate.subject}) expired on {certificate.not_after:%Y-%m-%d}"
+        )
+    if b"ENCRYPTED" in identity.key and identity.password is None:
+        raise ConfigError(f"{identity.where}: the private key is encrypted: set ssl.key.password")
+    asked: list[bool] = []
+
+    def password() -> str:
+        asked.append(True)
+        return identity.password or ""
+
+    with _file_of(identity.key + b"\n" + identity.chain) as path:
+        try:
+            context.load_cert_chain(path, password=password)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"{identity.where}: {_why_not(error, was_asked=bool(asked))}") from None
+
+
+def _why_not(error: Exception, *, was_asked: bool) -> str:
+    reason = getattr(error, "reason", None) or ""
+    if "MISMATCH" in reason:
+        return "the private key is not that of the certificate"
+    if was_asked:
+        return "ssl.key.password does not open the private key"
+    return f"certificate and key are not to be used: {reason.lower().replace('_', ' ') or error}"
+
+
+@contextmanager
+def _file_of(data: bytes) -> Iterator[str]:
+    """Keep bytes in a file for a moment, for nobody else to read: OpenSSL takes keys from files alone."""
+    handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")  # for its owner alone
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        yield path
+    finally:
+        Path(path).unlink()
+
+
+# PKCS12
+
+
+def _of_pkcs12(store: Given) -> Identity:
+    with needs(EXTRA, f"{store.where}: PKCS12"):
+        from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+    found = _pkcs12(store)
+    if found.key is None or found.cert is None:
+        raise ConfigError(f"{store.where}: there is no private key with a certificate in it")
+    password = secrets.token_hex(32)  # it is encrypted where it lies in a file
+    encryption = BestAvailableEncryption(password.encode())
+    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    chain = [found.cert, *found.additional_certs]
+    return Identity(b"".join(each.certificate.public_bytes(Encoding.PEM) for each in chain), key, password, store.where)
+
+
+def _pkcs12_authorities(store: Given) -> list[bytes]:
+    found = _pkcs12(store)
+    with needs(EXTRA, f"{store.where}: PKCS12"):
+        from cryptography.hazmat.primitives.serialization import Encoding
+    certificates = [each.certificate for each in [found.cert, *found.additional_certs] if each is not None]
+    return [certificate.public_bytes(Encoding.DER) for certificate in certificates]
+
+
+def _pkcs12(store: Given):  # type: ignore[no-untyped-def]  # its type is in a package that may not be there
+    with needs(EXTRA, f"{store.where}: PKCS12"):
+        from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+    password = _revealed(store.password)
+    try:
+        return load_pkcs12(store.data, None if password is None else password.encode())
+    except ValueError as error:
+        if "password" not in str(error).lower():
+            raise ConfigError(f"{store.where}: this is no PKCS12 that can be read: {error}") from None
+        raise _locked(store) from None
+
+
+# JKS
+
+
+def _of_jks(store: Given, key_password: Secret | None) -> Identity:
+    keys = _jks(store)
+    entry = next(iter(keys.private_keys.values()), None)
+    if entry is None:
+        raise ConfigError(f"{store.where}: there is no private key in it")
+    password = _revealed(key_password or store.password) or ""
+    try:
+        if not entry.is_decrypted():
+            entry.decrypt(password)
+    except Exception:  # noqa: BLE001  # of one package or of another, by how the key was encrypted
+        raise ConfigError(f"{store.where}: ssl.key.password does not open the private key") from None
+    key = _pem("PRIVATE KEY", entry.pkey_pkcs8)
+    chain = b"".join(_pem("CERTIFICATE", certificate) for _, certificate in entry.cert_chain)
+    return Identity(chain, key, None, store.where)
+
+
+def _jks(store: Given):  # type: ignore[no-untyped-def]  # its package has no types
+    with needs(EXTRA, f"{store.where}: JKS"):
+        import jks
+    if store.password is None:
+        raise _locked(store)
+    try:
+        return jks.KeyStore.loads(store.data, store.password.reveal(), try_decrypt_keys=False)
+    except jks.util.KeystoreSignatureException:
+        raise _locked(store) from None
+    except Exception as error:  # noqa: BLE001  # of a file that is cut off, say: whatever unpacking it raises
+        raise ConfigError(f"{store.where}: this is no JKS that can be read: {type(error).__name__}") from None
+
+
+def _pem(what: str, der: bytes) -> bytes:
+    text = ssl.DER_cert_to_PEM_cert(der)
+    return text.replace("CERTIFICATE", what).encode()
+
+
+# Words
+
+
+def _is_certificate(data: bytes) -> bool:
+    try:
+        read_certificate(data)
+    except ProtocolError:
+        return False
+    return True
+
+
+def _der(pem: bytes, where: str) -> bytes:
+    text = pem.decode("ascii", "replace").replace("TRUSTED CERT", "CERT").replace("X509 CERT", "CERT")
+    try:
+        der = ssl.PEM_cert_to_DER_cert(text)
+        read_certificate(der)
+    except (ValueError, ProtocolError) as error:
+        raise ConfigError(f"{where}: there is a damaged certificate in it ({error})") from None
+    return der
+
+
+def _locked(store: Given) -> ConfigError:
+    if store.password is None:
+        return ConfigError(f"{store.where}: it has a password: set {store.password_option}")
+    return ConfigError(f"{store.where}: {store.password_option} does not open it")
+
+
+def _unknown(store: Given) -> ConfigError:
+    if store.data.startswith(JCEKS):
+        return ConfigError(f"{store.where}: this is JCEKS, which is not read here: make a PKCS12 of it ({TO_PKCS12})")
+    return ConfigError(f"{store.where}: there is neither PEM, PKCS12 nor JKS in it")
+
+
+def _revealed(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()

@@ -1,0 +1,92 @@
+"""Who a certificate's name stands for: ``ssl.principal.mapping.rules`` (KIP-371).
+
+``RULE:PATTERN/NAME/`` makes a user's name of a subject that the pattern matches as a whole, ``L`` or ``U`` behind it
+changes its letters; ``DEFAULT`` takes the subject as it is. The first rule that matches counts
+(protocol/security.md#names-in-certificates).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from kohort.errors import ConfigError
+from kohort.pattern import Rewrite
+
+OPTION: Final = "ssl.principal.mapping.rules"
+DEFAULT: Final = "DEFAULT"
+RULE: Final = "RULE:"
+
+
+class NameRule(NamedTuple):
+    """One rule; without ``rewrite`` it takes every name as it is."""
+
+    rewrite: Rewrite | None
+    letters: str
+
+    def name(self, subject: str) -> str | None:
+        """Return whose the subject is; None if the rule is not about it."""
+        if self.rewrite is None:
+            return subject
+        name = self.rewrite.of(subject)
+        if name is not None and self.letters:
+            name = name.lower() if self.letters == "L" else name.upper()
+        return name
+
+
+class NameRules:
+    """The rules of a listener. Raises ConfigError for text that makes none."""
+
+    def __init__(self, text: str) -> None:
+        self._rules: list[NameRule] = []
+        self._text = text
+        at = 0
+        while at < len(text):
+            if text[at].isspace() or text[at] == ",":
+                at += 1
+            else:
+                at = self._read_rule(at)
+
+    def name(self, subject: str) -> str | None:
+        """Return the user's name for a certificate's subject; None if no rule is about it."""
+        return next((name for rule in self._rules if (name := rule.name(subject)) is not None), None)
+
+    def _read_rule(self, begin: int) -> int:
+        """Read the rule that begins there; return where it ends."""
+        if self._text.startswith(DEFAULT, begin):
+            at = begin + len(DEFAULT)
+            self._rules.append(NameRule(None, ""))
+        elif self._text.startswith(RULE, begin):
+            pattern, at = self._until_slash(begin, begin + len(RULE))
+            replacement, at = self._until_slash(begin, at)
+            letters = self._text[at : at + 1]
+            letters = letters if letters in {"L", "U"} else ""
+            at += len(letters)
+            try:
+                self._rules.append(NameRule(Rewrite(pattern, replacement), letters))
+            except ValueError as error:
+                raise self._refused(begin, str(error)) from None
+        else:
+            raise self._refused(begin, "expected RULE:PATTERN/NAME/, RULE:PATTERN/NAME/L, .../U, or DEFAULT")
+        rest, _, _ = self._text[at:].partition(",")
+        if rest.strip():
+            raise self._refused(begin, f"nothing is expected where {rest.strip()!r} is")
+        return at + len(rest)
+
+    def _until_slash(self, begin: int, at: int) -> tuple[str, int]:
+        """Return the text up to the next slash without a backslash before it, and where it goes on."""
+        end = at
+        while end < len(self._text):
+            if self._text[end] == "/":
+                return self._text[at:end], end + 1
+            end += 2 if self._text[end] == "\\" else 1
+        raise self._refused(begin, "expected RULE:PATTERN/NAME/, with both slashes")
+
+    def _refused(self, begin: int, why: str) -> ConfigError:
+        return ConfigError(f"{OPTION}: {self._text[begin:][:80]!r}: {why}")
+
+
+@lru_cache(maxsize=64)
+def name_rules(text: str) -> NameRules:
+    """Return the rules that a text makes. Raises ConfigError."""
+    return NameRules(text)

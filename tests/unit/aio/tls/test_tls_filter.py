@@ -1,0 +1,189 @@
+"""TLS between two memories: every byte boundary, records, ends and failures; no socket anywhere."""
+
+import ssl
+
+import pytest
+
+from kohort.aio.tls.tls_filter import PIECE_BYTES, RECORD_BYTES, PlainQueue, TlsFilter
+from support.security.tls_pair import TlsPair, authority, client_context, read_all, server_context
+
+OVERHEAD = 22
+"""Of a record of TLS 1.3: head, kind, tag."""
+
+
+@pytest.fixture
+def pair():
+    return TlsPair().shake()
+
+
+def send(data, sender, reader):
+    sender.write(data)
+    reader.feed(sender.take())
+    return read_all(reader)
+
+
+def test_bytes_go_both_ways_once_both_have_shaken_hands(pair):
+    assert (pair.client.is_open, pair.server.is_open) == (True, True)
+    assert send(b"question", pair.client, pair.server) == b"question"
+    assert send(b"answer", pair.server, pair.client) == b"answer"
+
+
+def test_a_megabyte_arrives_whole_in_rooms_of_any_size(pair):
+    data = bytes(range(256)) * 4096
+    pair.client.write(data)
+    pair.server.feed(pair.client.take())
+    assert read_all(pair.server, 1000) == data
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_handshake_may_come_a_byte_at_a_time(version):
+    client, server = client_context(), server_context()
+    client.maximum_version = server.minimum_version = version
+    pair = TlsPair(client, server)
+    while not (pair.client.is_open and pair.server.is_open):
+        for side, other in ((pair.client, pair.server), (pair.server, pair.client)):
+            if not side.is_open:
+                side.shake()
+            for byte in side.take():
+                other.feed(bytes([byte]))
+                if not other.is_open:
+                    other.shake()
+    assert send(b"question", pair.client, pair.server) == b"question"
+    assert send(b"answer", pair.server, pair.client) == b"answer"
+
+
+def test_a_handshake_that_ends_at_any_byte_is_an_error_and_no_connection():
+    hello = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
+    hello.shake()
+    said = hello.take()
+    context = server_context()
+    for end in range(len(said)):
+        server = TlsFilter(context, server_side=True)
+        server.feed(said[:end])
+        assert not server.shake()
+        server.feed_end()
+        with pytest.raises(ssl.SSLError):
+            server.shake()
+        assert not server.is_open
+
+
+def test_an_answer_that_is_cut_at_any_byte_opens_nothing():
+    pair = TlsPair()
+    pair.client.shake()
+    pair.server.feed(pair.client.take())
+    pair.server.shake()
+    said = pair.server.take()
+    for end in range(0, len(said), 7):
+        client = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
+        client.shake()
+        client.feed(said[:end])
+        client.feed_end()
+        with pytest.raises(ssl.SSLError):
+            client.shake()
+
+
+def test_plaintext_is_an_error_that_says_so():
+    server = TlsFilter(server_context(), server_side=True)
+    server.feed(b"\0\0\0\x10" + bytes(16))
+    with pytest.raises(ssl.SSLError) as error:
+        server.shake()
+    assert error.value.reason == "WRONG_VERSION_NUMBER"
+
+
+def test_a_goodbye_is_the_end_and_so_is_a_socket_that_is_gone(pair):
+    pair.client.say_goodbye()
+    pair.server.feed(pair.client.take())
+    assert read_all(pair.server) == b""
+    assert pair.server.has_ended
+    other = TlsPair().shake()
+    other.client.feed_end()
+    assert read_all(other.client) == b""
+    assert other.client.has_ended
+
+
+def test_what_came_before_a_damaged_record_is_read_and_then_the_damage_is_told(pair):
+    pair.client.write(b"good")
+    good = pair.client.take()
+    pair.client.write(b"damaged")
+    damaged = bytearray(pair.client.take())
+    damaged[-1] ^= 1
+    pair.server.feed(good + bytes(damaged))
+    room = memoryview(bytearray(100))
+    count = pair.server.read_into(room)
+    assert bytes(room[:count]) == b"good"
+    with pytest.raises(ssl.SSLError) as error:
+        pair.server.read_into(room)
+    assert error.value.reason == "DECRYPTION_FAILED_OR_BAD_RECORD_MAC"
+    assert pair.server.take()  # an alert
+
+
+def test_a_client_without_a_certificate_hears_of_it_after_its_handshake_in_tls_1_3():
+    server = server_context()
+    server.verify_mode = ssl.CERT_REQUIRED
+    authority().configure_trust(server)
+    pair = TlsPair(server=server).shake()
+    assert pair.client.is_open
+    assert pair.failures["server"].reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE"
+    with pytest.raises(ssl.SSLError) as error:
+        read_all(pair.client)
+    assert error.value.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+
+
+def test_a_certificate_is_shown_to_who_asks_for_it():
+    client, server = client_context(), server_context()
+    own = authority().issue_cert("alice.example", common_name="alice")
+    own.configure_cert(client)
+    server.verify_mode = ssl.CERT_OPTIONAL
+    authority().configure_trust(server)
+    assert TlsPair(client, server).shake().server.certificate == ssl.PEM_cert_to_DER_cert(
+        own.cert_chain_pems[0].bytes().decode()
+    )
+    assert TlsPair(server=server).shake().server.certificate is None
+
+
+# What waits to be encrypted
+
+
+def taken(queue):
+    found = []
+    while piece := queue.take():
+        found.append(piece)
+    return found
+
+
+def test_small_buffers_are_joined_so_an_answer_is_not_a_thousand_records(pair):
+    queue = PlainQueue()
+    queue.add([b"0123456789"] * 1000)
+    for piece in taken(queue):
+        pair.server.write(piece)
+    assert len(pair.server.take()) == 10_000 + OVERHEAD
+    assert queue.waiting_bytes == 0
+
+
+def test_large_buffers_go_as_they_are_a_piece_at_a_time():
+    queue = PlainQueue()
+    large = bytes(3 * PIECE_BYTES + 5)
+    queue.add([b"head", large, b"", b"between", bytes(RECORD_BYTES), b"tail"])
+    sizes = [len(piece) for piece in taken(queue)]
+    assert sizes == [4, PIECE_BYTES, PIECE_BYTES, PIECE_BYTES, 5 + len(b"between"), RECORD_BYTES, 4]
+
+
+def test_a_whole_buffer_is_not_copied_and_not_kept():
+    queue = PlainQueue()
+    whole = bytes(RECORD_BYTES)
+    queue.add([whole])
+    assert queue.take() is whole
+    assert queue.take() == b""
+
+
+def test_any_mix_of_sizes_comes_out_in_order():
+    queue = PlainQueue()
+    buffers = [bytes([n % 256]) * (n * n * 37 % 70_000) for n in range(200)]
+    queue.add(buffers)
+    pieces = taken(queue)
+    assert b"".join(pieces) == b"".join(buffers)
+    assert max(map(len, pieces)) <= PIECE_BYTES
+    queue.add([b"x", bytes(PIECE_BYTES * 2)])
+    queue.take()
+    queue.clear()
+    assert (queue.take(), queue.waiting_bytes) == (b"", 0)

@@ -1,0 +1,60 @@
+"""Who a connection is by its certificate (KIP-371)."""
+
+import random
+
+import pytest
+
+from kohort.broker.broker import Broker
+from kohort.broker.io import Close, Connected, Secured
+from kohort.config import BrokerConfig, parse_config
+from kohort.log.storage import MemoryStorage
+from kohort.security.principal import ANONYMOUS, user
+
+SUBJECT = "C=DE,O=Kohort,OU=eng,CN=alice"
+
+
+def secured(name, **options):
+    """A broker that was told of a certificate on its listener with TLS, and what it said."""
+    given = {"listeners": "TLS://127.0.0.1:9093", "listener.security.protocol.map": "TLS:SSL", **options}
+    broker = Broker(parse_config(BrokerConfig, given), MemoryStorage(), random.Random(1), 0)
+    said = broker.handle(Connected(1, "127.0.0.1", "TLS"), 1)
+    assert not said
+    return broker, broker.handle(Secured(1, name), 2)
+
+
+def caller(broker):
+    return broker._connections[1].caller
+
+
+def test_the_subject_is_the_principal_where_nothing_else_is_said():
+    broker, said = secured(SUBJECT)
+    assert (caller(broker).principal, list(said)) == (user(SUBJECT), [])
+
+
+def test_without_a_certificate_it_is_nobody():
+    broker, _ = secured(None, **{"ssl.principal.mapping.rules": "RULE:nobody/x/"})
+    assert caller(broker).principal == ANONYMOUS
+
+
+def test_rules_make_the_name_and_a_listener_may_have_its_own():
+    rules = {
+        "ssl.principal.mapping.rules": "RULE:nobody/x/",
+        "listener.name.tls.ssl.principal.mapping.rules": "RULE:^.*CN=(.*)$/$1/U",
+    }
+    broker, _ = secured(SUBJECT, **rules)
+    assert caller(broker).principal == user("ALICE")
+
+
+def test_a_name_that_no_rule_is_about_costs_the_connection():
+    broker, said = secured(SUBJECT, **{"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/"})
+    [close] = said
+    assert isinstance(close, Close)
+    assert "no rule of ssl.principal.mapping.rules is about the certificate of C=DE" in close.reason
+    assert broker.connection_count == 0
+
+
+@pytest.mark.parametrize("name", [SUBJECT, None])
+def test_with_sasl_the_certificate_says_nothing(name):
+    options = {"listener.security.protocol.map": "TLS:SASL_SSL", "ssl.principal.mapping.rules": "RULE:nobody/x/"}
+    broker, said = secured(name, **options)
+    assert (caller(broker).principal, list(said)) == (ANONYMOUS, [])
