@@ -135,6 +135,20 @@ def test_a_client_shows_its_certificate_in_any_form(broker, certificates, form):
     assert produce_and_consume(broker.bootstrap_of("MTLS"), security, "mtls") == b"v" * 100
 
 
+def test_a_login_goes_over_tls(certificates):
+    users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";'
+    given = options(certificates) | {
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SASL_SSL,MTLS:SSL",
+        "listener.name.tls.plain.sasl.jaas.config": users,
+    }
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+    with kohort.Broker(given) as broker:
+        address = broker.bootstrap_of("TLS")
+        security = {**believing(certificates.authority), **login}
+        assert produce_and_consume(address, {**security, "sasl.password": "alice-secret"}, "t") == b"v" * 100
+        assert "Invalid username or password" in refusal(address, {**security, "sasl.password": "wrong"})
+
+
 # What goes wrong
 
 

@@ -55,6 +55,10 @@ def test_a_name_that_no_rule_is_about_costs_the_connection():
 
 @pytest.mark.parametrize("name", [SUBJECT, None])
 def test_with_sasl_the_certificate_says_nothing(name):
-    options = {"listener.security.protocol.map": "TLS:SASL_SSL", "ssl.principal.mapping.rules": "RULE:nobody/x/"}
+    options = {
+        "listener.security.protocol.map": "TLS:SASL_SSL",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.principal.mapping.rules": "RULE:nobody/x/",
+    }
     broker, said = secured(name, **options)
     assert (caller(broker).principal, list(said)) == (ANONYMOUS, [])

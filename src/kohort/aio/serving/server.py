@@ -47,7 +47,6 @@ from kohort.broker.request import ConnectionId, Intercept
 from kohort.clock import Clock, Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import Listener
-from kohort.errors import ConfigError
 from kohort.log.storage import MemoryStorage, Storage
 from kohort.model import Node
 from kohort.notes import Note, warning
@@ -141,8 +140,6 @@ class Server:
     def protocol_for(self, listener: Listener) -> Callable[[], asyncio.Protocol]:
         """Return what makes the protocol of each connection to a listener. Raises ConfigError for one that cannot be
         served."""
-        if listener.protocol.uses_sasl:
-            raise ConfigError(f"{listener}: logins are not served")
         accept = partial(self._accept, listener.name)
         if not listener.protocol.uses_tls:
             return accept
