@@ -28,6 +28,26 @@ def test_a_recorded_broker_takes_the_same_decisions_again(tmp_path):
     assert file.stat().st_mode & 0o077 == 0, "what users sent is for its owner's eyes"
 
 
+def test_a_broker_of_several_listeners_is_recorded_too(tmp_path):
+    file = tmp_path / "broker.rec"
+    served = Served(
+        *("--record", str(file)),
+        *("--set", "listeners=INNER://127.0.0.1:0,OUTER://127.0.0.1:0"),
+        *("--set", "listener.security.protocol.map=INNER:PLAINTEXT,OUTER:PLAINTEXT"),
+    )
+    try:
+        for name, address in served.ready["listeners"].items():
+            produced = call("produce", f"orders-{name}", "--bootstrap", address)
+            assert produced.exit_code == 0, produced.output
+    finally:
+        served.stop()
+
+    replayed = call("sim", "replay-recording", file)
+
+    assert replayed.exit_code == 0, replayed.output
+    assert "every decision is the same" in replayed.output
+
+
 def test_a_file_that_is_no_recording_is_refused(tmp_path):
     file = tmp_path / "notes.txt"
     file.write_text("these are notes, and not a recording")

@@ -53,7 +53,7 @@ def parse_endpoint(text: str, option: str) -> tuple[str, str, int]:
     """Name in capitals (empty where there is none), host and port of ``NAME://HOST:PORT``. Raises ConfigError."""
     name, _, rest = text.strip().rpartition("://")
     host, colon, port = rest.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise ConfigError(f"{option}={text!r}: expected HOST:PORT, with a port from 0 to 65535")
     return name.upper(), host.removeprefix("[").removesuffix("]"), int(port)
 

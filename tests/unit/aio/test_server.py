@@ -85,6 +85,12 @@ def test_an_address_that_is_not_ours_is_refused():
         bind(parse_config(BrokerConfig, {"host.name": "192.0.2.1", "port": 0, "allow_anyone": True}))
 
 
+@pytest.mark.parametrize("host", ["h\0st", "é" * 100])
+def test_an_address_that_is_none_is_refused(host):
+    with pytest.raises(ConfigError, match="that is no name of a host"):
+        bind(parse_config(BrokerConfig, {"host.name": host, "port": 0}))
+
+
 def test_listening_everywhere_needs_an_address_to_advertise():
     with pytest.raises(ConfigError, match=r"advertised\.listeners"):
         bind(parse_config(BrokerConfig, {"host.name": "0.0.0.0", "port": 0, "allow_anyone": True}))

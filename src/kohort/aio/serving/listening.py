@@ -99,7 +99,7 @@ def _is_loopback(host: str) -> bool:
         return False
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    except OSError:
+    except (OSError, ValueError):
         return True
     return all(ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
@@ -110,6 +110,8 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except socket.gaierror as error:
         raise ConfigError(f"cannot listen on {host}:{port}: no such host ({error.strerror})") from None
+    except (ValueError, TypeError):
+        raise ConfigError(f"cannot listen on {host!r}:{port}: that is no name of a host") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise ConfigError(
