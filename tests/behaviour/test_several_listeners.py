@@ -99,3 +99,25 @@ def test_several_nodes_need_room_between_the_ports():
     words = "3 brokers: OUTER://127.0.0.1:9094 and INNER://127.0.0.1:9092 need 3 ports each, and share 9094"
     with pytest.raises(ConfigError, match=words):
         node_configs(config, 3)
+
+
+def test_one_may_want_a_login_where_another_wants_none():
+    given = {
+        "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
+        "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SASL_PLAINTEXT",
+        "listener.name.outer.plain.sasl.jaas.config": (
+            'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="a-secret";'
+        ),
+    }
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
+    with kohort.Broker(given, nodes=2, auto_create_topics_enable=True) as broker:
+        outer = {"bootstrap.servers": broker.bootstrap_of("OUTER"), **login}
+        with kohort.Producer({**outer, "sasl.password": "a-secret"}) as producer:
+            producer.send("t", b"v", partition=0).result(30_000)
+        with (
+            kohort.Admin({**outer, "sasl.password": "a guess"}) as stranger,
+            pytest.raises(kohort.AuthenticationFailed, match="Invalid username or password"),
+        ):
+            stranger.list_topics()
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            assert [topic.name for topic in admin.list_topics()] == ["t"]
