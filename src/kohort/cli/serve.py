@@ -67,6 +67,13 @@ Examples:
     help="Read options from a server.properties.",
 )
 @click.option(
+    "--add-scram",
+    metavar="MECHANISM=[name=...,...]",
+    multiple=True,
+    help="Add a user who logs in by SCRAM, unless it is there: SCRAM-SHA-256=[name=alice,password=...]. To keep the "
+    "password out of the list of processes, use kohort.add.scram in a --config FILE, or kohort users.",
+)
+@click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all that goes into the broker to FILE, for kohort sim replay-recording; in memory, one broker only.",
@@ -82,6 +89,7 @@ def serve(
     nodes: int,
     settings: tuple[str, ...],
     config_file: Path | None,
+    add_scram: tuple[str, ...],
     record: Path | None,
     port_file: Path | None,
     output: str,
@@ -89,6 +97,8 @@ def serve(
 ) -> None:
     start_logging(quiet=quiet)
     try:
+        if add_scram:
+            settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         _run(config, nodes, folder, record, port_file, output)
