@@ -34,6 +34,8 @@ Examples:
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
       --config secured.properties                two listeners, one secured
+  kohort serve --listen SASL_PLAINTEXT://127.0.0.1:9092 \\
+      --add-scram SCRAM-SHA-256=[name=alice,password=...]   with a login
   kohort serve --listen :9092 --set advertised.listeners=myhost:9092 \\
       --allow-anyone                             for others, unsecured
 """
@@ -112,6 +114,7 @@ def configure(
 ) -> tuple[BrokerConfig, Path | None]:
     """Return the broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
+    from kohort.config.first_users import with_mechanisms
     from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
     from kohort.config.properties import parse_properties
@@ -145,7 +148,7 @@ def configure(
         if data_dir is not None:
             raise ConfigError("--memory and --data: choose one")
         folder = None
-    config = parse_config(BrokerConfig, given)
+    config = parse_config(BrokerConfig, with_mechanisms(given))
     check_listeners(config)
     return config, folder
 
