@@ -47,6 +47,13 @@ def test_a_listener_without_logins_is_not_for_other_computers_unless_so_told(whe
     assert len(said.splitlines()) == 1
 
 
+def test_nor_is_one_that_believes_every_token():
+    said = refused("--listen", "SASL_PLAINTEXT://0.0.0.0:0", "--set", "sasl.enabled.mechanisms=OAUTHBEARER")
+
+    assert "believes every token" in said
+    assert "sasl.oauthbearer.jwks.endpoint.url" in said
+
+
 @pytest.mark.parametrize("told", [("--allow-anyone",), ("--set", "kohort.allow.anyone=true")])
 def test_so_told_it_listens_where_it_is_said(told):
     with socket.create_server(("0.0.0.0", 0)) as taken:

@@ -13,9 +13,10 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """What a listener can offer."""
 TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 
+SIGNED_TOKENS: Final = "OAuthBearerValidatorCallbackHandler"
 KAFKAS_CALLBACKS: Final = frozenset(
     {
-        "OAuthBearerValidatorCallbackHandler",
+        SIGNED_TOKENS,
         "OAuthBearerUnsecuredValidatorCallbackHandler",
         "PlainServerCallbackHandler",
         "ScramServerCallbackHandler",

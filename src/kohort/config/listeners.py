@@ -10,12 +10,13 @@ from typing import Final, NamedTuple
 
 from kohort.config.broker import BrokerConfig
 from kohort.config.listener_overrides import PREFIX, overlaid
-from kohort.config.listener_security import ListenerConfig
+from kohort.config.listener_security import SIGNED_TOKENS, ListenerConfig
 from kohort.config.security_protocol import SecurityProtocol
 from kohort.errors import ConfigError
 
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 """The name of the listener where none is named."""
+OAUTHBEARER: Final = "OAUTHBEARER"
 EVERY_ADDRESS: Final = frozenset({"", "0.0.0.0", "::"})
 """The hosts that stand for every address of a computer."""
 
@@ -129,6 +130,15 @@ def listener_config(config: BrokerConfig, name: str, mechanism: str = "") -> Lis
     if protocols_of(config).get(name.upper()) is SecurityProtocol.SASL_SSL:
         base = replace(config, ssl_client_auth=ListenerConfig().ssl_client_auth)
     return overlaid(base, config.listener_overrides.get(name.lower(), {}), name, mechanism)
+
+
+def believes_every_token(config: BrokerConfig, name: str) -> bool:
+    """Tell whether whoever comes to a listener with logins may name himself: by OAUTHBEARER without signatures."""
+    if OAUTHBEARER not in listener_config(config, name).sasl_enabled_mechanisms:
+        return False
+    said = listener_config(config, name, OAUTHBEARER)
+    handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
+    return handler != SIGNED_TOKENS and (bool(handler) or not said.sasl_oauthbearer_jwks_endpoint_url)
 
 
 def with_ports(config: BrokerConfig, ports: Sequence[int]) -> BrokerConfig:

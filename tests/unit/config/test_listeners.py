@@ -5,6 +5,7 @@ import pytest
 from kohort.config import BrokerConfig, parse_config
 from kohort.config.listeners import (
     advertised_of,
+    believes_every_token,
     check_listeners,
     inter_broker_listener,
     listener_config,
@@ -13,6 +14,8 @@ from kohort.config.listeners import (
 )
 from kohort.errors import ConfigError
 
+SIGNED = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+UNSECURED = "OAuthBearerUnsecuredValidatorCallbackHandler"
 PROTOCOLS = "INNER:PLAINTEXT,OUTER:SASL_SSL,SSL:SSL"
 
 
@@ -196,6 +199,27 @@ def test_no_secret_shows():
 
     assert "planted" not in repr(config) + str(listener_config(config, "OUTER"))
     assert listener_config(config, "OUTER").ssl_key_password.reveal() == "planted"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, False),
+        ({"listener.name.outer.sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, True),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.jwks.endpoint.url": "https://h"}, False),
+        ({"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.server.callback.handler.class": SIGNED}, False),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url": "https://h",
+                "listener.name.outer.oauthbearer.sasl.server.callback.handler.class": UNSECURED,
+            },
+            True,
+        ),
+    ],
+)
+def test_unsecured_tokens_are_no_login(given, expected):
+    assert believes_every_token(config_of(**given), "OUTER") is expected
 
 
 # ---------------------------------------------------------------- the listener between brokers

@@ -15,6 +15,7 @@ from kohort.config.listeners import (
     Listener,
     address_text,
     advertised_of,
+    believes_every_token,
     check_listeners,
     listeners_of,
     with_ports,
@@ -59,7 +60,7 @@ def bind(config: BrokerConfig) -> Bound:
         found = []
         for listener in listeners_of(config):
             if not config.allow_anyone:
-                _check_reach(listener)
+                _check_reach(config, listener)
             if listener.host in EVERY_ADDRESS and listener.name not in told:
                 raise ConfigError(
                     f"listening on every address ({address_text(listener.host or '0.0.0.0', listener.port)}): say "
@@ -72,9 +73,18 @@ def bind(config: BrokerConfig) -> Bound:
     return Bound(config, [BoundListener(*pair) for pair in zip(listeners_of(config), found, strict=True)])
 
 
-def _check_reach(listener: Listener) -> None:
-    """Raise ConfigError for a listener without TLS and logins that other computers may reach."""
-    if listener.protocol is SecurityProtocol.PLAINTEXT and not _is_loopback(listener.host):
+def _check_reach(config: BrokerConfig, listener: Listener) -> None:
+    """Raise ConfigError for a listener that other computers may reach without TLS and logins, or with logins that
+    anybody has."""
+    if _is_loopback(listener.host):
+        return
+    if listener.protocol.uses_sasl and believes_every_token(config, listener.name):
+        raise ConfigError(
+            f"{listener} may be reached from other computers, and believes every token (OAUTHBEARER, unsecured): "
+            "whoever reaches it may be anyone. Set sasl.oauthbearer.jwks.endpoint.url, or take OAUTHBEARER out of "
+            "sasl.enabled.mechanisms; or say --allow-anyone (kohort.allow.anyone=true)"
+        )
+    if listener.protocol is SecurityProtocol.PLAINTEXT:
         raise ConfigError(
             f"{listener} may be reached from other computers, without TLS and without logins: whoever reaches it may "
             "read and change everything. Listen on 127.0.0.1; or have clients log in: kohort serve --listen "
