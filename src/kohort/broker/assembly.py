@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.advertised_node import node_of
 from kohort.broker.cluster.cluster import Cluster, ClusterNode
 from kohort.broker.dispatch import SERVED
@@ -44,9 +45,6 @@ def assemble(
     offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
     config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
     journal = GroupJournal(cluster)
-    users = ScramUsers(cluster.security)
-    if config.add_scram:
-        users.add_first(config.add_scram, rng)
     state = BrokerState(
         config=config,
         rng=rng,
@@ -65,7 +63,8 @@ def assemble(
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
-        logins=LoginOffers(config, users, rng, now_ms),
+        logins=LoginOffers(config, ScramUsers(cluster.security), rng, now_ms),
+        quotas=ClientQuotas(config, cluster.quotas),
         intercept=intercept,
         access=cluster.access,
     )

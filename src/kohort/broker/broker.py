@@ -53,8 +53,9 @@ from kohort.broker.request import (
     unwritten,
 )
 from kohort.broker.sasl_login import login_for
-from kohort.broker.sending import AnswerSender
+from kohort.broker.sending import AnswerSender, broken_off
 from kohort.broker.state import BrokerState
+from kohort.broker.throttling import Throttling
 from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.errors import ProtocolError, StorageError
@@ -88,11 +89,14 @@ class Broker:
         self._state, self._journal = assemble(config, home, rng, now_ms, checked=checked, intercept=intercept)
         cluster, offsets_topic = self._state.cluster, self._state.offsets_topic
         self._inbox = cluster.inbox(self._state.node.node_id)
-        self._connections = OpenConnections(config)
+        self._connections = OpenConnections(config, cluster.quotas)
         self._ready: deque[Connection] = deque()
         self._sender = AnswerSender(self._state.unread)
         self._frame_budget = self._connections.frame_budget
-        self._long_work = LongWork()
+        self._quotas, self._kept_quotas = self._state.quotas, cluster.quotas
+        self._measured = self._quotas.under_way
+        self._throttling = Throttling(self._quotas, self._connections)
+        self._long_work = LongWork(self._quotas, self._throttling)
         offsets_topic.serve(self._state.coordinator, now_ms)
         found = [] if isinstance(home, ClusterNode) else [*cluster.topics.recovery_notes, *cluster.transactions.notes]
         self._notes: list[Note] = [*found, *offsets_topic.take_notes(), *self._state.logins.notes]
@@ -119,15 +123,7 @@ class Broker:
         state = self._state
         if self._sender.later or self._inbox or self._long_work or state.offsets_topic.is_loading:
             return 0
-        return earliest(
-            state.purgatory.wake_at_ms,
-            state.coordinator.wake_at_ms,
-            state.topics.wake_at_ms,
-            state.cluster.transactions.wake_at_ms,
-            state.logins.wake_at_ms,
-            self._connections.wake_at_ms,
-            state.flushes.wake_at_ms,
-        )
+        return earliest(state.wake_at_ms, self._connections.wake_at_ms)
 
     @property
     def long_work(self) -> LongWork:
@@ -145,8 +141,7 @@ class Broker:
     def take_notes(self) -> list[Note]:
         """Return lines for the broker's log, each given once."""
         notes, self._notes = self._notes, []
-        state = self._state
-        return [*notes, *state.trailing_bytes.take_notes(), *state.topics.take_refusals(), *state.audit.take_notes()]
+        return [*notes, *self._throttling.take_notes(), *self._state.take_notes()]
 
     def close(self, now_ms: int) -> None:
         """Flush and close the logs, unless they are a cluster's; nothing may be handled afterwards."""
@@ -196,6 +191,7 @@ class Broker:
         if connection is None or connection.in_flight != request.reply_to:
             return
         request.now_ms = now_ms
+        self._quotas.work(connection.connection_id)
         try:
             answer = serve(self._state, request)
         except HangUp as hang_up:
@@ -208,8 +204,11 @@ class Broker:
     def _connect(self, number: ConnectionId, caller: Caller, now_ms: int, out: list[Output]) -> None:
         if (refusal := self._connections.open(number, caller, now_ms)) is not None:
             out.append(Close(number, refusal))
-        else:
-            self._connections[number].begin_login(login_for(self._state, caller, number))
+            return
+        connection = self._connections[number]
+        connection.begin_login(login_for(self._state, caller, number))
+        if connection.paused:
+            out.append(Pause(number))
 
     def _secure(self, number: ConnectionId, name: str | None, now_ms: int, out: list[Output]) -> None:
         """Take note of who showed which certificate."""
@@ -261,13 +260,13 @@ class Broker:
         self._go_on(connection, now_ms, out)
 
     def _go_on(self, connection: Connection, now_ms: int, out: list[Output]) -> None:
-        """Send more to a connection that has read, and serve it."""
+        """Send more to a connection that has read, or was held up, and serve it."""
         if connection.closed:
             return
         try:
             self._sender.send_on(connection, out)
         except StorageError as error:
-            self._break_off(connection, error, now_ms, out)
+            self._hang_up(connection, broken_off(error), now_ms, out)
             return
         if connection.can_serve:
             self._ready.append(connection)
@@ -298,10 +297,13 @@ class Broker:
     def _unmute(self, held_up: Iterable[Connection], now_ms: int, out: list[Output]) -> None:
         """Go on with connections that were held up: with their logins, with their requests, or with their ends."""
         for connection in held_up:
-            if connection.login is not None and (step := connection.login.resume(now_ms)) is not None:
+            if connection.refused is not None:
+                self._hang_up(connection, connection.refused, now_ms, out)
+            elif connection.login is not None and (step := connection.login.resume(now_ms)) is not None:
                 self._take_login(connection, step, now_ms, out)
-            if not (connection.closed or connection.muted_until_ms is not None):
-                self._end_wait(connection, now_ms, out)
+            if connection.muted_until_ms is None:
+                connection.active_ms = now_ms
+                self._go_on(connection, now_ms, out)
 
     # ------------------------------------------------------------ what follows
 
@@ -340,6 +342,8 @@ class Broker:
                 if not self._log_in(connection, frame, now_ms, out):
                     return
                 continue
+            if self._kept_quotas.any_on_requests:
+                self._throttling.begin(connection, frame)
             try:
                 reply_to, answer = dispatch(self._state, connection.connection_id, connection.caller, frame, now_ms)
             except HangUp as hang_up:
@@ -378,8 +382,12 @@ class Broker:
             self._send(connection, reply_to, answer, now_ms, out)
         elif answer is not Unanswered.NEVER:
             connection.in_flight = reply_to
+            if self._measured:
+                self._quotas.rest(reply_to.connection)
             if isinstance(answer, Task):
                 self._long_work.add(answer)
+        elif self._measured:
+            self._throttling.settle(reply_to, answer, now_ms)
 
     def _take_up(self, parked: Parked, now_ms: int, out: list[Output]) -> None:
         """Serve a fetch that has waited long enough."""
@@ -387,6 +395,7 @@ class Broker:
         if connection is None:
             return  # it was ended meanwhile
         request.now_ms = now_ms
+        self._quotas.work(parked.reply_to.connection)
         answer = begun(request, answer_fetch(self._state, parked.context, Pace()))
         self._take(connection, parked.reply_to, answer, now_ms, out)
         if connection.in_flight is None:
@@ -431,6 +440,8 @@ class Broker:
         self, connection: Connection, reply_to: ReplyTo, message: Message, now_ms: int, out: list[Output]
     ) -> None:
         """Send an answer. What its version cannot say, such as odd words that a log holds, costs this connection."""
+        if self._measured:
+            message = self._throttling.settle(reply_to, message, now_ms)
         try:
             buffers = build_response(reply_to.correlation_id, message, reply_to.version)
         except ProtocolError as error:
@@ -442,15 +453,10 @@ class Broker:
         try:
             self._sender.send(connection, buffers, out)
         except StorageError as error:
-            self._break_off(connection, error, now_ms, out)
+            self._hang_up(connection, broken_off(error), now_ms, out)
         else:
             if connection.congested:
                 self._end_who_reads_nothing(now_ms, out)
-
-    def _break_off(self, connection: Connection, error: StorageError, now_ms: int, out: list[Output]) -> None:
-        """Hang up: the rest of a frame that has begun cannot be read, and nothing can be said any more."""
-        problem = warning(f"the rest of an answer cannot be read: {error}", "unreadable")
-        self._hang_up(connection, problem, now_ms, out)
 
     def _end_who_reads_nothing(self, now_ms: int, out: list[Output]) -> None:
         """End the connections that have read nothing for the longest, where too much waits to be read."""
@@ -480,6 +486,7 @@ class Broker:
         if connection is None:
             return
         self._state.unread.set(number, 0)
+        self._measured.pop(number, None)
         self._free_memory(number, now_ms, out)
         self._state.purgatory.forget(number)
         self._state.amendments.pop(number, None)

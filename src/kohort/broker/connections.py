@@ -15,6 +15,7 @@ from kohort.broker.login import Login
 from kohort.broker.request import Caller, ConnectionId, ReplyTo
 from kohort.broker.unread import Outbox
 from kohort.errors import ProtocolError
+from kohort.notes import Note
 from kohort.wire.frames import FrameReader
 
 LARGE_BYTES: Final = 64 << 10
@@ -42,6 +43,7 @@ class Connection:
         "outbox",
         "paused",
         "reader",
+        "refused",
         "waiting_bytes",
     )
 
@@ -63,6 +65,8 @@ class Connection:
         self.closed = False
         self.muted_until_ms: int | None = None
         """Until when no request of it is served (OpenConnections.mute)."""
+        self.refused: Note | None = None
+        """Why it is closed when it is no longer muted, and never served."""
         self.login: Login | None = None
         """Where the listener wants one."""
         self.active_ms = now_ms

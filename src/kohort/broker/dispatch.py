@@ -21,6 +21,7 @@ from kohort.broker.handlers.acls import create_acls, delete_acls, describe_acls
 from kohort.broker.handlers.alter_configs import alter_configs, incremental_alter_configs
 from kohort.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from kohort.broker.handlers.api_versions import api_versions, unsupported_version
+from kohort.broker.handlers.client_quotas import alter_client_quotas, describe_client_quotas
 from kohort.broker.handlers.create_partitions import create_partitions
 from kohort.broker.handlers.create_topics import create_topics
 from kohort.broker.handlers.delete_records import delete_records
@@ -74,6 +75,7 @@ from kohort.wire.messages.metadata import MetadataRequest
 from kohort.wire.messages.produce import ProduceRequest
 from kohort.wire.messages.producer_ids import DescribeProducersRequest, InitProducerIdRequest
 from kohort.wire.messages.quorum import DescribeQuorumRequest
+from kohort.wire.messages.quotas import AlterClientQuotasRequest, DescribeClientQuotasRequest
 from kohort.wire.messages.reassignments import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
@@ -131,6 +133,8 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
     AlterPartitionReassignmentsRequest: alter_partition_reassignments,
     ListPartitionReassignmentsRequest: list_partition_reassignments,
     DescribeQuorumRequest: describe_quorum,
+    DescribeClientQuotasRequest: describe_client_quotas,
+    AlterClientQuotasRequest: alter_client_quotas,
     DescribeClusterRequest: describe_cluster,
     DescribeProducersRequest: describe_producers,
     DescribeTransactionsRequest: describe_transactions,

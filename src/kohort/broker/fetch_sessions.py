@@ -46,6 +46,11 @@ class SessionPartition:
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.max_bytes = asked.partition_max_bytes
 
+    def differs(self, data: PartitionData) -> bool:
+        """Tell whether an incremental answer must contain ``data``."""
+        told = data.high_watermark == self.told_high_watermark and data.log_start_offset == self.told_log_start_offset
+        return bool(data.records) or data.diverging_epoch.epoch >= 0 or not told or bool(data.error_code)
+
     def remember(self, data: PartitionData) -> bool:
         """Take note of what is told; return whether an incremental answer must contain ``data``."""
         changed = bool(data.records) or data.diverging_epoch.epoch >= 0

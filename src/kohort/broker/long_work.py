@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.request import AnswerInSteps, HangUp, ReplyTo, Request, Unanswered, unwritten
+from kohort.broker.throttling import Throttling
 from kohort.errors import ProtocolError
 from kohort.steps import Steps
 from kohort.wire.codec import Buffer
@@ -39,7 +41,9 @@ NOTHING_YET: Final = None
 class LongWork:
     """All long requests of a broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, quotas: ClientQuotas, throttling: Throttling) -> None:
+        self._quotas = quotas
+        self._throttling = throttling
         self._tasks: deque[tuple[Request, Iterator[Done | None]]] = deque()
 
     def __len__(self) -> int:
@@ -51,7 +55,7 @@ class LongWork:
 
     def add(self, task: Task) -> None:
         """Go on with ``task`` when its turn comes."""
-        self._tasks.append((task.request, _whole(task)))
+        self._tasks.append((task.request, self._whole(task)))
 
     def step(self, now_ms: int) -> tuple[ReplyTo, Done] | None:
         """Take a step of the request whose turn it is; whom there is something to tell, and what."""
@@ -59,6 +63,7 @@ class LongWork:
             return None
         request, steps = self._tasks.popleft()
         request.now_ms = now_ms
+        self._quotas.work(request.reply_to.connection)
         try:
             done = next(steps)
         except StopIteration:
@@ -66,33 +71,35 @@ class LongWork:
         except Exception:
             self._tasks.append((request, iter((HangUp("an error in the broker"),))))
             raise
+        self._quotas.rest(request.reply_to.connection)
         self._tasks.append((request, steps))
         return None if done is NOTHING_YET else (request.reply_to, done)
 
-
-def _whole(task: Task) -> Iterator[Done | None]:
-    """Serve, write the answer, let go of both."""
-    request = task.request
-    held: list[Message] = []
-    try:
-        answer = yield from task.steps
-        if isinstance(answer, Message):
-            held.append(answer)
-            yield (yield from _response(request.reply_to, answer))
-        else:
-            yield answer
-    except ProtocolError as error:
-        yield unwritten(error)
-    except HangUp as hang_up:
-        yield hang_up
-        answer = Unanswered.NEVER
-    if answer is Unanswered.LATER:
-        return  # who answers later needs the request
-    answer = Unanswered.NEVER  # nobody else may hold what is let go
-    if isinstance(request.message, Message):
-        held.append(request.message)
-        request.message = None
-    yield from let_go(held)
+    def _whole(self, task: Task) -> Iterator[Done | None]:
+        """Serve, write the answer, let go of both."""
+        request = task.request
+        held: list[Message] = []
+        try:
+            answer = yield from task.steps
+            if answer is not Unanswered.LATER:
+                answer = self._throttling.settle(request.reply_to, answer, request.now_ms)
+            if isinstance(answer, Message):
+                held.append(answer)
+                yield (yield from _response(request.reply_to, answer))
+            else:
+                yield answer
+        except ProtocolError as error:
+            yield unwritten(error)
+        except HangUp as hang_up:
+            yield hang_up
+            answer = Unanswered.NEVER
+        if answer is Unanswered.LATER:
+            return  # who answers later needs the request
+        answer = Unanswered.NEVER  # nobody else may hold what is let go
+        if isinstance(request.message, Message):
+            held.append(request.message)
+            request.message = None
+        yield from let_go(held)
 
 
 def _response(reply_to: ReplyTo, answer: Message) -> Steps[list[Buffer]]:

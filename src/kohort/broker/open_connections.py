@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from kohort.broker.cluster.kept_quotas import KeptQuotas
 from kohort.broker.connection_quotas import ConnectionQuotas
 from kohort.broker.connections import Connection
 from kohort.broker.frame_budget import FrameBudget
@@ -19,13 +20,13 @@ NEVER: Final = -1
 class OpenConnections:
     """Those of one broker, by their numbers, each of which is used once."""
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, quotas: KeptQuotas) -> None:
         self._by_number: dict[ConnectionId, Connection] = {}
         self._max_frame_bytes = config.socket_request_max_bytes
         self._idle_ms = config.connections_max_idle_ms
         self._idle: Timers[ConnectionId] = Timers()
         self._muted: Timers[ConnectionId] = Timers()
-        self._quotas = ConnectionQuotas(config)
+        self._quotas = ConnectionQuotas(config, quotas)
         self.frame_budget = FrameBudget(config.queued_max_request_bytes)
 
     def __len__(self) -> int:
@@ -50,11 +51,17 @@ class OpenConnections:
         return [c.in_flight for c in self._by_number.values() if c.in_flight is not None]
 
     def open(self, number: ConnectionId, caller: Caller, now_ms: int) -> Note | None:
-        """Let a connection stand; or why it may not."""
+        """Let a connection stand, muted at first where it came too fast; or why it may not."""
         assert number not in self._by_number, "a connection's number is used once"
-        if (refusal := self._quotas.open(caller.host)) is not None:
-            return warning(f"refused, {refusal}", "refused").about(caller.host)
-        self._by_number[number] = Connection(number, caller, self._max_frame_bytes, now_ms)
+        admission = self._quotas.open(caller.host, caller.listener, now_ms)
+        refusal = admission.refusal and warning(f"refused, {admission.refusal}", "refused")
+        if refusal and admission.at_ms <= now_ms:
+            return refusal.about(caller.host)
+        connection = self._by_number[number] = Connection(number, caller, self._max_frame_bytes, now_ms)
+        connection.refused = refusal or None
+        if admission.at_ms > now_ms:
+            self.mute(connection, admission.at_ms)
+            connection.paused = True
         if self._idle_ms != NEVER:
             self._idle.set(number, now_ms + self._idle_ms)
         return None
@@ -65,7 +72,7 @@ class OpenConnections:
         connection = self._by_number.pop(number, None)
         if connection is not None:
             connection.closed = True
-            self._quotas.close(connection.host)
+            self._quotas.close(connection.host, connection.caller.listener)
             self._idle.cancel(number)
             self._muted.cancel(number)
         return connection

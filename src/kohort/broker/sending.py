@@ -8,7 +8,9 @@ from kohort.broker.connections import Connection
 from kohort.broker.io import Output, Send
 from kohort.broker.request import ConnectionId
 from kohort.broker.unread import UnreadAnswers
+from kohort.errors import StorageError
 from kohort.log.log_slice import LogSlice
+from kohort.notes import Note, warning
 from kohort.wire.codec import Buffer
 
 
@@ -66,3 +68,9 @@ class AnswerSender:
             self._handed.append(connection)
         connection.burst_bytes += sum(map(len, buffers))
         out.append(Send(connection.connection_id, buffers))
+
+
+def broken_off(error: StorageError) -> Note:
+    """Return why a connection is ended of which the rest of a frame that has begun cannot be read: nothing can be said
+    there any more."""
+    return warning(f"the rest of an answer cannot be read: {error}", "unreadable")

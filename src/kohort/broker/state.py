@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kohort.broker.audit import Audit
+from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.access_control import AccessControl
 from kohort.broker.cluster.advertised_node import AdvertisedNode
 from kohort.broker.cluster.cluster import Cluster
@@ -17,12 +18,13 @@ from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import ConnectionId, Intercept
 from kohort.broker.trailing_bytes import TrailingBytes
 from kohort.broker.unread import UnreadAnswers
-from kohort.clock import Rng
+from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import Listener
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.topics import Topic, Topics
+from kohort.notes import Note
 from kohort.wire.schema import Message
 
 
@@ -47,6 +49,7 @@ class BrokerState:
     purgatory: Purgatory
     unread: UnreadAnswers
     logins: LoginOffers
+    quotas: ClientQuotas
     flushes: FlushWaits = field(default_factory=FlushWaits)
     trailing_bytes: TrailingBytes = field(default_factory=TrailingBytes)
     released: list[Reply] = field(default_factory=list)
@@ -56,3 +59,19 @@ class BrokerState:
     amendments: dict[ConnectionId, Callable[[Message], Message]] = field(default_factory=dict)
     """What is added to an answer that comes later, before it is sent: what was refused of its request at once."""
     intercept: Intercept | None = None
+
+    @property
+    def wake_at_ms(self) -> int | None:
+        """When the time has come for any of the parts."""
+        return earliest(
+            self.purgatory.wake_at_ms,
+            self.coordinator.wake_at_ms,
+            self.topics.wake_at_ms,
+            self.cluster.transactions.wake_at_ms,
+            self.logins.wake_at_ms,
+            self.flushes.wake_at_ms,
+        )
+
+    def take_notes(self) -> list[Note]:
+        """Return what the parts have to tell, each note given once."""
+        return [*self.trailing_bytes.take_notes(), *self.topics.take_refusals(), *self.audit.take_notes()]

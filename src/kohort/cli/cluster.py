@@ -70,10 +70,8 @@ class ClusterAccess:
     def _made(
         self, client: Callable[[dict[str, Any]], C], config: type, said: Mapping[str, Any], options: Mapping[str, Any]
     ) -> C:
-        from kohort.config.security_names import translated
-
         try:
-            return client({**translated(_meant_for(config, said)), **translated(options)})
+            return client({**_meant_for(config, said), **options})
         except ConfigError as error:
             raise ConfigError(f"{error} ({self.where})" if self.where else str(error)) from None
 

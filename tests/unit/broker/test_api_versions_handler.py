@@ -52,6 +52,8 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         45: (0, 1),
         46: (0, 0),
         47: (0, 0),
+        48: (0, 1),
+        49: (0, 1),
         50: (0, 0),
         51: (0, 0),
         55: (0, 2),
@@ -77,7 +79,7 @@ def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
 
 def test_every_version_of_it_is_answered(peer):
     for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 49
+        assert len(peer.ask(ASKED, version).api_keys) == 51
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, stage, monkeypatch):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -102,6 +103,7 @@ class ClusterServer:
             self._clock.now_ms(),
             intercept=self._intercept,
         )
+        broker.state.quotas.thread_time_ns = time.thread_time_ns
         return Server(broker, self._clock, self._after_event, self._log)
 
     @property

@@ -19,6 +19,8 @@ from kohort.wire.messages.topics import (
 )
 
 CHECK_US: Final = 20
+FIRST_VERSION_REFUSED: Final = 3
+"""From which on a client is told that it changes too much (KIP-599)."""
 
 
 def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
@@ -41,6 +43,8 @@ def create_partitions(state: BrokerState, request: Request) -> AnswerInSteps:
             total += asked.count - len(topic.partitions)
             if total > PARTITIONS_MAX:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+            added = asked.count - len(topic.partitions)
+            state.quotas.change_partitions(request, added, strict=request.version >= FIRST_VERSION_REFUSED)
             if not message.validate_only:
                 yield from _add(state, topic, asked, request.now_ms)
         except KohortError as error:

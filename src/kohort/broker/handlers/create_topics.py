@@ -26,6 +26,8 @@ from kohort.wire.messages.topics import (
 )
 
 DEFAULT: Final = -1
+FIRST_VERSION_REFUSED: Final = 6
+"""From which on a client is told that it changes too much (KIP-599)."""
 COUNT_US: Final = 0.3
 CHECK_US: Final = 20
 TELL_US: Final = 500
@@ -50,6 +52,7 @@ def create_topics(state: BrokerState, request: Request) -> AnswerInSteps:
                 if times.part(asked.name)[asked.name] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
                 want = _check(state, asked)
+                _count(state, request, want)
                 if message.validate_only:
                     results.append(_accepted(state, want, state.topics.check_new(want.new), bytes(16)))
                 else:
@@ -108,6 +111,13 @@ def _check(state: BrokerState, asked: CreatableTopic) -> _Wanted:
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"{', '.join(missing)}: a value is missing")
     return _Wanted(NewTopic(asked.name, count, overrides), factor, assignments)
+
+
+def _count(state: BrokerState, request: Request, want: _Wanted) -> None:
+    """Count the partitions of a topic that may be made. Raises ApiError where its client makes too many."""
+    if state.quotas.under_way:
+        state.topics.check_new(want.new)
+        state.quotas.change_partitions(request, want.new.partitions, strict=request.version >= FIRST_VERSION_REFUSED)
 
 
 def _create(state: BrokerState, wanted: list[_Wanted], pace: Pace, now_ms: int) -> Steps[list[CreatableTopicResult]]:

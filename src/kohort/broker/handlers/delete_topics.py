@@ -22,6 +22,8 @@ from kohort.wire.messages.topics import (
     DeleteTopicState,
 )
 
+FIRST_VERSION_REFUSED: Final = 5
+"""From which on a client is told that it changes too much (KIP-599)."""
 NAME_US: Final = 0.6
 FIND_US: Final = 5
 TELL_US: Final = 1.5
@@ -42,6 +44,9 @@ def delete_topics(state: BrokerState, request: Request) -> AnswerInSteps:
             topic = _find(state, request, one)
             if topic.name in names:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+            state.quotas.change_partitions(
+                request, len(topic.partitions), strict=request.version >= FIRST_VERSION_REFUSED
+            )
             names[topic.name] = None
             found.append(topic)
         except KohortError as error:

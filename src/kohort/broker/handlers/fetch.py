@@ -30,7 +30,7 @@ from kohort.log.log_slice import LogSlice
 from kohort.log.partition import PartitionLog
 from kohort.log.topics import Topic
 from kohort.steps import Pace, Steps, emptied
-from kohort.wire.codec import Buffer
+from kohort.wire.codec import Buffer, encode_framed_in_steps
 from kohort.wire.compression import Codec
 from kohort.wire.messages.fetch import (
     AbortedTransaction,
@@ -104,7 +104,7 @@ def fetch(state: BrokerState, request: Request) -> AnswerInSteps:
         reading.denied = yield from denied_topics(state, request, plan.wanted)
     if message.max_wait_ms <= 0 or all(wanted.topic in reading.denied for wanted in plan.wanted):
         return (yield from answer(state, reading, pace))
-    min_bytes = min(message.min_bytes, message.max_bytes, state.config.fetch_max_bytes)
+    min_bytes = min(message.min_bytes, message.max_bytes, _most_bytes(state, request))
     missing, keys = yield from _survey(state, reading, min_bytes, pace)
     if missing <= 0:
         return (yield from answer(state, reading, pace))
@@ -118,7 +118,7 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
     """Read what is there, within the bounds of the request, and tell it as the session has it."""
     message: FetchRequest = reading.request.message
     at_hand = state.unread.piece_bytes
-    room = ResponseBudget(min(message.max_bytes, state.config.fetch_max_bytes), at_hand)
+    room = ResponseBudget(min(message.max_bytes, _most_bytes(state, reading.request)), at_hand)
     if reading.request.version < FIRST_VERSION_WITH_ZSTD:
         room.bytes = min(room.bytes, at_hand)  # what is looked at before it is sent is not more than is sent at once
     results = []
@@ -126,6 +126,9 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
         results.append((wanted, _read(state, reading, wanted, room)))
         if pace.is_due(READ_US):
             yield
+    if state.quotas.under_way and (held_up_ms := (yield from _held_up(state, reading, results, pace))):
+        session = reading.plan.session
+        return FetchResponse(throttle_time_ms=held_up_ms, session_id=session.session_id if session else 0)
     session_id, told = yield from state.sessions.finish(reading.plan, results, reading.request.now_ms, pace)
     leaders: set[int] = set()
     if reading.request.version >= FIRST_VERSION_WITH_ENDPOINTS:
@@ -144,6 +147,24 @@ def answer(state: BrokerState, reading: OpenFetch, pace: Pace) -> AnswerInSteps:
             for node in endpoints_of(state, leaders, reading.request.caller.listener)
         ],
     )
+
+
+def _most_bytes(state: BrokerState, request: Request) -> int:
+    """Return how many bytes an answer may have, whatever is asked."""
+    most = state.config.fetch_max_bytes
+    return min(most, state.quotas.most_fetched(request)) if state.quotas.under_way else most
+
+
+def _held_up(
+    state: BrokerState, reading: OpenFetch, results: list[tuple[SessionPartition, PartitionData]], pace: Pace
+) -> Steps[int]:
+    """Return for how long the client is held up instead of being given ``results``: then it is told nothing, and its
+    session stays as it was (protocol/security.md#throttled-fetches)."""
+    incremental = reading.plan.session is not None
+    told = [(wanted, data) for wanted, data in results if not incremental or wanted.differs(data)]
+    answer = FetchResponse(responses=(yield from _by_topic(told, pace, topic_ids=reading.plan.topic_ids)))
+    buffers = yield from encode_framed_in_steps(b"", answer, reading.request.version)
+    return state.quotas.fetched(reading.request, sum(map(len, buffers)))
 
 
 def _by_topic(

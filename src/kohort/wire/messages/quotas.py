@@ -7,22 +7,13 @@ An entity is of up to two parts, each a type (user, client-id, ip) and a name; n
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from kohort.wire.schema import Message, array, boolean, float64, int8, int16, int32, string
-
-
-class MatchType(IntEnum):
-    """How a component of a filter looks at names."""
-
-    EXACT = 0
-    DEFAULT = 1
-    ANY = 2
 
 
 class QuotaFilterComponent(Message):
     entity_type: str = string()
     match_type: int = int8()
+    """0: the name in ``match``, 1: the default, 2: any name."""
     match: str | None = string(nullable="0+")
 
 

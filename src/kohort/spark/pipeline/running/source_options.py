@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.config.client import ConsumerConfig
-from kohort.spark.options.client import SERVERS, as_spark_options, client_options
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.pipeline.definition import Source
 from kohort.spark.values.columns import TYPES
@@ -37,9 +35,7 @@ def table_options(source: Source) -> dict[str, str]:
 
 def lookup_options(source: Source) -> SourceOptions:
     """Return what is needed to ask the brokers where a source stands, outside of Spark."""
-    client = client_options(ConsumerConfig, {**dict(source.kafka), SERVERS: source.brokers})
-    del client[SERVERS]
-    return SourceOptions(source.brokers, client, group_id=source.group, subscribe=source.topics)
+    return SourceOptions(source.brokers, dict(source.kafka), group_id=source.group, subscribe=source.topics)
 
 
 def _options(source: Source) -> dict[str, str]:
@@ -48,5 +44,5 @@ def _options(source: Source) -> dict[str, str]:
         "subscribe": ",".join(source.topics),
         "failOnDataLoss": str(source.fail_on_data_loss).lower(),
     }
-    options |= as_spark_options(source.kafka)
+    options |= {f"kafka.{name}": value for name, value in source.kafka}
     return options | ({"group.id": source.group} if source.group else {})

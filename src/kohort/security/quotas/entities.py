@@ -1,0 +1,86 @@
+"""Whom a quota is for, what may be limited, and the words for what may not (KIP-55, KIP-546, KIP-612)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from ipaddress import ip_address
+from typing import Final
+
+from kohort.errors import ApiError, ErrorCode
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+ENTITY_TYPES: Final = (CLIENT_ID, USER, IP)
+"""In the order in which Kafka names them."""
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Types and names, in the order of ENTITY_TYPES; no name: the default, for whoever has no quota under its own name."""
+
+
+class Quota(StrEnum):
+    """What is limited."""
+
+    PRODUCED = "producer_byte_rate"
+    FETCHED = "consumer_byte_rate"
+    REQUEST_TIME = "request_percentage"
+    MUTATIONS = "controller_mutation_rate"
+    CONNECTIONS = "connection_creation_rate"
+
+
+WHOLE: Final = {
+    Quota.PRODUCED: ("a LONG", 2.0**63),
+    Quota.FETCHED: ("a LONG", 2.0**63),
+    Quota.CONNECTIONS: ("an INT", 2.0**31 - 1),
+}
+"""Those that are whole numbers: the type in Kafka, and the most it holds."""
+FRACTION_MOST: Final = 1e-6
+"""What a float may be off a whole number."""
+
+
+def entity_of(parts: Iterable[tuple[str, str | None]]) -> Entity:
+    """Return the entity that these types and names make; what is named twice has the last name. Raises ApiError."""
+    named = dict(parts)
+    if not named:
+        raise _invalid("Invalid empty client quota entity")
+    for kind, name in named.items():
+        if kind not in ENTITY_TYPES:
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            raise _invalid(f"Empty {kind} not supported")
+    if IP in named:
+        if len(named) > 1:
+            raise _invalid("Invalid quota entity combination, IP entity should not be combined with User or ClientId")
+        if named[IP] is not None and address_of(named[IP]) is None:
+            raise _invalid(f"{named[IP]} is not a valid IP or resolvable host.")
+    return tuple((kind, named[kind]) for kind in ENTITY_TYPES if kind in named)
+
+
+def address_of(name: str | None) -> str | None:
+    """Return an IP address in its usual form; None for what is none. Names are not looked up."""
+    try:
+        return str(ip_address((name or "").removeprefix("[").removesuffix("]")))
+    except ValueError:
+        return None
+
+
+def check_value(entity: Entity, key: str, value: float) -> Quota:
+    """Return the quota called ``key``. Raises ApiError unless the entity may have it, with this value."""
+    of_address = entity[0][0] == IP
+    if key not in {str(quota) for quota in Quota} or (key == Quota.CONNECTIONS) != of_address:
+        raise _invalid(f"Invalid configuration key {key}")
+    quota = Quota(key)
+    if not value > 0:  # nor is what is no number
+        raise _invalid(f"Quota {key} must be greater than 0")
+    if quota in WHOLE:
+        type_name, most = WHOLE[quota]
+        if value > most:
+            raise _invalid(f"Proposed value for {key} is too large for {type_name}.")
+        if value % 1.0 > FRACTION_MOST:
+            raise _invalid(f"{key} cannot be a fractional value.")
+    return quota
+
+
+def _invalid(words: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, words)

@@ -1,0 +1,119 @@
+"""How use is measured: a rate over a sliding window of samples, and tokens in a bucket.
+
+Both say for how long to hold up whoever goes over a quota; the numbers are Kafka's, to the millisecond
+(protocol/security.md#throttle-times).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+THROTTLE_MAX_MS: Final = 0x7FFFFFFF
+"""What an answer has room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWindow:
+    """What a rate is measured over: ``samples`` of ``sample_ms`` each."""
+
+    samples: int
+    sample_ms: int
+
+    @property
+    def whole_ms(self) -> int:
+        """How long use counts."""
+        return self.samples * self.sample_ms
+
+
+@dataclass(slots=True)
+class Sample:
+    """What was used from ``start_ms`` on; ``last_ms`` is when it was added to last."""
+
+    start_ms: int
+    last_ms: int
+    used: float
+
+
+class UsageRate:
+    """What somebody used lately, in samples."""
+
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: deque[Sample] = deque()
+
+    def record(self, used: float, now_ms: int, window: QuotaWindow) -> None:
+        """Add ``used``; it may be negative, to take back what was added."""
+        samples = self._samples
+        if not samples or now_ms - samples[-1].start_ms >= window.sample_ms:
+            self._forget(now_ms, window)
+            samples.append(Sample(now_ms, now_ms, used))
+        else:
+            samples[-1].used += used
+            samples[-1].last_ms = now_ms
+
+    def throttle_ms(self, quota: float, now_ms: int, window: QuotaWindow) -> int:
+        """Return for how long the rate is above ``quota`` per second, if nothing more is used; 0 if it is not."""
+        self._forget(now_ms, window)
+        used = math.fsum(sample.used for sample in self._samples)
+        elapsed_ms = now_ms - self._samples[0].start_ms if self._samples else 0
+        missing = max(window.samples - 1 - elapsed_ms // window.sample_ms, 0)
+        measured_ms = max(elapsed_ms + missing * window.sample_ms, 1)
+        rate = used / (measured_ms / 1000)
+        if rate <= quota:
+            return 0
+        return _rounded((rate - quota) / quota * measured_ms) if quota > 0 else THROTTLE_MAX_MS
+
+    def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool:
+        """Tell whether nothing of it counts any more."""
+        self._forget(now_ms, window)
+        return not self._samples
+
+    def _forget(self, now_ms: int, window: QuotaWindow) -> None:
+        """Drop what was last added to a whole window ago."""
+        samples = self._samples
+        while samples and now_ms - samples[0].last_ms >= window.whole_ms:
+            samples.popleft()
+
+
+class TokenBucket:
+    """Tokens that come back at the rate of the quota, and a burst of them at most (KIP-599)."""
+
+    __slots__ = ("_at_ms", "_quota", "_tokens")
+
+    def __init__(self) -> None:
+        self._tokens: float | None = None
+        """None: as many as there may be."""
+        self._at_ms = 0
+        self._quota = 1.0
+        """The last one it was asked about."""
+
+    def tokens(self, quota: float, now_ms: int, window: QuotaWindow) -> float:
+        """Return how many there are; fewer than none if more were taken than there were."""
+        self._quota = quota
+        burst = quota * window.whole_ms / 1000
+        if self._tokens is None:
+            return burst
+        return min(burst, self._tokens + quota * (now_ms - self._at_ms) / 1000)
+
+    def take(self, count: float, quota: float, now_ms: int, window: QuotaWindow) -> None:
+        """Take tokens, more than there are if need be."""
+        self._tokens = self.tokens(quota, now_ms, window) - count
+        self._at_ms = now_ms
+
+    def throttle_ms(self, quota: float, now_ms: int, window: QuotaWindow) -> int:
+        """Return how long it takes until none are missing."""
+        missing = -self.tokens(quota, now_ms, window)
+        return _rounded(missing / quota * 1000) if missing > 0 else 0
+
+    def is_forgotten(self, now_ms: int, window: QuotaWindow) -> bool:
+        """Tell whether it is full, as a new one."""
+        return self.tokens(self._quota, now_ms, window) >= self._quota * window.whole_ms / 1000
+
+
+def _rounded(value: float) -> int:
+    """Round as Java does: a half goes up. What is more than an answer has room for is the most there is."""
+    return math.floor(value + 0.5) if value < THROTTLE_MAX_MS else THROTTLE_MAX_MS

@@ -1,0 +1,131 @@
+"""All quotas of a cluster, and which of them holds for whom.
+
+One entity has each quota once. Where several would do, the most telling holds: the user's name before the client's, a
+name before the default (protocol/security.md#whose-quota-holds).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from kohort.security.quotas.entities import CLIENT_ID, IP, USER, Entity, Quota, address_of, check_value, entity_of
+
+SHARED_BY_USER: Final = ""
+"""In a Limit's place of a client id, or of a user: all of them share."""
+ENTITY_BYTES: Final = 200
+"""About what one takes, besides its names."""
+NO_LIMIT_TEXT: Final = "Infinity"
+"""JSON has no number for it."""
+
+
+class Limit(NamedTuple):
+    """A quota that holds for somebody, and with whom it is shared: all of this user, of this client id, or of both."""
+
+    value: float
+    user: str
+    client_id: str
+
+
+class QuotaTable:
+    """Values by entity and quota. What brokers measure looks here each time, so a change holds at once."""
+
+    def __init__(self, section: Iterable[Any] = ()) -> None:
+        """Take what ``as_section`` made. Raises ApiError, or what comes of another shape than that."""
+        self._by_entity: dict[Entity, dict[Quota, float]] = {}
+        self._by_quota: dict[Quota, dict[Entity, float]] = {}
+        self._by_address: dict[str | None, float] = {}
+        for kept in section:
+            entity = entity_of(kept["entity"].items())
+            if not all(name is None or isinstance(name, str) for _, name in entity):
+                raise ValueError(f"{entity} has a name that is no text")
+            self._by_entity[entity] = {
+                check_value(entity, key, float(value)): float(value) for key, value in kept["values"].items()
+            }
+        self._index()
+
+    def __bool__(self) -> bool:
+        """Tell whether anybody has a quota on requests."""
+        return bool(self._by_quota)
+
+    def __iter__(self) -> Iterator[tuple[Entity, Mapping[Quota, float]]]:
+        return iter(self._by_entity.items())
+
+    def as_section(self) -> list[Any]:
+        """Return it as JSON has it."""
+        return [
+            {
+                "entity": dict(entity),
+                "values": {str(q): NO_LIMIT_TEXT if v == float("inf") else v for q, v in values.items()},
+            }
+            for entity, values in self._by_entity.items()
+        ]
+
+    def altered(self, changes: Mapping[Entity, Mapping[str, float | None]]) -> QuotaTable:
+        """Return the table after ``changes``; None removes a value. They have been checked."""
+        made = QuotaTable()
+        made._by_entity = dict(self._by_entity)
+        for entity, values in changes.items():
+            held = made._by_entity[entity] = dict(made._by_entity.get(entity, {}))
+            for key, value in values.items():
+                if value is not None:
+                    held[Quota(key)] = value
+                else:
+                    held.pop(key, None)  # type: ignore[call-overload]  # a name that is no quota's is not there either
+            if not held:
+                del made._by_entity[entity]
+        made._index()
+        return made
+
+    @property
+    def held_bytes(self) -> int:
+        """Estimate what they take."""
+        names = sum(len(name or "") for entity in self._by_entity for _, name in entity)
+        return ENTITY_BYTES * len(self._by_entity) + names
+
+    def limit(self, quota: Quota, user: str, client_id: str) -> Limit | None:
+        """Return what holds for a client of a user."""
+        values = self._by_quota.get(quota)
+        if values is None:
+            return None
+        for of_user, of_client in ((user, client_id), (user, None)):
+            value = values.get(((CLIENT_ID, of_client), (USER, of_user)))
+            if value is not None:
+                return Limit(value, user, client_id)
+        if (value := values.get(((USER, user),))) is not None:
+            return Limit(value, user, SHARED_BY_USER)
+        for of_client in (client_id, None):
+            value = values.get(((CLIENT_ID, of_client), (USER, None)))
+            if value is not None:
+                return Limit(value, user, client_id)
+        if (value := values.get(((USER, None),))) is not None:
+            return Limit(value, user, SHARED_BY_USER)
+        for of_client in (client_id, None):
+            if (value := values.get(((CLIENT_ID, of_client),))) is not None:
+                return Limit(value, SHARED_BY_USER, client_id)
+        return None
+
+    def connection_rate(self, host: str) -> float | None:
+        """Return how many connections per second may come from an address."""
+        if not self._by_address:
+            return None
+        return self._by_address.get(host, self._by_address.get(None))
+
+    def _index(self) -> None:
+        for entity, values in self._by_entity.items():
+            for quota, value in values.items():
+                kind, name = entity[0]
+                if kind == IP:
+                    self._by_address[address_of(name)] = value
+                else:
+                    self._by_quota.setdefault(quota, {})[entity] = value
+
+
+def checked_change(entity: Entity, values: Iterable[tuple[str, float | None]]) -> dict[str, float | None]:
+    """Return new values of an entity by name, None for what is removed. Raises ApiError."""
+    change: dict[str, float | None] = {}
+    for key, value in values:
+        if value is not None:
+            check_value(entity, key, value)
+        change[key] = value
+    return change

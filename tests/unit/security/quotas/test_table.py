@@ -1,0 +1,64 @@
+"""Which quota holds for whom, and with whom it is shared (KIP-55, KIP-257)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.security.quotas.entities import Quota, entity_of
+from kohort.security.quotas.table import Limit, QuotaTable
+
+ORDER = [
+    ({"user": "alice", "client-id": "app"}, ("alice", "app")),
+    ({"user": "alice", "client-id": None}, ("alice", "app")),
+    ({"user": "alice"}, ("alice", "")),
+    ({"user": None, "client-id": "app"}, ("alice", "app")),
+    ({"user": None, "client-id": None}, ("alice", "app")),
+    ({"user": None}, ("alice", "")),
+    ({"client-id": "app"}, ("", "app")),
+    ({"client-id": None}, ("", "app")),
+]
+"""The most telling first, each with who shares it."""
+
+
+def table_of(entities):
+    changes = {entity_of(e.items()): {"producer_byte_rate": float(i)} for i, e in enumerate(entities, 1)}
+    return QuotaTable().altered(changes)
+
+
+@pytest.mark.parametrize("place", range(len(ORDER)))
+def test_the_most_telling_quota_holds(place):
+    table = table_of([entity for entity, _ in reversed(ORDER[place:])])
+
+    assert table.limit(Quota.PRODUCED, "alice", "app") == Limit(float(len(ORDER) - place), *ORDER[place][1])
+
+
+def test_a_default_counts_for_each_name_apart():
+    table = table_of([{"user": None}, {"client-id": None}])
+    assert table.limit(Quota.PRODUCED, "bob", "x") == Limit(1.0, "bob", "")
+
+    table = table_of([{"client-id": None}])
+    assert table.limit(Quota.PRODUCED, "bob", "x") == Limit(1.0, "", "x")
+
+
+def test_each_quota_is_looked_up_by_itself():
+    alice, everybody = entity_of([("user", "alice")]), entity_of([("user", None)])
+    table = QuotaTable().altered({alice: {"consumer_byte_rate": 1.0}, everybody: {"producer_byte_rate": 2.0}})
+
+    assert table.limit(Quota.FETCHED, "alice", "") == Limit(1.0, "alice", "")
+    assert table.limit(Quota.PRODUCED, "alice", "") == Limit(2.0, "alice", "")
+    assert table.limit(Quota.FETCHED, "bob", "") is None
+    assert table.limit(Quota.MUTATIONS, "alice", "") is None
+
+
+def test_a_table_of_addresses_alone_measures_no_requests():
+    table = QuotaTable().altered({entity_of([("ip", "::1")]): {"connection_creation_rate": 1.0}})
+
+    assert not table
+    assert table.connection_rate("::1") == 1.0
+    assert table.connection_rate("10.0.0.1") is None
+
+
+def test_what_is_kept_is_what_was_set():
+    table = table_of([entity for entity, _ in ORDER])
+
+    assert dict(QuotaTable(table.as_section())) == dict(table)
