@@ -38,6 +38,11 @@ class Login:
     awaits_keys: bool
     """Whether it waits for keys that are being fetched; it is resumed when they come."""
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it is complete, and no new one has begun."""
+        raise NotImplementedError
+
     def takes(self, frame: bytes | bytearray, now_ms: int) -> bool:
         """Tell whether a frame is the login's business: all are until it is complete."""
         raise NotImplementedError

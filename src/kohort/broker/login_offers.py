@@ -17,13 +17,13 @@ from kohort.config.listeners import listener_config, listeners_of
 from kohort.errors import ConfigError
 from kohort.extras import needs
 from kohort.notes import Note, debug, warning
-from kohort.secret import Secret
+from kohort.secret import HIDDEN, Secret
 from kohort.security.jaas import OAUTH_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
 from kohort.security.jaas import OPTION as JAAS_OPTION
 from kohort.security.sasl.exchange import OAUTHBEARER, PLAIN, ServerExchange
 from kohort.security.sasl.oauthbearer import OAuthBearerServer
 from kohort.security.sasl.plain import PlainServer
-from kohort.security.sasl.scram import ScramServer, new_nonce
+from kohort.security.sasl.scram import DerivedChance, ScramServer, new_nonce
 from kohort.security.sasl.signing_keys import SigningKeys
 from kohort.security.sasl.tokens import SignedTokens, TokenValidator, UnsecuredTokens
 
@@ -59,7 +59,7 @@ class LoginOffers:
         """By their addresses; to be fetched."""
         self.notes: list[Note] = []
         self.users = users
-        self._rng = rng
+        self._chance = DerivedChance(rng) if any(one.protocol.uses_sasl for one in listeners_of(config)) else rng
         self._now_ms = now_ms
         for listener in listeners_of(config):
             if listener.protocol.uses_sasl:
@@ -83,7 +83,7 @@ class LoginOffers:
         if mechanism == OAUTHBEARER:
             return partial(OAuthBearerServer, self._validator(said, listener, prefix))
         find = partial(self.users.find, mechanism=mechanism)
-        return lambda: ScramServer(mechanism, find, new_nonce(self._rng))
+        return lambda: ScramServer(mechanism, find, new_nonce(self._chance))
 
     def _validator(self, said: ListenerConfig, listener: str, prefix: str) -> TokenValidator:
         handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
@@ -133,7 +133,9 @@ class LoginOffers:
 
     def keys_came(self, url: str, content: bytes | None, problem: str, now_ms: int) -> Note:
         """Take what a fetch gave, or why it gave nothing; what to tell."""
-        keys = self.keys[url]
+        keys = self.keys.get(url)
+        if keys is None:
+            return debug(f"keys from {url}, which nobody wants")
         if content is None:
             keys.failed(problem, now_ms)
         else:
@@ -148,6 +150,8 @@ def _entry(said: ListenerConfig, prefix: str, module: str) -> JaasEntry:
     if said.sasl_jaas_config is None:
         return JaasEntry(module)
     option = f"{prefix}{JAAS_OPTION}"
+    if said.sasl_jaas_config.reveal() == HIDDEN:  # of a recording: nobody logs in by it
+        return JaasEntry(module, {"user_": Secret(HIDDEN)})
     entry = parse_jaas(said.sasl_jaas_config, option)
     if entry.module != module:
         raise ConfigError(f"{option}: the entry is of {entry.module}, expected one of {module}")

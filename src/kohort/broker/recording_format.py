@@ -8,6 +8,12 @@ played again in the machine, event for event (``kohort sim replay-recording``). 
 The first body is JSON (version, seed, the time of the start, the options less those that are secret). Every other one
 is ``kind (1 byte) | now_ms (8) | connection (8) | CRC-32 of the outputs (4) | data``. An entry of kind FULL ends a file
 that had become as large as it may be.
+
+Passwords and tokens are overwritten before they are written (broker/concealing.py). What a login made of a frame is an
+entry of its own, Judged, before the event in which it happened: a broker that is played again takes it in the place of
+the token, and what follows from that event is not compared. Nor is what follows from other frames whose secrets could
+not be told from the rest: malformed ones, and those above a mebibyte; from there on the two brokers may differ. What
+clients set as the value of an unknown option is overwritten, too, so words about it may differ.
 """
 
 from __future__ import annotations
@@ -25,13 +31,16 @@ from kohort.broker.io import (
     Connected,
     Disconnected,
     Drained,
+    FetchKeys,
     Input,
+    KeysFetched,
     Output,
     Received,
     Secured,
     Send,
     Tick,
 )
+from kohort.broker.recorded_logins import Judged
 from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.errors import NotARecording
@@ -41,6 +50,8 @@ from kohort.secret import Secret
 MAGIC: Final = b"kohort recording\n"
 VERSION: Final = 1
 FULL: Final = 0
+UNCOMPARED: Final = 0xFFFFFFFF
+"""Stands for the checksum of outputs that hold what a recording must not, or follow from it."""
 KINDS: Final[Mapping[int, type]] = {
     1: Connected,
     2: Received,
@@ -49,6 +60,8 @@ KINDS: Final[Mapping[int, type]] = {
     5: Congested,
     6: Drained,
     7: Secured,
+    8: Judged,
+    9: KeysFetched,
 }
 """Serve and EndWaits are given in tests alone, and have no place in a recording."""
 NUMBERS: Final = {kind: number for number, kind in KINDS.items()}
@@ -72,9 +85,9 @@ class RecordingHead:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """One event; ``outputs_crc`` is ``crc_of`` what followed from it."""
+    """One event; ``outputs_crc`` is ``crc_of`` what followed from it, or UNCOMPARED."""
 
-    given: Input
+    given: Input | Judged
     now_ms: int
     outputs_crc: int
 
@@ -104,7 +117,7 @@ def _without_secrets(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if not isinstance(value, Secret)}
 
 
-def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
+def build_event(given: Input | Judged, now_ms: int, outputs_crc: int) -> bytes:
     """Return one event as an entry."""
     connection, data = getattr(given, "connection", -1), b""
     if isinstance(given, Received):
@@ -115,6 +128,10 @@ def build_event(given: Input, now_ms: int, outputs_crc: int) -> bytes:
             data += _END + given.listener.encode()
     elif isinstance(given, Secured) and given.name is not None:
         data = _END + given.name.encode()
+    elif isinstance(given, Judged):
+        data = given.outcome
+    elif isinstance(given, KeysFetched):
+        data = json.dumps([given.url, given.problem]).encode() + _END + (given.content or b"")
     return _entry(_EVENT.pack(NUMBERS[type(given)], now_ms, connection, outputs_crc) + data)
 
 
@@ -131,6 +148,8 @@ def crc_of(outputs: Sequence[Output]) -> int:
     """Return a checksum of what a broker did, every byte of it, in order."""
     crc = 0
     for output in outputs:
+        if isinstance(output, FetchKeys):
+            continue  # a broker that is played again needs no keys
         crc = zlib.crc32(f"{type(output).__name__} {output.connection}".encode(), crc)
         if isinstance(output, Send):
             for buffer in output.buffers:
@@ -191,7 +210,7 @@ def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[Record
         position += _PREFIX.size + len(body)
 
 
-def _input(kind: int, connection: int, data: bytes, position: int) -> Input:
+def _input(kind: int, connection: int, data: bytes, position: int) -> Input | Judged:
     match KINDS.get(kind):
         case None:
             raise NotARecording(f"the entry at byte {position} is of a kind that is not known: {kind}")
@@ -204,9 +223,22 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input:
             return Connected(connection, host, listener or DEFAULT_LISTENER)
         case made if made is Secured:
             return Secured(connection, data[1:].decode(errors="replace") if data else None)
+        case made if made is Judged:
+            return Judged(connection, data)
+        case made if made is KeysFetched:
+            return _keys_fetched(data, position)
         case made:
             given: Input = made(connection)
             return given
+
+
+def _keys_fetched(data: bytes, position: int) -> KeysFetched:
+    said, _, content = data.partition(_END)
+    try:
+        url, problem = json.loads(said)
+    except MISFITS as error:
+        raise NotARecording(f"the entry at byte {position} is no fetch of keys: {error!r}") from error
+    return KeysFetched(str(url), None if problem else content, str(problem))
 
 
 def _body(read: Callable[[int], bytes], position: int) -> bytes:

@@ -73,7 +73,21 @@ def credential_of(hash_name: str, salt: bytes, iterations: int, salted_password:
     return ScramCredential(salt, hashlib.new(hash_name, client_key).digest(), server_key, iterations)
 
 
-def new_nonce(rng: Rng) -> str:
+class DerivedChance:
+    """Chance for nonces that is drawn from another once, so that how many logins there are changes nothing else; and
+    whoever sees nonces knows nothing of that other."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._key = rng.getrandbits(256).to_bytes(32, "big")
+        self._drawn = 0
+
+    def getrandbits(self, k: int) -> int:
+        """Return ``k`` bits, 512 at most."""
+        self._drawn += 1
+        return int.from_bytes(hmac.digest(self._key, str(self._drawn).encode(), "sha512"), "big") & ((1 << k) - 1)
+
+
+def new_nonce(rng: Rng | DerivedChance) -> str:
     """Return a nonce, as Java's clients make it: 130 random bits in base 36."""
     number, digits = rng.getrandbits(NONCE_BITS), []
     while number:
