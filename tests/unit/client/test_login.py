@@ -102,7 +102,7 @@ def scram_server(password: str) -> Callable[[SaslAuthenticateRequest], bytes]:
 
 def test_a_broker_that_knows_the_first_handshake_only_is_given_bare_tokens():
     connection = Connection(1, ("one", 9092), client_id="p", max_bytes=10_000, deadline_ms=10_000)
-    connection.log_in("PLAIN", random.Random(1))
+    connection.log_in("PLAIN", "", random.Random(1))
     connection.opened(0)
     keys = [ApiVersion(api_key=17, min_version=0, max_version=0), ApiVersion(api_key=18, min_version=0, max_version=4)]
 

@@ -110,5 +110,5 @@ class Logins:
             return _UnderWay(OAuthBearerClient(token.text, token.extensions), told(token, wall_ms()))
         if own.mechanism == GSSAPI:
             service = self._config.sasl_kerberos_domain_name or host
-            return _UnderWay(KerberosClient(own, service), own.principal and f"principal {own.principal!r}")
-        return _UnderWay(exchange_by_password(own, self._rng, self._derived), f"user {own.username!r}")
+            return _UnderWay(KerberosClient(own, service), own.who)
+        return _UnderWay(exchange_by_password(own, self._rng, self._derived), own.who)

@@ -104,9 +104,10 @@ class Connection:
         self._was_answered = False
         """Whether anything was answered but the handshake and the login."""
 
-    def log_in(self, mechanism: str, rng: Rng) -> None:
-        """Have it log in before it is READY, and again when the session ends. Before it is opened."""
-        self._login = ClientLogin(mechanism, rng, self._ask)
+    def log_in(self, mechanism: str, who: str, rng: Rng) -> None:
+        """Have it log in before it is READY, and again when the session ends. Before it is opened; ``who`` is for
+        errors."""
+        self._login = ClientLogin(mechanism, who, rng, self._ask)
 
     @property
     def address(self) -> str:

@@ -74,6 +74,12 @@ class Credentials:
     keytab: str = ""
     service: str = ""
 
+    @property
+    def who(self) -> str:
+        """Who logs in, for errors, as far as it is known before there is a token."""
+        name = self.username or self.principal
+        return f"{'user' if self.username else 'principal'} {name!r}" if name else ""
+
 
 def credentials_of(config: ClientConfig) -> Credentials | None:
     """Return what ``config`` says of the login; None where there is none. Raises ConfigError."""

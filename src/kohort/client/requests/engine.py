@@ -443,7 +443,7 @@ class Engine:
             renewal_ms=config.request_timeout_ms,
         )
         if self.credentials is not None:
-            lane.connection.log_in(self.credentials.mechanism, self._rng)
+            lane.connection.log_in(self.credentials.mechanism, self.credentials.who, self._rng)
         self._next_id += 1
         self._by_connection[lane.connection.id] = lane
         self._out.append(Open(lane.connection.id, *address))

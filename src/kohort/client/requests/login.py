@@ -64,9 +64,9 @@ class _Stage(Enum):
 class ClientLogin:
     """The login of one connection. ``ask`` builds its requests; chance spreads the renewals."""
 
-    def __init__(self, mechanism: str, rng: Rng, ask: Ask) -> None:
+    def __init__(self, mechanism: str, who: str, rng: Rng, ask: Ask) -> None:
         self.mechanism = mechanism
-        self.who = ""
+        self.who = who
         """Who logs in, for errors: ``user 'alice'``."""
         self.was_done = False
         """Whether this connection has been let in once."""
@@ -183,7 +183,7 @@ class ClientLogin:
         enabled = ", ".join(response.mechanisms)
         if code is ErrorCode.UNSUPPORTED_SASL_MECHANISM and enabled:
             raise self._error(f"sasl.mechanism={self.mechanism} is not enabled there; what is: {enabled}")
-        if code is ErrorCode.ILLEGAL_SASL_STATE and not enabled:
+        if code is ErrorCode.ILLEGAL_SASL_STATE and not enabled and not self.was_done:
             raise self._error(
                 "this listener does not use SASL: set security.protocol=PLAINTEXT (or SSL), or name another listener"
             )

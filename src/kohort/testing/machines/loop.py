@@ -181,8 +181,7 @@ class Loop:
                 token = exchange.derived(step.derive()) if isinstance(step, Derivation) else step
         except KohortError as error:
             token = error
-        who = f"user {engine.credentials.username!r}"
-        self._tell(engine, client_io.TokenReady(wanted.connection, token, who))
+        self._tell(engine, client_io.TokenReady(wanted.connection, token, engine.credentials.who))
 
     def _connect(self, engine: Engine, number: int, address: Address) -> None:
         self.opened.append(address)
