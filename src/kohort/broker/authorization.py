@@ -8,10 +8,10 @@ from typing import Final, TypeVar
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.security.acls import ALL_OPERATIONS, CLUSTER_NAME, OPERATIONS_OF, Operation, ResourceType
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, SpreadDict, Steps
 
 T = TypeVar("T")
-CHECK_US: Final = 2
+CHECK_US: Final = 5
 NO_OPERATIONS: Final = 0
 
 
@@ -95,18 +95,20 @@ def sifted(
     An item without a name is among the first: that there is no such thing is for its handler to say.
     """
     pace = Pace()
-    known: dict[str, bool] = {}
+    known: SpreadDict[str, bool] = SpreadDict()
     allowed: list[T] = []
     denied: list[T] = []
     for item in items:
         name = name_of(item)
         is_allowed = True
         if name is not None:
-            found = known.get(name)
+            part = known.part(name)
+            found = part.get(name)
             if found is None:
-                found = known[name] = may(state, request, operation, resource_type, name)
+                found = part[name] = may(state, request, operation, resource_type, name)
             is_allowed = found
         (allowed if is_allowed else denied).append(item)
         if pace.is_due(CHECK_US):
             yield
+    yield from known.let_go(pace)
     return allowed, denied

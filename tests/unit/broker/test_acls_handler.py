@@ -261,11 +261,6 @@ def test_super_users_may_everything_and_are_named_with_their_type():
     stage.connect().create("a")
 
 
-def test_an_authorizer_that_is_not_known_stops_the_start():
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name: 'org\.me\.Own' is not known"):
-        BrokerStage(authorizer_class_name="org.me.Own")
-
-
 def test_what_no_acl_speaks_of_is_everybodys_where_that_is_set():
     stage = GuardedStage(allow_everyone_if_no_acl_found=True)
     peer = stage.connect()

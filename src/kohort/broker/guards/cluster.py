@@ -5,10 +5,20 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, Final
 
-from kohort.broker.guards.guard import PASSED, Amend, Checking, Guard, Guarded, guard_cluster, without
+from kohort.broker.guards.guard import (
+    PASSED,
+    REFUSE_US,
+    Checking,
+    Denials,
+    Guard,
+    Guarded,
+    guard_cluster,
+    refused_by_topic,
+    without,
+)
 from kohort.errors import ErrorCode
 from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
-from kohort.steps import Pace, Steps, counted
+from kohort.steps import Pace, SpreadDict, Steps, counted, each
 from kohort.wire.messages.acls import (
     AclCreationResult,
     CreateAclsRequest,
@@ -97,15 +107,12 @@ def guard_find_coordinator(checking: Checking) -> Steps[Guarded]:
     allowed, denied = yield from checking.sifted(
         operation, resource_type, message.coordinator_keys, lambda key: CLUSTER_NAME if on_cluster else key
     )
-    if not denied:
-        return PASSED
-    refused = [Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=WORDS[code]) for key in denied]
-
-    def amend(answer: FindCoordinatorResponse) -> Message:
-        answer.coordinators.extend(refused)
-        return answer
-
-    return without(checking, "coordinator_keys", allowed, amend, FindCoordinatorResponse())
+    told = yield from each(
+        denied,
+        lambda key: Coordinator(key=key, node_id=-1, port=-1, error_code=code, error_message=""),
+        REFUSE_US,
+    )
+    return without(checking, allowed, Denials("coordinator_keys", "coordinators", told), FindCoordinatorResponse)
 
 
 # ---------------------------------------------------------------- options
@@ -152,23 +159,20 @@ def guard_describe_configs(checking: Checking) -> Steps[Guarded]:
     """DESCRIBE_CONFIGS on each topic and group, and on the cluster."""
     message: DescribeConfigsRequest = checking.request.message
     allowed, denied = yield from _sifted_resources(checking, Operation.DESCRIBE_CONFIGS, message.resources)
-    if not denied:
-        return PASSED
-    refused = [
-        DescribeConfigsResult(
-            error_code=code,
-            error_message=WORDS[code],
-            resource_type=one.resource_type,
-            resource_name=one.resource_name,
-        )
-        for one, code in denied
-    ]
+    told = yield from each(denied, lambda pair: _not_told(*pair), REFUSE_US)
+    return without(checking, allowed, Denials("resources", "results", told), DescribeConfigsResponse)
 
-    def amend(answer: DescribeConfigsResponse) -> Message:
-        answer.results.extend(refused)
-        return answer
 
-    return without(checking, "resources", allowed, amend, DescribeConfigsResponse())
+def _not_told(one: Any, code: ErrorCode) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=code, error_message=WORDS[code], resource_type=one.resource_type, resource_name=one.resource_name
+    )
+
+
+def _not_altered(one: Any, code: ErrorCode) -> AlterConfigsResourceResponse:
+    return AlterConfigsResourceResponse(
+        error_code=code, error_message=WORDS[code], resource_type=one.resource_type, resource_name=one.resource_name
+    )
 
 
 def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterConfigsResponse]) -> Guard:
@@ -177,25 +181,8 @@ def guard_alter_configs(response: type[AlterConfigsResponse | IncrementalAlterCo
     def guard(checking: Checking) -> Steps[Guarded]:
         resources = checking.request.message.resources
         allowed, denied = yield from _sifted_resources(checking, Operation.ALTER_CONFIGS, resources)
-        if not denied:
-            return PASSED
-        refused = [
-            AlterConfigsResourceResponse(
-                error_code=code,
-                error_message=WORDS[code],
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one, code in denied
-        ]
-
-        def amend(answer: Any) -> Message:
-            answer.responses.extend(refused)
-            made: Message = answer
-            return made
-
-        done: Amend = amend
-        return without(checking, "resources", allowed, done, response())
+        told = yield from each(denied, lambda pair: _not_altered(*pair), REFUSE_US)
+        return without(checking, allowed, Denials("resources", "responses", told), response)
 
     return guard
 
@@ -208,42 +195,35 @@ guard_list_config_resources = guard_cluster(
 # ---------------------------------------------------------------- replicas
 
 
-def _not_moved(message: AlterReplicaLogDirsRequest, code: int, _words: str) -> Message:
-    partitions: dict[str, list[AlteredLogDirPartition]] = {}
-    for folder in message.dirs:
-        for topic in folder.topics:
-            partitions.setdefault(topic.name, []).extend(
-                AlteredLogDirPartition(partition_index=p, error_code=code) for p in topic.partitions
-            )
-    topics = [AlteredLogDirTopic(topic_name=name, partitions=refused) for name, refused in partitions.items()]
+def _not_moved(message: AlterReplicaLogDirsRequest, code: int, _words: str) -> Steps[Message]:
+    topics = yield from refused_by_topic(
+        chain.from_iterable(folder.topics for folder in message.dirs),
+        lambda topic: topic.partitions,
+        lambda p: AlteredLogDirPartition(partition_index=p, error_code=code),
+        lambda topic, made: AlteredLogDirTopic(topic_name=topic.name, partitions=made),
+    )
     return AlterReplicaLogDirsResponse(results=topics)
 
 
-def _not_elected(message: ElectLeadersRequest, code: int, words: str) -> Message:
-    refused = [
-        ElectLeadersTopicResult(
-            topic=topic.topic,
-            partition_result=[
-                ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words)
-                for p in topic.partitions
-            ],
-        )
-        for topic in message.topic_partitions or ()
-    ]
+def _not_elected(message: ElectLeadersRequest, code: int, words: str) -> Steps[Message]:
+    refused = yield from refused_by_topic(
+        message.topic_partitions or (),
+        lambda topic: topic.partitions,
+        lambda p: ElectLeadersPartitionResult(partition_id=p, error_code=code, error_message=words),
+        lambda topic, made: ElectLeadersTopicResult(topic=topic.topic, partition_result=made),
+    )
     return ElectLeadersResponse(error_code=code, replica_election_results=refused)
 
 
-def _not_reassigned(message: AlterPartitionReassignmentsRequest, code: int, words: str) -> Message:
-    refused = [
-        ReassignableTopicResponse(
-            name=topic.name,
-            partitions=[
-                ReassignablePartitionResponse(partition_index=p.partition_index, error_code=code, error_message=words)
-                for p in topic.partitions
-            ],
-        )
-        for topic in message.topics
-    ]
+def _not_reassigned(message: AlterPartitionReassignmentsRequest, code: int, words: str) -> Steps[Message]:
+    refused = yield from refused_by_topic(
+        message.topics,
+        lambda topic: topic.partitions,
+        lambda p: ReassignablePartitionResponse(
+            partition_index=p.partition_index, error_code=code, error_message=words
+        ),
+        lambda topic, made: ReassignableTopicResponse(name=topic.name, partitions=made),
+    )
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=message.allow_replication_factor_change,
         error_code=code,
@@ -270,14 +250,14 @@ guard_describe_quorum = guard_cluster(
 # ---------------------------------------------------------------- ACLs, quotas, users
 
 
-def _no_acls_made(message: CreateAclsRequest, code: int, words: str) -> Message:
+def _no_acls_made(message: CreateAclsRequest, code: int, words: str) -> Steps[Message]:
     refused = AclCreationResult(error_code=code, error_message=words)
-    return CreateAclsResponse(results=[refused] * len(message.creations))
+    return CreateAclsResponse(results=(yield from each(message.creations, lambda _: refused, REFUSE_US)))
 
 
-def _no_acls_deleted(message: DeleteAclsRequest, code: int, words: str) -> Message:
+def _no_acls_deleted(message: DeleteAclsRequest, code: int, words: str) -> Steps[Message]:
     refused = DeleteAclsFilterResult(error_code=code, error_message=words)
-    return DeleteAclsResponse(filter_results=[refused] * len(message.filters))
+    return DeleteAclsResponse(filter_results=(yield from each(message.filters, lambda _: refused, REFUSE_US)))
 
 
 guard_describe_acls = guard_cluster(
@@ -287,8 +267,12 @@ guard_create_acls = guard_cluster(Operation.ALTER, _no_acls_made)
 guard_delete_acls = guard_cluster(Operation.ALTER, _no_acls_deleted)
 
 
-def _no_quotas_altered(message: AlterClientQuotasRequest, code: int, words: str) -> Message:
-    refused = [AlteredQuotas(error_code=code, error_message=words, entity=one.entity) for one in message.entries]
+def _no_quotas_altered(message: AlterClientQuotasRequest, code: int, words: str) -> Steps[Message]:
+    refused = yield from each(
+        message.entries,
+        lambda one: AlteredQuotas(error_code=code, error_message=words, entity=one.entity),
+        REFUSE_US,
+    )
     return AlterClientQuotasResponse(entries=refused)
 
 
@@ -299,9 +283,16 @@ guard_describe_quotas = guard_cluster(
 guard_alter_quotas = guard_cluster(Operation.ALTER_CONFIGS, _no_quotas_altered)
 
 
-def _no_users_altered(message: AlterUserScramCredentialsRequest, code: int, words: str) -> Message:
-    names = dict.fromkeys(one.name for one in chain[Any](message.deletions, message.upsertions))
-    refused = [AlterUserScramCredentialsResult(user=name, error_code=code, error_message=words) for name in names]
+def _no_users_altered(message: AlterUserScramCredentialsRequest, code: int, words: str) -> Steps[Message]:
+    pace = Pace()
+    seen: SpreadDict[str, None] = SpreadDict()
+    refused = []
+    for one in chain[Any](message.deletions, message.upsertions):
+        if seen.add(one.name, None):
+            refused.append(AlterUserScramCredentialsResult(user=one.name, error_code=code, error_message=words))
+        if pace.is_due(REFUSE_US):
+            yield
+    yield from seen.let_go(pace)
     return AlterUserScramCredentialsResponse(results=refused)
 
 

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.guards.guard import PASSED, Checking, Guard, Guarded, adding, without
+from kohort.broker.guards.guard import (
+    PASSED,
+    Checking,
+    Denials,
+    Guard,
+    Guarded,
+    kept,
+    refused_by_topic,
+    without,
+)
 from kohort.coordinator.api_table import GROUP_APIS
 from kohort.coordinator.outcome import GroupRequest
 from kohort.errors import ErrorCode
 from kohort.security.acls import NOT_ASKED, Operation, ResourceType
-from kohort.steps import Pace, Steps
+from kohort.steps import Pace, SpreadDict, Steps, each
 from kohort.wire.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -22,9 +31,10 @@ from kohort.wire.messages.group_admin import (
     DescribeGroupsResponse,
     ListGroupsResponse,
 )
-from kohort.wire.messages.group_classic import SyncGroupRequest
+from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupRequest
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -45,13 +55,13 @@ from kohort.wire.schema import Message
 
 DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 FIRST_SYNC_WITH_PROTOCOLS: Final = 5
 FIRST_COMMIT_WITH_TOPIC_IDS: Final = 10
 FIRST_FETCH_OF_GROUPS: Final = 8
 FIRST_FETCH_WITH_TOPIC_IDS: Final = 10
-FIRST_DESCRIPTION_WITH_WORDS: Final = 6
-WORDS: Final = "Group authorization failed."
-LOOK_US: Final = 1
+LOOK_US: Final = 1.5
+OPERATIONS_US: Final = 10
 
 
 def refusal(checking: Checking, code: ErrorCode) -> Message:
@@ -75,6 +85,15 @@ def guard_group(operation: Operation) -> Guard:
 guard_member = guard_group(Operation.READ)
 
 
+def guard_join(checking: Checking) -> Guarded:
+    """READ on the group. Who is refused is told no member id."""
+    message: JoinGroupRequest = checking.request.message
+    if checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return PASSED
+    name = None if checking.request.version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
+    return Guarded(JoinGroupResponse(error_code=DENIED, protocol_name=name))
+
+
 def guard_sync(checking: Checking) -> Guarded | Steps[Guarded]:
     """READ on the group; first of all a request must name its protocol."""
     message: SyncGroupRequest = checking.request.message
@@ -87,7 +106,7 @@ def guard_commit(checking: Checking) -> Steps[Guarded]:
     """READ on the group and on each topic."""
     message: OffsetCommitRequest = checking.request.message
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(refusal(checking, DENIED))
+        return Guarded(OffsetCommitResponse(topics=(yield from _not_committed(message.topics, DENIED))))
     by_id = checking.request.version >= FIRST_COMMIT_WITH_TOPIC_IDS
     allowed, denied = yield from checking.sifted(
         Operation.READ,
@@ -95,20 +114,17 @@ def guard_commit(checking: Checking) -> Steps[Guarded]:
         message.topics,
         (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
-    if not denied:
-        return PASSED
-    refused = [
-        OffsetCommitResponseTopic(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED)
-                for p in topic.partitions
-            ],
-        )
-        for topic in denied
-    ]
-    return without(checking, "topics", allowed, adding("topics", refused), OffsetCommitResponse())
+    refused = yield from _not_committed(denied, TOPIC_DENIED)
+    return without(checking, allowed, Denials("topics", "topics", refused), OffsetCommitResponse)
+
+
+def _not_committed(topics: list[OffsetCommitRequestTopic], code: ErrorCode) -> Steps[list[OffsetCommitResponseTopic]]:
+    return refused_by_topic(
+        topics,
+        lambda topic: topic.partitions,
+        lambda p: OffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
+        lambda topic, made: OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=made),
+    )
 
 
 def guard_offset_delete(checking: Checking) -> Steps[Guarded]:
@@ -119,19 +135,13 @@ def guard_offset_delete(checking: Checking) -> Steps[Guarded]:
     allowed, denied = yield from checking.sifted(
         Operation.READ, ResourceType.TOPIC, message.topics, lambda topic: topic.name
     )
-    if not denied:
-        return PASSED
-    refused = [
-        OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED)
-                for p in topic.partitions
-            ],
-        )
-        for topic in denied
-    ]
-    return without(checking, "topics", allowed, adding("topics", refused), OffsetDeleteResponse())
+    refused = yield from refused_by_topic(
+        denied,
+        lambda topic: topic.partitions,
+        lambda p: OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED),
+        lambda topic, made: OffsetDeleteResponseTopic(name=topic.name, partitions=made),
+    )
+    return without(checking, allowed, Denials("topics", "topics", refused), OffsetDeleteResponse)
 
 
 # ---------------------------------------------------------------- OffsetFetch
@@ -159,18 +169,25 @@ def guard_offset_fetch(checking: Checking) -> Steps[Guarded]:
         added.append(refused)
         if pace.is_due(LOOK_US):
             yield
-    told = [OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED) for group in refused_groups]
+    told = yield from each(
+        refused_groups, lambda group: OffsetFetchResponseGroup(group_id=group.group_id, error_code=DENIED), LOOK_US
+    )
+    if not left:
+        return Guarded(OffsetFetchResponse(groups=told))
+    checking.keep(groups=left)
 
-    def amend(answer: OffsetFetchResponse) -> Message:
+    def amend(answer: OffsetFetchResponse) -> Steps[Message]:
         for group, refused in zip(answer.groups, added, strict=False):
             if refused is None:
-                _leave_out(checking, group.topics)
+                yield from _leave_out(checking, group.topics)
             elif not group.error_code:
                 group.topics.extend(refused)
+            if pace.is_due(LOOK_US):
+                yield
         answer.groups.extend(told)
         return answer
 
-    return without(checking, "groups", left, amend, OffsetFetchResponse())
+    return Guarded(amend=amend)
 
 
 def _sifted_topics(
@@ -183,19 +200,14 @@ def _sifted_topics(
         group.topics or [],
         (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
-    refused = [
-        OffsetFetchResponseTopics(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                OffsetFetchResponsePartitions(
-                    partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
-                )
-                for p in topic.partition_indexes
-            ],
-        )
-        for topic in denied
-    ]
+    refused = yield from refused_by_topic(
+        denied,
+        lambda topic: topic.partition_indexes,
+        lambda p: OffsetFetchResponsePartitions(
+            partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
+        ),
+        lambda topic, made: OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=made),
+    )
     if not denied:
         return group, refused
     one = OffsetFetchRequestGroup(
@@ -210,8 +222,8 @@ def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
         return Guarded(refusal(checking, DENIED))
     if message.topics is None:
 
-        def leave_out(answer: OffsetFetchResponse) -> Message:
-            _leave_out(checking, answer.topics)
+        def leave_out(answer: OffsetFetchResponse) -> Steps[Message]:
+            yield from _leave_out(checking, answer.topics)
             return answer
 
         return Guarded(amend=leave_out)
@@ -220,18 +232,14 @@ def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
     )
     if not denied:
         return PASSED
-    refused = [
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetFetchResponsePartition(
-                    partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
-                )
-                for p in topic.partition_indexes
-            ],
-        )
-        for topic in denied
-    ]
+    refused = yield from refused_by_topic(
+        denied,
+        lambda topic: topic.partition_indexes,
+        lambda p: OffsetFetchResponsePartition(
+            partition_index=p, committed_offset=-1, metadata="", error_code=TOPIC_DENIED
+        ),
+        lambda topic, made: OffsetFetchResponseTopic(name=topic.name, partitions=made),
+    )
     checking.keep(topics=allowed)
 
     def amend(answer: OffsetFetchResponse) -> Message:
@@ -242,11 +250,11 @@ def _guard_fetch_of_one(checking: Checking) -> Steps[Guarded]:
     return Guarded(amend=amend)
 
 
-def _leave_out(checking: Checking, topics: list[Any]) -> None:
+def _leave_out(checking: Checking, topics: list[Any]) -> Steps[None]:
     """Take away the topics that the caller may not know of."""
-    topics[:] = [
-        topic for topic in topics if checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True)
-    ]
+    topics[:] = yield from kept(
+        topics, lambda topic: checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True)
+    )
 
 
 # ---------------------------------------------------------------- administration
@@ -258,20 +266,25 @@ def guard_describe_groups(checking: Checking) -> Steps[Guarded]:
     allowed, denied = yield from checking.sifted(
         Operation.DESCRIBE, ResourceType.GROUP, message.groups, lambda group_id: group_id
     )
-    words = WORDS if checking.request.version >= FIRST_DESCRIPTION_WITH_WORDS else None
-    refused = [DescribedGroup(error_code=DENIED, error_message=words, group_id=group_id) for group_id in denied]
+    refused = yield from each(denied, lambda group_id: DescribedGroup(error_code=DENIED, group_id=group_id), LOOK_US)
+    if not message.include_authorized_operations:
+        return without(checking, allowed, Denials("groups", "groups", refused), DescribeGroupsResponse)
+    if not allowed:
+        return Guarded(DescribeGroupsResponse(groups=refused))
+    checking.keep(groups=allowed)
 
-    def amend(answer: DescribeGroupsResponse) -> Message:
+    def amend(answer: DescribeGroupsResponse) -> Steps[Message]:
+        pace = Pace()
         for group in answer.groups:
             if group.authorized_operations != NOT_ASKED:
                 operations = checking.operations_of(ResourceType.GROUP, group.group_id)
                 setattr(group, "authorized_operations", operations)  # noqa: B010 - frozen for the type checker alone
+            if pace.is_due(OPERATIONS_US):
+                yield
         answer.groups.extend(refused)
         return answer
 
-    if not denied and not message.include_authorized_operations:
-        return PASSED
-    return without(checking, "groups", allowed, amend, DescribeGroupsResponse())
+    return Guarded(amend=amend)
 
 
 def guard_delete_groups(checking: Checking) -> Steps[Guarded]:
@@ -280,10 +293,16 @@ def guard_delete_groups(checking: Checking) -> Steps[Guarded]:
     allowed, denied = yield from checking.sifted(
         Operation.DELETE, ResourceType.GROUP, message.groups_names, lambda group_id: group_id
     )
-    if not denied:
-        return PASSED
-    refused = [DeletableGroupResult(group_id=group_id, error_code=DENIED) for group_id in dict.fromkeys(denied)]
-    return without(checking, "groups_names", allowed, adding("results", refused), DeleteGroupsResponse())
+    pace = Pace()
+    seen: SpreadDict[str, None] = SpreadDict()
+    refused = []
+    for group_id in denied:
+        if seen.add(group_id, None):
+            refused.append(DeletableGroupResult(group_id=group_id, error_code=DENIED))
+        if pace.is_due(LOOK_US):
+            yield
+    yield from seen.let_go(pace)
+    return without(checking, allowed, Denials("groups_names", "results", refused), DeleteGroupsResponse)
 
 
 def guard_list_groups(checking: Checking) -> Guarded:
@@ -291,12 +310,11 @@ def guard_list_groups(checking: Checking) -> Guarded:
     if checking.may_on_cluster(Operation.DESCRIBE, quietly=True):
         return PASSED
 
-    def amend(answer: ListGroupsResponse) -> Message:
-        answer.groups[:] = [
-            group
-            for group in answer.groups
-            if checking.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, quietly=True)
-        ]
+    def amend(answer: ListGroupsResponse) -> Steps[Message]:
+        answer.groups[:] = yield from kept(
+            answer.groups,
+            lambda group: checking.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id, quietly=True),
+        )
         return answer
 
     return Guarded(amend=amend)

@@ -7,22 +7,23 @@ rest and knows nothing of it; what was taken out is added to its answer. Where n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kohort.broker.authorization import may, may_on_cluster, may_on_some, operations_of, refusal_words, sifted
+from kohort.broker.authorization import CHECK_US, may, may_on_cluster, may_on_some, operations_of, refusal_words, sifted
 from kohort.broker.request import Request
 from kohort.broker.state import BrokerState
 from kohort.errors import ErrorCode
 from kohort.security.acls import CLUSTER_NAME, Operation, ResourceType
-from kohort.steps import Steps
+from kohort.steps import Pace, Steps
 from kohort.wire.schema import Message
 
 T = TypeVar("T")
-Amend = Callable[[Any], Message]
-"""Adds to an answer what was refused at once."""
+Amend = Callable[[Any], Message | Steps[Message]]
+"""Adds to an answer what was refused at once, or takes away what must not be told."""
+REFUSE_US: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,23 +95,65 @@ def unguarded(_checking: Checking) -> Guarded:
     return PASSED
 
 
-def without(checking: Checking, field: str, allowed: list[Any], amend: Amend, nothing: Message) -> Guarded:
-    """Have the handler serve what is allowed; where nothing is, the answer is ``nothing`` with what ``amend`` adds."""
-    if not allowed:
-        return Guarded(answer=amend(nothing))
-    checking.keep(**{field: allowed})
-    return Guarded(amend=amend)
+@dataclass(frozen=True, slots=True)
+class Denials:
+    """What is refused of an array of a request, and where the answer has it."""
 
+    asked: str
+    """The array of the request."""
+    answered: str
+    """The array of the answer."""
+    items: Sequence[Message]
+    """What is answered for them."""
 
-def adding(field: str, refused: list[Any]) -> Amend:
-    """Return what adds ``refused`` to an array of the answer."""
-
-    def amend(answer: Any) -> Message:
-        setattr(answer, field, [*getattr(answer, field), *refused])
+    def add(self, answer: Any) -> Message:
+        """Add it to the answer."""
+        getattr(answer, self.answered).extend(self.items)
         made: Message = answer
         return made
 
-    return amend
+
+def without(checking: Checking, allowed: list[Any], refused: Denials, response: type[Message]) -> Guarded:
+    """Have the handler serve what is allowed, if there is something, and add what is refused."""
+    if not refused.items:
+        return PASSED
+    if not allowed:
+        return Guarded(answer=refused.add(response()))
+    checking.keep(**{refused.asked: allowed})
+    return Guarded(amend=refused.add)
+
+
+def refused_by_topic(
+    topics: Iterable[Any],
+    partitions_of: Callable[[Any], Iterable[Any]],
+    refuse: Callable[[Any], Message],
+    gather: Callable[[Any, list[Any]], T],
+) -> Steps[list[T]]:
+    """Return what is answered for topics of which no partition may be served."""
+    pace = Pace()
+    told = []
+    for topic in topics:
+        partitions = []
+        for one in partitions_of(topic):
+            partitions.append(refuse(one))
+            if pace.is_due(REFUSE_US):
+                yield
+        told.append(gather(topic, partitions))
+        if pace.is_due(REFUSE_US):
+            yield
+    return told
+
+
+def kept(items: list[T], is_kept: Callable[[T], bool]) -> Steps[list[T]]:
+    """Return the items of an answer that may be told."""
+    pace = Pace()
+    told = []
+    for item in items:
+        if is_kept(item):
+            told.append(item)
+        if pace.is_due(CHECK_US):
+            yield
+    return told
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +167,10 @@ class ArrayRule:
     answered: str
     response: type[Message]
     refuse: Callable[[Any], Message]
-    """The answer for an item that may not be served."""
+    """The answer for a partition that may not be served."""
+    gather: Callable[[Any, list[Any]], Message]
+    """The answer for an item, of those for its partitions."""
+    partitions_of: Callable[[Any], Iterable[Any]] = lambda topic: topic.partitions
     or_on_cluster: Operation | None = None
     """A right to the cluster that does as well; it is asked for first, without a line in the audit."""
 
@@ -137,22 +183,21 @@ def guard_array(rule: ArrayRule) -> Guard:
             return PASSED
         items = getattr(checking.request.message, rule.asked)
         allowed, denied = yield from checking.sifted(rule.operation, rule.resource_type, items, rule.name_of)
-        if not denied:
-            return PASSED
-        amend = adding(rule.answered, [rule.refuse(item) for item in denied])
-        return without(checking, rule.asked, allowed, amend, rule.response())
+        told = yield from refused_by_topic(denied, rule.partitions_of, rule.refuse, rule.gather)
+        return without(checking, allowed, Denials(rule.asked, rule.answered, told), rule.response)
 
     return guard
 
 
-def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Message]) -> Guard:
+def guard_cluster(operation: Operation, refuse: Callable[[Any, int, str], Message | Steps[Message]]) -> Guard:
     """Return the guard of an API that takes one right to the cluster; ``refuse(message, code, words)`` is its answer
     to whoever has not got it."""
 
-    def guard(checking: Checking) -> Guarded:
+    def guard(checking: Checking) -> Steps[Guarded]:
         if checking.may_on_cluster(operation):
             return PASSED
         words = checking.cluster_words(operation)
-        return Guarded(refuse(checking.request.message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, words))
+        refused = refuse(checking.request.message, ErrorCode.CLUSTER_AUTHORIZATION_FAILED, words)
+        return Guarded(refused if isinstance(refused, Message) else (yield from refused))
 
     return guard

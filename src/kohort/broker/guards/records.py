@@ -7,20 +7,27 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kohort.broker.guards.guard import PASSED, ArrayRule, Checking, Guard, Guarded, guard_array
+from kohort.broker.guards.guard import (
+    PASSED,
+    ArrayRule,
+    Checking,
+    Denials,
+    Guard,
+    Guarded,
+    guard_array,
+    refused_by_topic,
+)
 from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
 from kohort.steps import Pace, Steps
 from kohort.wire.messages.epochs import (
     EpochEndOffset,
     OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopic,
     OffsetForLeaderTopicResult,
 )
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
-    ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
 from kohort.wire.messages.produce import (
@@ -34,18 +41,17 @@ from kohort.wire.messages.producer_ids import (
     ActiveProducersPartition,
     ActiveProducersTopic,
     DescribeProducersResponse,
-    DescribeProducersTopic,
 )
 from kohort.wire.messages.topics import (
     DeleteRecordsPartitionResult,
     DeleteRecordsResponse,
-    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
 from kohort.wire.record_batch import TRANSACTIONAL_BIT
 from kohort.wire.schema import Message
 
 DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+WORDS: Final = "Topic authorization failed."
 FIRST_PRODUCE_WITH_TOPIC_IDS: Final = 13
 ATTRIBUTES_AT: Final = 22
 """The low byte of a batch's attributes."""
@@ -58,7 +64,7 @@ def guard_produce(checking: Checking) -> Steps[Guarded]:
     is_transactional = yield from _is_transactional(message)
     if is_transactional and not _may_write_as(checking, message.transactional_id):
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return _refused(message, ProduceResponse(responses=[_produced(t, code) for t in message.topic_data]))
+        return _refused(message, (yield from _produced(message.topic_data, code)))
     by_id = checking.request.version >= FIRST_PRODUCE_WITH_TOPIC_IDS
     allowed, denied = yield from checking.sifted(
         Operation.WRITE,
@@ -68,16 +74,11 @@ def guard_produce(checking: Checking) -> Steps[Guarded]:
     )
     if not denied:
         return PASSED
-    refused = [_produced(topic, DENIED) for topic in denied]
+    refused = yield from _produced(denied, DENIED)
     if not allowed:
-        return _refused(message, ProduceResponse(responses=refused))
+        return _refused(message, refused)
     checking.keep(topic_data=allowed)
-
-    def amend(answer: ProduceResponse) -> Message:
-        answer.responses.extend(refused)
-        return answer
-
-    return Guarded(amend=amend, closing=_closing(message, refused))
+    return Guarded(amend=Denials("topic_data", "responses", refused).add, closing=_closing(message, refused))
 
 
 def _is_transactional(message: ProduceRequest) -> Steps[bool]:
@@ -98,18 +99,17 @@ def _may_write_as(checking: Checking, transactional_id: str | None) -> bool:
     )
 
 
-def _produced(topic: TopicProduceData, code: ErrorCode) -> TopicProduceResponse:
-    return TopicProduceResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partition_responses=[
-            PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1) for data in topic.partition_data
-        ],
+def _produced(topics: list[TopicProduceData], code: ErrorCode) -> Steps[list[TopicProduceResponse]]:
+    return refused_by_topic(
+        topics,
+        lambda topic: topic.partition_data,
+        lambda data: PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1),
+        lambda topic, made: TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=made),
     )
 
 
-def _refused(message: ProduceRequest, answer: ProduceResponse) -> Guarded:
-    return Guarded(answer=answer, closing=_closing(message, answer.responses))
+def _refused(message: ProduceRequest, responses: list[TopicProduceResponse]) -> Guarded:
+    return Guarded(answer=ProduceResponse(responses=responses), closing=_closing(message, responses))
 
 
 def _closing(message: ProduceRequest, refused: list[TopicProduceResponse]) -> str | None:
@@ -119,37 +119,6 @@ def _closing(message: ProduceRequest, refused: list[TopicProduceResponse]) -> st
     first = refused[0]
     code = ErrorCode(first.partition_responses[0].error_code) if first.partition_responses else DENIED
     return f"Produce with acks=0 failed: {first.name or first.topic_id.hex()}: {code.name}"
-
-
-def _list_offsets(topic: ListOffsetsTopic) -> Message:
-    return ListOffsetsTopicResponse(
-        name=topic.name,
-        partitions=[
-            ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=DENIED) for p in topic.partitions
-        ],
-    )
-
-
-def _ends(topic: OffsetForLeaderTopic) -> Message:
-    ends = [EpochEndOffset(error_code=DENIED, partition=p.partition) for p in topic.partitions]
-    return OffsetForLeaderTopicResult(topic=topic.topic, partitions=ends)
-
-
-def _deleted(topic: DeleteRecordsTopic) -> Message:
-    return DeleteRecordsTopicResult(
-        name=topic.name,
-        partitions=[
-            DeleteRecordsPartitionResult(partition_index=p.partition_index, low_watermark=-1, error_code=DENIED)
-            for p in topic.partitions
-        ],
-    )
-
-
-def _producers(topic: DescribeProducersTopic) -> Message:
-    return ActiveProducersTopic(
-        name=topic.name,
-        partitions=[ActiveProducersPartition(partition_index=p, error_code=DENIED) for p in topic.partition_indexes],
-    )
 
 
 def _topics_rule(operation: Operation, response: type[Message], **more: Any) -> Guard:
@@ -165,13 +134,32 @@ def _topics_rule(operation: Operation, response: type[Message], **more: Any) -> 
     )
 
 
-guard_list_offsets = _topics_rule(Operation.DESCRIBE, ListOffsetsResponse, refuse=_list_offsets)
+guard_list_offsets = _topics_rule(
+    Operation.DESCRIBE,
+    ListOffsetsResponse,
+    refuse=lambda p: ListOffsetsPartitionResponse(partition_index=p.partition_index, error_code=DENIED),
+    gather=lambda topic, made: ListOffsetsTopicResponse(name=topic.name, partitions=made),
+)
 guard_epochs = _topics_rule(
     Operation.DESCRIBE,
     OffsetForLeaderEpochResponse,
-    refuse=_ends,
+    refuse=lambda p: EpochEndOffset(error_code=DENIED, partition=p.partition),
+    gather=lambda topic, made: OffsetForLeaderTopicResult(topic=topic.topic, partitions=made),
     name_of=lambda topic: topic.topic,
     or_on_cluster=Operation.CLUSTER_ACTION,
 )
-guard_delete_records = _topics_rule(Operation.DELETE, DeleteRecordsResponse, refuse=_deleted)
-guard_describe_producers = _topics_rule(Operation.READ, DescribeProducersResponse, refuse=_producers)
+guard_delete_records = _topics_rule(
+    Operation.DELETE,
+    DeleteRecordsResponse,
+    refuse=lambda p: DeleteRecordsPartitionResult(
+        partition_index=p.partition_index, low_watermark=-1, error_code=DENIED
+    ),
+    gather=lambda topic, made: DeleteRecordsTopicResult(name=topic.name, partitions=made),
+)
+guard_describe_producers = _topics_rule(
+    Operation.READ,
+    DescribeProducersResponse,
+    refuse=lambda p: ActiveProducersPartition(partition_index=p, error_code=DENIED, error_message=WORDS),
+    gather=lambda topic, made: ActiveProducersTopic(name=topic.name, partitions=made),
+    partitions_of=lambda topic: topic.partition_indexes,
+)

@@ -77,7 +77,7 @@ GUARDS: Final[dict[type[Message], Guard]] = {
     CreateTopicsRequest: topics.guard_create_topics,
     CreatePartitionsRequest: topics.guard_create_partitions,
     DeleteTopicsRequest: topics.guard_delete_topics,
-    JoinGroupRequest: groups.guard_member,
+    JoinGroupRequest: groups.guard_join,
     SyncGroupRequest: groups.guard_sync,
     HeartbeatRequest: groups.guard_member,
     LeaveGroupRequest: groups.guard_member,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.guards.guard import PASSED, Checking, Guarded, without
+from kohort.broker.authorization import CHECK_US
+from kohort.broker.guards.guard import PASSED, Checking, Denials, Guarded, without
 from kohort.errors import ErrorCode
-from kohort.log.topics import Topic
 from kohort.model import NO_UUID
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Pace, Steps, counted, each
+from kohort.steps import Pace, SpreadDict, Steps, counted, each
 from kohort.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
-    MetadataResponse,
     MetadataResponseTopic,
 )
 from kohort.wire.messages.topics import (
@@ -46,7 +45,7 @@ def guard_metadata(checking: Checking) -> Steps[Guarded]:
     message: MetadataRequest = checking.request.message
     version = checking.request.version
     if message.topics is None or (version < FIRST_METADATA_THAT_MAY_ASK_FOR_NOTHING and not message.topics):
-        return Guarded(amend=lambda answer: _visible(checking, answer))
+        return PASSED  # the handler leaves out what may not be seen
     allowed, denied = yield from checking.sifted(
         Operation.DESCRIBE, ResourceType.TOPIC, message.topics, lambda topic: _name(checking, topic)
     )
@@ -59,13 +58,8 @@ def guard_metadata(checking: Checking) -> Steps[Guarded]:
         return PASSED
     checking.keep(topics=allowed)
     checking.request.version = max(version, FIRST_METADATA_THAT_MAY_ASK_FOR_NOTHING)  # in 0 nothing left means all
-    refused = yield from each(_once(denied), lambda topic: _not_described(checking, topic), LOOK_US)
-
-    def amend(answer: MetadataResponse) -> Message:
-        answer.topics.extend(refused)
-        return answer
-
-    return Guarded(amend=amend)
+    refused = yield from _not_described(checking, denied)
+    return Guarded(amend=Denials("topics", "topics", refused).add)
 
 
 def _name(checking: Checking, topic: MetadataRequestTopic) -> str | None:
@@ -88,11 +82,21 @@ def _creatable(
     return there + made, not_made
 
 
-def _once(topics: list[MetadataRequestTopic]) -> list[MetadataRequestTopic]:
-    return list({(topic.topic_id, topic.name): topic for topic in topics}.values())
+def _not_described(checking: Checking, topics: list[MetadataRequestTopic]) -> Steps[list[MetadataResponseTopic]]:
+    """Return what is said of topics that may not be described, of each once."""
+    pace = Pace()
+    seen: SpreadDict[bytes | str | None, None] = SpreadDict()
+    told = []
+    for topic in topics:
+        if seen.add(topic.topic_id if topic.topic_id != NO_UUID else topic.name, None):
+            told.append(_hidden(checking, topic))
+        if pace.is_due(LOOK_US):
+            yield
+    yield from seen.let_go(pace)
+    return told
 
 
-def _not_described(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+def _hidden(checking: Checking, topic: MetadataRequestTopic) -> MetadataResponseTopic:
     """Return what is said of a topic that may not be described: by its id, never by its name."""
     by_id = topic.topic_id != NO_UUID
     name = None if by_id else topic.name
@@ -102,15 +106,6 @@ def _not_described(checking: Checking, topic: MetadataRequestTopic) -> MetadataR
         topic_id=topic.topic_id if by_id else NO_UUID,
         is_internal=not by_id and topic.name in checking.state.own_topics,
     )
-
-
-def _visible(checking: Checking, answer: MetadataResponse) -> Message:
-    answer.topics[:] = [
-        topic
-        for topic in answer.topics
-        if checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name or "", quietly=True)
-    ]
-    return answer
 
 
 def guard_create_topics(checking: Checking) -> Steps[Guarded]:
@@ -132,16 +127,23 @@ def guard_create_topics(checking: Checking) -> Steps[Guarded]:
         yield from times.let_go(Pace())
         refused = yield from each(denied, lambda topic: _not_created(topic.name), LOOK_US)
 
-    def amend(answer: CreateTopicsResponse) -> Message:
+    if not allowed:
+        return Guarded(CreateTopicsResponse(topics=refused))
+    checking.keep(topics=allowed)
+
+    def amend(answer: CreateTopicsResponse) -> Steps[Message]:
+        pace = Pace()
         for topic in answer.topics:
             if not topic.error_code and not checking.may(
                 Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name, quietly=True
             ):
                 _hide(topic)
+            if pace.is_due(CHECK_US):
+                yield
         answer.topics.extend(refused)
         return answer
 
-    return without(checking, "topics", allowed, amend, CreateTopicsResponse())
+    return Guarded(amend=amend)
 
 
 def _not_created(name: str) -> CreatableTopicResult:
@@ -154,7 +156,7 @@ def _hide(topic: CreatableTopicResult) -> None:
         "topic_config_error_code": DENIED,
         "num_partitions": -1,
         "replication_factor": -1,
-        "configs": None,
+        "configs": [],
     }.items():
         setattr(topic, field, value)
 
@@ -170,15 +172,10 @@ def guard_create_partitions(checking: Checking) -> Steps[Guarded]:
         lambda topic: topic.name if times.part(topic.name)[topic.name] == 1 else None,
     )
     yield from times.let_go(Pace())
-    if not denied:
-        return PASSED
-    refused = [CreatePartitionsTopicResult(name=topic.name, error_code=DENIED) for topic in denied]
-
-    def amend(answer: CreatePartitionsResponse) -> Message:
-        answer.results.extend(refused)
-        return answer
-
-    return without(checking, "topics", allowed, amend, CreatePartitionsResponse())
+    told = yield from each(
+        denied, lambda topic: CreatePartitionsTopicResult(name=topic.name, error_code=DENIED), LOOK_US
+    )
+    return without(checking, allowed, Denials("topics", "results", told), CreatePartitionsResponse)
 
 
 def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
@@ -199,25 +196,22 @@ def guard_delete_topics(checking: Checking) -> Steps[Guarded]:
     )
     if not hidden and not kept:
         return PASSED
-    refused = [_not_deleted(topic.name, topic.topic_id) for topic in hidden]
-    for topic in kept:
-        there = _find(checking, topic)
-        refused.append(_not_deleted(*((topic.name, topic.topic_id) if there is None else (there.name, there.topic_id))))
-
-    def amend(answer: DeleteTopicsResponse) -> Message:
-        answer.responses.extend(refused)
-        return answer
-
+    unnamed = yield from each(hidden, lambda topic: _not_deleted(topic.name, topic.topic_id), LOOK_US)
+    named = yield from each(kept, lambda topic: _named(checking, topic), LOOK_US)
+    told = [*unnamed, *named]
     if by_name:
-        names = [topic.name for topic in allowed]
-        return without(checking, "topic_names", names, amend, DeleteTopicsResponse())
-    return without(checking, "topics", allowed, amend, DeleteTopicsResponse())
+        names = yield from each(allowed, lambda topic: topic.name, NAME_US)
+        return without(checking, names, Denials("topic_names", "responses", told), DeleteTopicsResponse)
+    return without(checking, allowed, Denials("topics", "responses", told), DeleteTopicsResponse)
 
 
-def _find(checking: Checking, topic: DeleteTopicState) -> Topic | None:
-    if topic.name is not None:
-        return checking.state.topics.get(topic.name)
-    return checking.state.topics.by_id(topic.topic_id)
+def _named(checking: Checking, topic: DeleteTopicState) -> DeletableTopicResult:
+    """Return what is said of a topic that may be described, and not deleted."""
+    topics = checking.state.topics
+    there = topics.get(topic.name) if topic.name is not None else topics.by_id(topic.topic_id)
+    if there is None:
+        return _not_deleted(topic.name, topic.topic_id)
+    return _not_deleted(there.name, there.topic_id)
 
 
 def _deleted_name(checking: Checking, topic: DeleteTopicState) -> str | None:

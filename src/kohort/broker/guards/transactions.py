@@ -6,11 +6,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.guards.groups import refusal
-from kohort.broker.guards.guard import PASSED, Checking, Guarded, adding, without
+from kohort.broker.guards.guard import (
+    PASSED,
+    REFUSE_US,
+    Checking,
+    Denials,
+    Guarded,
+    kept,
+    refused_by_topic,
+    without,
+)
 from kohort.errors import ErrorCode
 from kohort.security.acls import Operation, ResourceType
-from kohort.steps import Steps
+from kohort.steps import Pace, Steps, each
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.messages.transaction_admin import (
     DescribedTransaction,
@@ -28,6 +36,7 @@ from kohort.wire.messages.transactions import (
     EndTxnRequest,
     EndTxnResponse,
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -63,7 +72,7 @@ def guard_init_producer_id(checking: Checking) -> Guarded:
     return Guarded(InitProducerIdResponse(error_code=code, producer_id=NO_ID, producer_epoch=NO_ID))
 
 
-def guard_add_partitions(checking: Checking) -> Guarded:
+def guard_add_partitions(checking: Checking) -> Steps[Guarded]:
     """WRITE on the transactional id; from version 4 on CLUSTER_ACTION. The topics are looked at in the handler, where
     one that is refused leaves all others undone."""
     message: AddPartitionsToTxnRequest = checking.request.message
@@ -73,16 +82,12 @@ def guard_add_partitions(checking: Checking) -> Guarded:
         return Guarded(AddPartitionsToTxnResponse(error_code=CLUSTER_DENIED))
     if _may_write(checking, message.v3_and_below_transactional_id):
         return PASSED
-    refused = [
-        AddPartitionsToTxnTopicResult(
-            name=topic.name,
-            results_by_partition=[
-                AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=DENIED)
-                for p in topic.partitions
-            ],
-        )
-        for topic in message.v3_and_below_topics
-    ]
+    refused = yield from refused_by_topic(
+        message.v3_and_below_topics,
+        lambda topic: topic.partitions,
+        lambda p: AddPartitionsToTxnPartitionResult(partition_index=p, partition_error_code=DENIED),
+        lambda topic, made: AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=made),
+    )
     return Guarded(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
 
 
@@ -100,25 +105,25 @@ def guard_commit_in_transaction(checking: Checking) -> Steps[Guarded]:
     """WRITE on the transactional id, READ on the group and on each topic."""
     message: TxnOffsetCommitRequest = checking.request.message
     if not _may_write(checking, message.transactional_id):
-        return Guarded(refusal(checking, DENIED))
+        return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, DENIED))))
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
-        return Guarded(refusal(checking, GROUP_DENIED))
+        return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
     allowed, denied = yield from checking.sifted(
         Operation.READ, ResourceType.TOPIC, message.topics, lambda topic: topic.name
     )
-    if not denied:
-        return PASSED
-    refused = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=TOPIC_DENIED)
-                for p in topic.partitions
-            ],
-        )
-        for topic in denied
-    ]
-    return without(checking, "topics", allowed, adding("topics", refused), TxnOffsetCommitResponse())
+    refused = yield from _not_committed(denied, TOPIC_DENIED)
+    return without(checking, allowed, Denials("topics", "topics", refused), TxnOffsetCommitResponse)
+
+
+def _not_committed(
+    topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode
+) -> Steps[list[TxnOffsetCommitResponseTopic]]:
+    return refused_by_topic(
+        topics,
+        lambda topic: topic.partitions,
+        lambda p: TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
+        lambda topic, made: TxnOffsetCommitResponseTopic(name=topic.name, partitions=made),
+    )
 
 
 def guard_end(checking: Checking) -> Guarded:
@@ -133,27 +138,23 @@ def _may_write(checking: Checking, transactional_id: str) -> bool:
     return checking.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-def guard_markers(checking: Checking) -> Guarded:
+def guard_markers(checking: Checking) -> Steps[Guarded]:
     """ALTER or CLUSTER_ACTION on the cluster."""
     if checking.may_on_cluster(Operation.ALTER, quietly=True) or checking.may_on_cluster(Operation.CLUSTER_ACTION):
         return PASSED
     message: WriteTxnMarkersRequest = checking.request.message
-    markers = [
-        WritableTxnMarkerResult(
-            producer_id=marker.producer_id,
-            topics=[
-                WritableTxnMarkerTopicResult(
-                    name=topic.name,
-                    partitions=[
-                        WritableTxnMarkerPartitionResult(partition_index=p, error_code=CLUSTER_DENIED)
-                        for p in topic.partition_indexes
-                    ],
-                )
-                for topic in marker.topics
-            ],
+    pace = Pace()
+    markers = []
+    for marker in message.markers:
+        topics = yield from refused_by_topic(
+            marker.topics,
+            lambda topic: topic.partition_indexes,
+            lambda p: WritableTxnMarkerPartitionResult(partition_index=p, error_code=CLUSTER_DENIED),
+            lambda topic, made: WritableTxnMarkerTopicResult(name=topic.name, partitions=made),
         )
-        for marker in message.markers
-    ]
+        markers.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+        if pace.is_due(REFUSE_US):
+            yield
     return Guarded(WriteTxnMarkersResponse(markers=markers))
 
 
@@ -163,30 +164,38 @@ def guard_describe_transactions(checking: Checking) -> Steps[Guarded]:
     allowed, denied = yield from checking.sifted(
         Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, message.transactional_ids, lambda name: name
     )
-    refused = [DescribedTransaction(error_code=DENIED, transactional_id=name) for name in denied]
+    refused = yield from each(
+        denied, lambda name: DescribedTransaction(error_code=DENIED, transactional_id=name), REFUSE_US
+    )
+    if not allowed:
+        return Guarded(DescribeTransactionsResponse(transaction_states=refused))
+    checking.keep(transactional_ids=allowed)
 
-    def amend(answer: DescribeTransactionsResponse) -> Message:
+    def amend(answer: DescribeTransactionsResponse) -> Steps[Message]:
+        pace = Pace()
         for described in answer.transaction_states:
-            described.topics[:] = [
-                topic
-                for topic in described.topics
-                if checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True)
-            ]
+            described.topics[:] = yield from kept(
+                described.topics,
+                lambda topic: checking.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic, quietly=True),
+            )
+            if pace.is_due(REFUSE_US):
+                yield
         answer.transaction_states.extend(refused)
         return answer
 
-    return without(checking, "transactional_ids", allowed, amend, DescribeTransactionsResponse())
+    return Guarded(amend=amend)
 
 
 def guard_list_transactions(checking: Checking) -> Guarded:
     """DESCRIBE on each transactional id: others are left out."""
 
-    def amend(answer: ListTransactionsResponse) -> Message:
-        answer.transaction_states[:] = [
-            listed
-            for listed in answer.transaction_states
-            if checking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, listed.transactional_id, quietly=True)
-        ]
+    def may_see(transactional_id: str) -> bool:
+        return checking.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id, quietly=True)
+
+    def amend(answer: ListTransactionsResponse) -> Steps[Message]:
+        answer.transaction_states[:] = yield from kept(
+            answer.transaction_states, lambda listed: may_see(listed.transactional_id)
+        )
         return answer
 
     return Guarded(amend=amend)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.broker.authorization import operations_of, operations_of_cluster
+from kohort.broker.authorization import may, operations_of, operations_of_cluster
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
@@ -20,7 +20,7 @@ from kohort.log.catalogue import PARTITIONS_MAX
 from kohort.log.topic_names import check_topic_name
 from kohort.log.topics import NewTopic, Topic
 from kohort.model import NO_UUID
-from kohort.security.acls import NOT_ASKED, ResourceType
+from kohort.security.acls import NOT_ASKED, Operation, ResourceType
 from kohort.steps import Pace, SpreadDict, Steps
 from kohort.wire.messages.metadata import (
     MetadataRequest,
@@ -46,6 +46,10 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     pace = Pace()
     if everything:
         for topic in list(state.topics):
+            if not may(state, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True):
+                if pace.is_due(LOOK_US):
+                    yield
+                continue
             described = yield from _describe(state, request, topic, pace)
             topics.append(described)
     else:
