@@ -46,6 +46,68 @@ def rights(acls):
     return {(a["principal"], a["operation"], a["resource_type"], a["resource_name"]) for a in acls}
 
 
+def test_acls_are_added_listed_and_removed(call, told):
+    added = call("acls", "add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
+    assert added.stdout == "added: allow User:alice to read topic orders\n"
+
+    (acl,) = told("acls", "list", "--topic", "orders")["acls"]
+    assert acl == {
+        "principal": "User:alice", "permission": "allow", "operation": "read", "resource_type": "topic",
+        "resource_name": "orders", "pattern_type": "literal", "host": "*",
+    }  # fmt: skip
+    lines = call("acls", "list", "--topic", "orders").stdout.splitlines()
+    assert lines[0].split() == ["PRINCIPAL", "PERMISSION", "OPERATION", "RESOURCE", "NAME", "PATTERN", "HOST"]
+    assert lines[1].split() == ["User:alice", "allow", "read", "topic", "orders", "literal", "*"]
+
+    refused = call("acls", "remove", "--topic", "orders", code=2)
+    assert "allow User:alice to read topic orders" in refused.stderr
+    assert "Give --yes to confirm" in refused.stderr
+    removed = call("acls", "remove", "--topic", "orders", "--yes")
+    assert removed.stdout == "removed: allow User:alice to read topic orders\n"
+    assert told("acls", "list", "--topic", "orders")["acls"] == []
+    assert "there are no such ACLs" in call("acls", "remove", "--topic", "orders", "--yes", code=1).stderr
+
+
+def test_what_producing_and_consuming_takes_is_added_by_one_word(call, told):
+    call("acls", "add", "--allow-principal", "User:p", "--producer", "--topic", "out", "--transactional-id", "tx")
+    call("acls", "add", "--allow-principal", "User:c", "--consumer", "--topic", "in", "--group", "readers")
+
+    assert rights(told("acls", "list", "--principal", "User:p")["acls"]) == {
+        ("User:p", "write", "topic", "out"),
+        ("User:p", "describe", "topic", "out"),
+        ("User:p", "create", "topic", "out"),
+        ("User:p", "write", "transactional_id", "tx"),
+        ("User:p", "describe", "transactional_id", "tx"),
+    }
+    assert rights(told("acls", "list", "--principal", "User:c")["acls"]) == {
+        ("User:c", "read", "topic", "in"),
+        ("User:c", "describe", "topic", "in"),
+        ("User:c", "read", "group", "readers"),
+    }
+    gone = told(
+        "acls", "remove", "--allow-principal", "User:c", "--consumer", "--topic", "in", "--group", "readers", "--yes"
+    )
+    assert len(gone["removed"]) == 3
+    assert told("acls", "list", "--principal", "User:c")["acls"] == []
+
+
+def test_a_list_for_a_name_shows_all_that_hold_for_it(call, told):
+    call("acls", "add", "--allow-principal", "User:a", "--topic", "etl-", "--resource-pattern-type", "prefixed")
+    call("acls", "add", "--deny-principal", "User:b", "--host", "10.0.0.7", "--operation", "Write", "--topic", "*")
+    call("acls", "add", "--allow-principal", "User:c", "--topic", "etl-in")
+
+    found = told("acls", "list", "--topic", "etl-in")["acls"]
+
+    assert [(a["principal"], a["resource_name"], a["pattern_type"]) for a in found] == [
+        ("User:b", "*", "literal"), ("User:a", "etl-", "prefixed"), ("User:c", "etl-in", "literal"),
+    ]  # fmt: skip
+    assert (found[0]["permission"], found[0]["host"]) == ("deny", "10.0.0.7")
+    (exact,) = told("acls", "list", "--topic", "etl-in", "--resource-pattern-type", "literal")["acls"]
+    assert exact["principal"] == "User:c"
+    call("acls", "remove", "--topic", "etl-", "--resource-pattern-type", "prefixed", "--yes")
+    assert told("acls", "list", "--principal", "User:a")["acls"] == []
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -74,6 +136,44 @@ def test_brokers_without_authorizer_are_told_how_they_get_one(call, broker):
         refused = call("acls", *args, code=1, bootstrap=broker.bootstrap)
         assert f"kohort acls: {broker.bootstrap} has no authorizer: there are no ACLs" in refused.stderr
         assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in refused.stderr
+
+
+def test_users_are_added_listed_and_removed(call, told):
+    added = call("users", "add", "alice", "--password-env", "ALICE", "--iterations", "5000", ALICE=PASSWORD)
+    assert added.stdout == "alice has a password for SCRAM-SHA-256 and SCRAM-SHA-512\n"
+    call("users", "add", "bob", "--password-file", "-", "--mechanism", "SCRAM-SHA-512", stdin="bob-secret\n")
+
+    assert told("users", "list")["users"] == [
+        {"user": "alice", "mechanisms": [
+            {"name": "SCRAM-SHA-256", "iterations": 5000}, {"name": "SCRAM-SHA-512", "iterations": 5000}]},
+        {"user": "bob", "mechanisms": [{"name": "SCRAM-SHA-512", "iterations": 4096}]},
+    ]  # fmt: skip
+    assert call("users", "list", "bob").stdout.splitlines()[1].split() == ["bob", "SCRAM-SHA-512", "4096"]
+    assert "RESOURCE_NOT_FOUND" in call("users", "list", "carol", code=1).stderr
+
+    call("users", "remove", "alice", "--mechanism", "SCRAM-SHA-256", "--yes")
+    assert "Give --yes" in call("users", "remove", "bob", code=2).stderr
+    assert told("users", "remove", "alice", "bob", "--yes")["removed"] == [
+        {"user": "alice", "mechanism": "SCRAM-SHA-512"}, {"user": "bob", "mechanism": "SCRAM-SHA-512"},
+    ]  # fmt: skip
+    assert told("users", "list")["users"] == []
+    assert "RESOURCE_NOT_FOUND" in call("users", "remove", "alice", "--yes", code=1).stderr
+
+
+def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
+    file = tmp_path / "password"
+    file.write_text(f"{PASSWORD}\r\nnot this\n")
+    call("users", "add", "dave", "--password-file", str(file))
+    call("users", "add", "dave", "--password", "seen by all")
+
+    assert "choose one" in call("users", "add", "d", "--password", "x", "--password-env", "X", code=2).stderr
+    assert "NOPE: not set" in call("users", "add", "d", "--password-env", "NOPE", code=1).stderr
+    assert "No such file" in call("users", "add", "d", "--password-file", str(tmp_path / "no"), code=1).stderr
+    assert "give --password-env or --password-file" in call("users", "add", "d", code=2).stderr
+    assert (
+        "the password of 'd' is empty" in call("users", "add", "d", "--password-file", "-", stdin="\n", code=1).stderr
+    )
+    call("users", "remove", "dave", "--yes")
 
 
 @pytest.mark.parametrize(

@@ -68,3 +68,26 @@ def test_an_embedded_broker_is_as_careful():
         kohort.Broker(listen="0.0.0.0:0", advertised_listeners="h:1").start()
     with kohort.Broker(listen="0.0.0.0:0", advertised_listeners="h:1", allow_anyone=True) as broker:
         assert broker.bootstrap == "h:1"
+
+
+def test_the_first_user_logs_in():
+    listen = ("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0")
+    with Served(*listen, "--add-scram", "SCRAM-SHA-256=[name=alice,password=a-secret]") as served:
+        login = {
+            "bootstrap.servers": served.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-256",
+            "sasl.username": "alice",
+            "sasl.password": "a-secret",
+        }
+        assert list(served.ready["listeners"]) == ["SASL_PLAINTEXT"]
+        with kohort.Admin(login) as admin:
+            assert admin.list_topics() == []
+    assert "a-secret" not in served.log
+
+
+def test_first_users_that_cannot_be_read_are_told_without_the_password():
+    said = refused("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--add-scram", "SCRAM-SHA-1=[name=a,password=planted]")
+
+    assert said.startswith("kohort serve: ")
+    assert "planted" not in said

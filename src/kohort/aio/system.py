@@ -36,5 +36,5 @@ def wall_ms() -> int:
 
 
 def system_rng() -> random.Random:
-    """Chance from the operating system's entropy; a generator of its own for each machine."""
-    return random.Random()
+    """Chance from the operating system: what was drawn tells nobody what will be, as nonces of logins need it."""
+    return random.SystemRandom()

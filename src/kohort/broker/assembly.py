@@ -45,6 +45,9 @@ def assemble(
     offsets_topic = OffsetsTopic(config, cluster, node.node_id, purgatory)
     config = replace(config, offsets_topic_num_partitions=offsets_topic.partition_count)
     journal = GroupJournal(cluster)
+    users = ScramUsers(cluster.security)
+    if config.add_scram:
+        users.add_first(config.add_scram, rng)
     state = BrokerState(
         config=config,
         rng=rng,
@@ -63,7 +66,7 @@ def assemble(
         sessions=FetchSessions(config.max_incremental_fetch_session_cache_slots, rng),
         purgatory=purgatory,
         unread=UnreadAnswers(config.queued_max_request_bytes),
-        logins=LoginOffers(config, ScramUsers(cluster.security), rng, now_ms),
+        logins=LoginOffers(config, users, rng, now_ms),
         quotas=ClientQuotas(config, cluster.quotas),
         intercept=intercept,
         access=cluster.access,

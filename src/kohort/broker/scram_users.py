@@ -8,11 +8,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from kohort.broker.cluster.security_store import SECURITY_FILE, SecurityStore
+from kohort.clock import Rng
 from kohort.errors import StorageError
 from kohort.log.json_files import MISFITS
+from kohort.secret import Secret
 from kohort.security.sasl.scram import HASHES, ScramCredential
+from kohort.security.sasl.scram_text import SALT_BYTES, parse_users
 
 SECTION: Final = "users"
+ADD_SCRAM: Final = "kohort.add.scram"
 
 
 class UserAndMechanism(NamedTuple):
@@ -49,6 +53,13 @@ class ScramUsers:
     def find(self, user: str, mechanism: str) -> ScramCredential | None:
         """Return what is kept of a user's password, or None."""
         return self.all().get(UserAndMechanism(user, mechanism))
+
+    def add_first(self, text: Secret, rng: Rng) -> None:
+        """Add users that are not there yet, as ``kohort.add.scram`` names them. Raises ConfigError, ApiError."""
+        named = parse_users(ADD_SCRAM, text, lambda: rng.getrandbits(8 * SALT_BYTES).to_bytes(SALT_BYTES, "big"))
+        new = {UserAndMechanism(one.user, one.mechanism): one.credential for one in named}
+        if missing := {key: credential for key, credential in new.items() if key not in self.all()}:
+            self.change((), missing)
 
     def change(self, deleted: Iterable[UserAndMechanism], upserted: Mapping[UserAndMechanism, ScramCredential]) -> None:
         """Delete, then upsert; durable when this returns. Raises ApiError."""

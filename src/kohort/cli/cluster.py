@@ -70,8 +70,10 @@ class ClusterAccess:
     def _made(
         self, client: Callable[[dict[str, Any]], C], config: type, said: Mapping[str, Any], options: Mapping[str, Any]
     ) -> C:
+        from kohort.config.security_names import translated
+
         try:
-            return client({**_meant_for(config, said), **options})
+            return client({**translated(_meant_for(config, said)), **translated(options)})
         except ConfigError as error:
             raise ConfigError(f"{error} ({self.where})" if self.where else str(error)) from None
 

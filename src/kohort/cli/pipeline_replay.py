@@ -39,7 +39,7 @@ def replay(file: Path, dry_run: bool) -> None:
     if letters is None:
         raise KohortError(f"pipeline {found.name} has no dlq")
     options = {
-        "bootstrap.servers": letters.brokers,
+        **letters.client,
         "group.id": f"{found.name}-replay",
         "enable.auto.commit": False,
         "auto.offset.reset": "earliest",
@@ -47,8 +47,8 @@ def replay(file: Path, dry_run: bool) -> None:
     }
     with ExitStack() as stack:
         consumer = stack.enter_context(Consumer(options))
-        addresses = set() if dry_run else {source.brokers for source in found.sources}
-        producers = {at: stack.enter_context(Producer({"bootstrap.servers": at})) for at in addresses}
+        clusters = {} if dry_run else {source.brokers: source.client for source in found.sources}
+        producers = {at: stack.enter_context(Producer(client)) for at, client in clusters.items()}
         to = {topic: producers.get(source.brokers) for source in found.sources for topic in source.topics}
         reasons, others = _replayed(found.name, _waiting(consumer, letters), to)
     for reason, count in reasons.most_common():
@@ -74,7 +74,7 @@ def _waiting(consumer: Consumer, letters: DeadLetters) -> _Waiting:
     """Return the dead letters that the group has not sent back, up to the end that their topic has now."""
     from kohort import Admin
 
-    with Admin(bootstrap_servers=letters.brokers) as admin:
+    with Admin(letters.client) as admin:
         count = len(admin.describe_topics([letters.topic])[letters.topic].partitions)
     partitions = [TopicPartition(letters.topic, number) for number in range(count)]
     held = consumer.committed(partitions)

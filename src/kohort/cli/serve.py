@@ -34,6 +34,8 @@ Examples:
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
       --config secured.properties                two listeners, one secured
+  kohort serve --listen SASL_PLAINTEXT://127.0.0.1:9092 \\
+      --add-scram SCRAM-SHA-256=[name=alice,password=...]   with a login
   kohort serve --listen :9092 --set advertised.listeners=myhost:9092 \\
       --allow-anyone                             for others, unsecured
 """
@@ -67,6 +69,13 @@ Examples:
     help="Read options from a server.properties.",
 )
 @click.option(
+    "--add-scram",
+    metavar="MECHANISM=[name=...,...]",
+    multiple=True,
+    help="Add a user who logs in by SCRAM, unless it is there: SCRAM-SHA-256=[name=alice,password=...]. To keep the "
+    "password out of the list of processes, use kohort.add.scram in a --config FILE, or kohort users.",
+)
+@click.option(
     "--record",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write all that goes into the broker to FILE, for kohort sim replay-recording; in memory, one broker only.",
@@ -82,6 +91,7 @@ def serve(
     nodes: int,
     settings: tuple[str, ...],
     config_file: Path | None,
+    add_scram: tuple[str, ...],
     record: Path | None,
     port_file: Path | None,
     output: str,
@@ -89,6 +99,8 @@ def serve(
 ) -> None:
     start_logging(quiet=quiet)
     try:
+        if add_scram:
+            settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         _run(config, nodes, folder, record, port_file, output)
@@ -102,6 +114,7 @@ def configure(
 ) -> tuple[BrokerConfig, Path | None]:
     """Return the broker's configuration and its data folder, from everything that was said. Raises ConfigError."""
     from kohort.config.broker import BrokerConfig
+    from kohort.config.first_users import with_mechanisms
     from kohort.config.listeners import check_listeners, parse_endpoint
     from kohort.config.options import parse_config
     from kohort.config.properties import parse_properties
@@ -135,7 +148,7 @@ def configure(
         if data_dir is not None:
             raise ConfigError("--memory and --data: choose one")
         folder = None
-    config = parse_config(BrokerConfig, given)
+    config = parse_config(BrokerConfig, with_mechanisms(given))
     check_listeners(config)
     return config, folder
 

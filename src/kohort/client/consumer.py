@@ -184,7 +184,7 @@ class ConsumerMachine:
         if refused is not None:
             self.metadata.request_refresh()
             name, code = refused
-            raise refused_topic(code, name)
+            raise refused_topic(self.config, code, name)
         if self._group is None:
             return None
         self._group.rebalance.advance(now_ms)
@@ -404,7 +404,7 @@ class ConsumerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
-                raise refused_topic(code, topic)
+                raise refused_topic(self.config, code, topic)
         return count
 
     def lag(self) -> dict[TopicPartition, int]:

@@ -117,7 +117,7 @@ class ProducerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
-                raise refused_topic(code, topic)
+                raise refused_topic(self.config, code, topic)
             if self.metadata.hopeless is not None:
                 raise self.metadata.hopeless
         return count

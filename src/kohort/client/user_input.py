@@ -6,6 +6,8 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kohort.client.requests.denials import answer_error
+from kohort.config.client import ClientConfig
 from kohort.errors import ApiError, ErrorCode, UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 
@@ -44,10 +46,11 @@ def checked_topic(given: object) -> str:
     return str(given)
 
 
-def refused_topic(code: ErrorCode, name: str) -> ApiError:
+def refused_topic(config: ClientConfig, code: ErrorCode, name: str) -> ApiError:
     """Return what the cluster says of a topic as an error, with its rules where these are what is broken."""
     rules = ": a name has up to 249 letters (a-z, A-Z), digits, dots, underscores and hyphens"
-    return ApiError(code, f"topic {name!r}{rules if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ''}")
+    more = rules if code is ErrorCode.INVALID_TOPIC_EXCEPTION else ""
+    return answer_error(config, code, f"topic {name!r}{more}", name=name)
 
 
 def whole_number(what: str, given: object, high: int = INT64_MAX) -> int:

@@ -9,6 +9,7 @@ from kohort.config.listener_overrides import PREFIX, Overrides, gather
 from kohort.config.listener_security import ListenerConfig
 from kohort.config.options import INT_MAX, ValueRule, gathered, option
 from kohort.config.security_protocol import SecurityProtocol
+from kohort.secret import Secret
 
 LONG_MAX = 0x7FFFFFFFFFFFFFFF
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
@@ -58,6 +59,11 @@ class BrokerConfig(ListenerConfig):
         "The same by what it speaks, where no name is given.",
         choices=tuple(protocol.value for protocol in SecurityProtocol),
     )
+    add_scram: Secret | None = option(
+        "kohort.add.scram", None,
+        "Users to add at the start unless they are there, one a line: SCRAM-SHA-256=[name=USER,password=PASSWORD].",
+        of=Secret,
+    )  # fmt: skip
     allow_anyone: bool = option(
         "kohort.allow.anyone",
         False,

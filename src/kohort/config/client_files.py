@@ -24,6 +24,7 @@ from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.config.options import options_of
 from kohort.config.placeholders import fill_in
 from kohort.config.properties import parse_properties
+from kohort.config.security_names import is_hidden
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
 from kohort.secret import Secret
@@ -106,7 +107,7 @@ def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
 
 def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping[str, str]) -> ClientSettings:
     """Fill in the places in values, hide secrets, and leave out what is not meant for clients of this kind."""
-    known = {o.name: o for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
+    known = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
     options: dict[str, Any] = {}
     unknown, plain = [], []
     for spelling, value in given.items():
@@ -118,7 +119,7 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
             filled = fill_in(value, environ) if isinstance(value, str) else value
         except ConfigError as error:
             raise ConfigError(f"{where}: {spelling}: {error}") from None
-        if name in known and known[name].type is Secret and isinstance(filled, str):
+        if is_hidden(name) and isinstance(filled, str):
             if filled == value:
                 plain.append(spelling)
             filled = Secret(filled)

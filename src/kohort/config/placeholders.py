@@ -37,3 +37,8 @@ def fill_in(text: str, environ: Mapping[str, str]) -> str:
         return value
 
     return _PLACE.sub(content, text)
+
+
+def escaped(text: str) -> str:
+    """Return what ``fill_in`` gives back as ``text``."""
+    return _PLACE.sub(lambda match: f"${match[0]}", text)

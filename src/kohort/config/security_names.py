@@ -6,6 +6,7 @@ if it were passed over is refused, with what to give instead. Names come with do
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -154,6 +155,19 @@ def _login_handler(name: str, value: Any) -> None:
         raise ConfigError(f"{name}={value!r}: a class of Java's cannot be used here: {OWN_TOKENS}")
 
 
+def _provider(name: str, value: Any) -> tuple[str, Any]:
+    """Take a function by its place, ``MODULE:FUNCTION``, where none can be given: in files, and in Spark."""
+    if not isinstance(value, str):
+        return name, value
+    module, colon, function = value.partition(":")
+    if not colon or not module or not function:
+        raise ConfigError(f"{name}={value!r}: expected a function, or MODULE:FUNCTION")
+    try:
+        return name, getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"{name}={value!r}: cannot be imported: {error}") from None
+
+
 def _retriever(name: str, value: Any) -> tuple[str, Any] | None:
     grant = RETRIEVERS.get(_simple(value))
     if grant is None:
@@ -178,5 +192,6 @@ SPECIAL: Final[Mapping[str, Taken]] = {
     "sasl.client.callback.handler.class": _login_handler,
     "sasl.oauthbearer.jwt.retriever.class": _retriever,
     "sasl.oauthbearer.grant.type": _grant,
+    "sasl.oauth.token.provider": _provider,
 }
 """Those whose values are others here, too."""

@@ -152,3 +152,22 @@ def test_users_that_cannot_be_read_are_no_users_to_begin_with(content):
     storage.replace(SECURITY_FILE, f'{{"version": 1, "users": {content}}}'.encode())
     with pytest.raises(StorageError, match="a user's credential cannot be read"):
         BrokerStage(storage)
+
+
+FIRST = "SCRAM-SHA-256=[name=alice,password=planted]\nSCRAM-SHA-512=[name=bob,password=other]"
+
+
+def test_the_first_users_can_be_named_before_the_start():
+    stage = sasl_stage(SHA_256, SHA_512, **{"kohort.add.scram": FIRST})
+    assert described(stage.connect()) == {"alice": [(1, 4096)], "bob": [(2, 4096)]}
+    assert log_in(connect(stage), scram("alice", "planted")).error_code == 0
+    assert log_in(connect(stage), scram("bob", "other", SHA_512)).error_code == 0
+
+
+def test_users_that_are_there_stay_as_they_are():
+    storage = MemoryStorage()
+    stage = BrokerStage(storage)
+    alter(stage.connect(), upsertion(iterations=8192))
+    stage = BrokerStage(storage, **{"kohort.add.scram": FIRST})
+    assert described(stage.connect()) == {"alice": [(1, 8192)], "bob": [(2, 4096)]}
+    assert "planted" not in repr(stage.config)

@@ -49,3 +49,18 @@ def test_listeners_that_cannot_be_are_an_error_before_anything_starts():
         listening("INNER://h:1")
     with pytest.raises(ConfigError, match="there is no listener OUTER, only PLAINTEXT"):
         listening(settings=["listener.name.outer.ssl.client.auth=none"])
+
+
+SCRAM = "kohort.add.scram=SCRAM-SHA-512=[name=alice,password=planted]\nSCRAM-SHA-256=[name=bob,password=planted]"
+
+
+def test_the_mechanisms_of_the_first_users_are_offered_unless_others_are_said():
+    def offered(*settings: str) -> list[str]:
+        config, _ = configure(None, ["SASL_PLAINTEXT://127.0.0.1:0"], settings, None, memory=False)
+        assert "planted" not in repr(config)
+        return config.sasl_enabled_mechanisms
+
+    assert offered(SCRAM) == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert offered(SCRAM, "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256") == ["PLAIN", "SCRAM-SHA-256"]
+    assert offered(SCRAM, "listener.name.sasl_plaintext.plain.sasl.jaas.config=x") == ["PLAIN"]
+    assert offered() == ["PLAIN"]

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from kohort.config.client_files import profile_names, profiles_file, read_client_file, read_profile
-from kohort.config.placeholders import fill_in
+from kohort.config.placeholders import escaped, fill_in
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 
@@ -143,6 +143,8 @@ def test_places_are_filled_from_the_environment_and_from_files(tmp_path):
 
     assert fill_in("${A} ${env:A} ${B:-two} ${B:-} $${A} $A", environ) == "1 1 two  ${A} $A"
     assert fill_in(f"x${{file:{tmp_path}/secret}}x", environ) == "xs3x"
+    for text in ("${A}", "$${A}", "$$${env:A:-x}", "${not a place", "$A"):
+        assert fill_in(escaped(text), environ) == text
     with pytest.raises(ConfigError, match=r"\$\{B\}: not set in the environment, and no default"):
         fill_in("${env:B}", environ)
     with pytest.raises(ConfigError, match=r"\$\{file:.*absent\}: cannot be read: No such file"):

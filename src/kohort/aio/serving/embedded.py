@@ -18,22 +18,26 @@ from typing import Any, Final, TypeVar
 
 from kohort.aio.io_thread import new_loop
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
+from kohort.aio.serving.first_users import options_for
 from kohort.aio.serving.server import Server, address_of
 from kohort.broker.cluster.cluster import Cluster
 from kohort.broker.offsets_topic import NAME as OFFSETS_TOPIC
 from kohort.config.broker import BrokerConfig
+from kohort.config.first_users import with_mechanisms
 from kohort.config.listener_overrides import PREFIX
-from kohort.config.listeners import check_listeners, parse_listener
+from kohort.config.listeners import address_text, check_listeners, parse_listener
 from kohort.config.options import parse_config
 from kohort.config.server_properties import understand
 from kohort.coordinator.partitioning import partition_of
 from kohort.errors import ApiError, ConfigError, ErrorCode, UsageError
 from kohort.log.topics import Topic
+from kohort.secret import Secret
 
 R = TypeVar("R")
 
 EMBEDDED_DEFAULTS: Final[Mapping[str, Any]] = {"port": 0, "group.initial.rebalance.delay.ms": 0}
 """Where an embedded broker differs from Kafka's defaults: a free port, and no wait for a group's first members."""
+LOOPBACK: Final = "127.0.0.1"
 LISTS: Final = ("listeners", "advertised.listeners")
 """Options that may be a list, which are read as in a server.properties."""
 
@@ -52,6 +56,7 @@ class Broker:
         nodes: int = 1,
         data_dir: str | Path | None = None,
         listen: str | None = None,
+        users: Mapping[str, str | Secret] | None = None,
         **words: Any,
     ) -> None:
         """Set up a broker, which does not run yet.
@@ -61,6 +66,8 @@ class Broker:
         disk. ``listen`` is ``HOST:PORT``, the short way for one plaintext listener; the option ``listeners`` has
         several, as a list or as Kafka writes them. ``nodes`` makes it a cluster of so many brokers, each on ports of
         its own, whose leaders and group coordinators can be moved, and which can be stopped and started one by one.
+        ``users`` are names and passwords: clients then log in, by SCRAM, on the listener SASL_PLAINTEXT unless the
+        option ``listeners`` has others. Users that the data folder knows already stay as they are.
 
         Raises ConfigError for an option that does not exist or has a value that is not allowed.
         """
@@ -71,7 +78,10 @@ class Broker:
         if listen is not None:
             host, port = parse_listener(listen, "listen")
             given |= {"host.name": host, "port": port}
-        self._config = parse_config(BrokerConfig, given | _in_our_terms({**(options or {}), **words}))
+        if users is not None:
+            given |= options_for(users, address_text(given.get("host.name", LOOPBACK), given["port"]))
+        given |= _in_our_terms({**(options or {}), **words})
+        self._config = parse_config(BrokerConfig, with_mechanisms(given))
         check_listeners(self._config)
         self._data_dir = Path(data_dir) if data_dir is not None else None
         self._server: Server | ClusterServer | None = None

@@ -87,8 +87,10 @@ def _check_reach(config: BrokerConfig, listener: Listener) -> None:
     if listener.protocol is SecurityProtocol.PLAINTEXT:
         raise ConfigError(
             f"{listener} may be reached from other computers, without TLS and without logins: whoever reaches it may "
-            "read and change everything. Listen on 127.0.0.1; or have clients log in, on a listener SASL_SSL:// or "
-            "SASL_PLAINTEXT://; or say --allow-anyone (kohort.allow.anyone=true)"
+            "read and change everything. Listen on 127.0.0.1; or have clients log in: kohort serve --listen "
+            f"SASL_PLAINTEXT://{address_text(listener.host, listener.port)} --add-scram "
+            "'SCRAM-SHA-256=[name=alice,password=...]', or SASL_SSL:// with a certificate; or say --allow-anyone "
+            "(kohort.allow.anyone=true)"
         )
 
 

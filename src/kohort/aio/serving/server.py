@@ -21,6 +21,7 @@ from kohort.aio.serving.broker_log import BrokerLog
 from kohort.aio.serving.file_storage import FileStorage
 from kohort.aio.serving.garbage import ShortCollections
 from kohort.aio.serving.handles import is_reserved
+from kohort.aio.serving.key_fetching import fetch_keys
 from kohort.aio.serving.listening import BACKLOG, BoundListener, bind, check_recordable
 from kohort.aio.serving.recording_file import new_recording
 from kohort.aio.system import SystemClock, system_rng
@@ -33,6 +34,7 @@ from kohort.broker.io import (
     Connected,
     Disconnected,
     Drained,
+    FetchKeys,
     Input,
     Output,
     Pause,
@@ -83,6 +85,7 @@ class Server:
         self._losing: set[ConnectionId] = set()
         self._congested: list[ConnectionId] = []
         """Who does not read what was just written, until the broker is told."""
+        self._fetches: set[asyncio.Task[None]] = set()
         self._last_connection = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
@@ -182,6 +185,8 @@ class Server:
             self._timer.cancel()
         for server in self._servers:
             server.close()
+        for task in self._fetches:
+            task.cancel()
         for peer in list(self._peers.values()):
             peer.transport.close()
         self._peers.clear()
@@ -261,8 +266,15 @@ class Server:
         while self._congested:
             self.give(Congested(self._congested.pop()))
 
+    async def _fetch_keys(self, url: str) -> None:
+        self.give(await fetch_keys(url))
+
     def _do(self, outputs: Sequence[Output]) -> None:
         for output in outputs:
+            if isinstance(output, FetchKeys):
+                task = self._loop.create_task(self._fetch_keys(output.url))
+                self._fetches.add(task)
+                task.add_done_callback(self._fetches.discard)
             peer = self._peers.get(output.connection)
             if peer is None:
                 continue

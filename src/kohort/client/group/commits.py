@@ -13,6 +13,7 @@ from kohort.client.group.membership_classic import COORDINATOR_MOVED, Membership
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import Backoff, retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
@@ -142,7 +143,9 @@ class Commits:
             commit.promise.resolve(commit.offsets)
             return
         where = ", ".join(str(p) for p, c in errors.items() if c is code)
-        error = ApiError(code, f"committing {where} for group {self._group_id!r}")
+        topics = (p.topic for p, c in errors.items() if c is ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        about = next(topics, "") if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
+        error = answer_error(self._config, code, f"committing {where} for group {self._group_id!r}", name=about)
         if code in RETRIED:
             if code in COORDINATOR_DOUBTFUL:
                 self._lookup.mark_unknown()

@@ -13,11 +13,12 @@ from kohort.client.group.offset_messages import BY_NAME_FETCH, FetchedOffset, bu
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.requests.backoff import Backoff, retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError
+from kohort.errors import ApiTimeout, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetFetchResponse
 from kohort.wire.schema import Message
@@ -98,8 +99,10 @@ class CommittedOffsets:
             self._found(sent.context, found)
             return
         what = f"the committed offsets of group {self._group_id!r}"
+        name = ""
         if code is ErrorCode.NONE:
             partition, code = next(iter(failed.items()))
+            name = partition.topic
             what = f"the committed offset of {partition} in group {self._group_id!r}"
         if code in COORDINATOR_MOVED:
             self._lookup.mark_unknown()
@@ -109,7 +112,7 @@ class CommittedOffsets:
         lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not (code.retriable or code in COORDINATOR_MOVED)
         if not lasting:
             self._troubles.refused(COMMITTED, code, what, now_ms)
-        self._failed(sent.context, ApiError(code, what), now_ms, lasting=lasting)
+        self._failed(sent.context, answer_error(self._config, code, what, name=name), now_ms, lasting=lasting)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if error.retriable:

@@ -21,6 +21,7 @@ from kohort.client.group.leader import GroupLeader
 from kohort.client.group.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, CoordinatorLookup
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState
@@ -216,7 +217,7 @@ class Membership:
             else:
                 self._join_again(now_ms, backoff=False)
         else:
-            self._fail(ApiError(code, f"joining group {self._group_id!r}"))
+            self._fail(answer_error(self._config, code, f"joining group {self._group_id!r}"))
 
     def _joined(self, response: JoinGroupResponse, now_ms: int) -> None:
         if response.protocol_type not in (None, PROTOCOL_TYPE):
@@ -272,7 +273,7 @@ class Membership:
             keep = code is ErrorCode.ILLEGAL_GENERATION
             self._fall_out(f"SyncGroup was answered {code.name}", keep_member_id=keep)
         else:
-            self._fail(ApiError(code, f"syncing with group {self._group_id!r}"))
+            self._fail(answer_error(self._config, code, f"syncing with group {self._group_id!r}"))
 
     def _synced(self, asked: Generation, response: SyncGroupResponse) -> None:
         type_fits = response.protocol_type in (None, PROTOCOL_TYPE)
@@ -330,7 +331,7 @@ class Membership:
             self._fall_out(f"a heartbeat was answered {code.name}", keep_member_id=keep)
         else:
             self._beats_held = True
-            self._raise_later(ApiError(code, f"a heartbeat to group {self._group_id!r}"))
+            self._raise_later(answer_error(self._config, code, f"a heartbeat to group {self._group_id!r}"))
 
     def resume_heartbeats(self) -> None:
         """Send heartbeats again: the user has seen the error that held them."""

@@ -19,10 +19,11 @@ from kohort.client.reading.fetched import Fetched, span_of
 from kohort.client.reading.list_offsets import ISOLATION_LEVELS
 from kohort.client.reading.positions import PartitionState
 from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import READING
-from kohort.errors import ApiError, CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
+from kohort.errors import CorruptRecord, ErrorCode, KohortError, ProtocolError, error_code
 from kohort.model import NO_UUID, Node, TopicPartition
 from kohort.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kohort.wire.schema import Message
@@ -344,4 +345,4 @@ class Fetcher:
             self._later(node_id, now_ms)
         else:
             self._later(node_id, now_ms)
-            self._raise_later(ApiError(code, what))
+            self._raise_later(answer_error(self._config, code, what, name=partition.topic))

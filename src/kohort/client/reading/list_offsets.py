@@ -7,17 +7,18 @@ Targets are grouped by leader; what a leader refuses because leadership moved is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from kohort.client.requests.backoff import Backoff, retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
-from kohort.errors import ApiError, ApiTimeout, ErrorCode, KohortError, error_code
+from kohort.errors import ApiTimeout, ErrorCode, KohortError, error_code
 from kohort.model import NO_EPOCH, TopicPartition, by_topic
 from kohort.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -163,6 +164,8 @@ class OffsetQueries:
             if leaderless:
                 for partition in leaderless:
                     self._metadata.want_also(partition.topic)
+                if self._is_refused(query, leaderless):
+                    continue
                 self._metadata.request_refresh()
                 query.failed(now_ms)
             for node_id, targets in grouped.items():
@@ -186,7 +189,7 @@ class OffsetQueries:
                 query.open.pop(partition, None)
                 query.found[partition] = None
             else:
-                self._end(query, ApiError(code, f"the offsets of {partition}"))
+                self._end(query, answer_error(self._config, code, f"the offsets of {partition}", name=partition.topic))
         if not query.open:
             self._end(query, None)
 
@@ -197,6 +200,16 @@ class OffsetQueries:
             query.failed(now_ms)
         else:
             self._end(query, error)
+
+    def _is_refused(self, query: _Query, leaderless: Iterable[TopicPartition]) -> bool:
+        """End a question about a topic that the cluster refuses for good; tell whether it was one."""
+        for partition in leaderless:
+            code = self._metadata.error(partition.topic)
+            if code is not None and not code.retriable:
+                what = f"the offsets of {partition}"
+                self._end(query, answer_error(self._config, code, what, name=partition.topic))
+                return True
+        return False
 
     def _end(self, query: _Query, error: KohortError | None) -> None:
         self._queries.discard(query)

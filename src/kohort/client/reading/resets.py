@@ -15,6 +15,7 @@ from kohort.client.reading.list_offsets import (
     listed_offsets,
 )
 from kohort.client.reading.positions import FetchState, PartitionState, Position
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING
 from kohort.config.client import reset_duration_ms
@@ -98,7 +99,7 @@ class Resets:
             if code in REFRESHED or code.retriable:
                 self._troubles.refused((READING, partition), code, what, now_ms)
             else:
-                self._failures.append(ApiError(code, what))
+                self._failures.append(answer_error(self._config, code, what, name=partition.topic))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         for question in self._questions.ended(sent):

@@ -13,10 +13,11 @@ from kohort.client.reading.leader_questions import LeaderQuestions, Question
 from kohort.client.reading.list_offsets import CONSUMER, REFRESHED
 from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.reading.resets import Resets
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import LeaderAndEpoch
 from kohort.client.requests.source import IDLE, Poll, Unsent
 from kohort.client.requests.troubles import READING
-from kohort.errors import ApiError, ErrorCode, KohortError, LogTruncated, UnsupportedVersion, error_code
+from kohort.errors import ErrorCode, KohortError, LogTruncated, UnsupportedVersion, error_code
 from kohort.model import TopicPartition
 from kohort.wire.messages.epochs import (
     OffsetForLeaderEpochRequest,
@@ -86,7 +87,7 @@ class Validation:
             if code in REFRESHED or code.retriable or code is ErrorCode.UNKNOWN_SERVER_ERROR:
                 self._troubles.refused((READING, partition), code, what, now_ms)
             else:
-                self._failures.append(ApiError(code, what))
+                self._failures.append(answer_error(self._config, code, what, name=partition.topic))
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         for _, state, _, leader in self._questions.ended(sent):

@@ -268,3 +268,14 @@ def exchange_by_password(credentials: Credentials, rng: Rng, derived: DerivedPas
     if credentials.mechanism == "PLAIN":
         return PlainClient(credentials.username, password)
     return ScramClient(credentials.mechanism, credentials.username, password, new_nonce(rng), derived)
+
+
+def principal_of(config: ClientConfig) -> str:
+    """Return who brokers take this client for, as ACLs name it; empty where only they know: by its certificate, or by
+    a token of somebody else's."""
+    credentials = credentials_of(config)
+    if credentials is None:
+        return "" if SecurityProtocol(config.security_protocol).uses_tls else "User:ANONYMOUS"
+    claim = credentials.options.get("PrincipalClaimName") or "sub"
+    name = credentials.username or credentials.options.get(f"StringClaim_{claim}", "")
+    return f"User:{name}" if name else ""

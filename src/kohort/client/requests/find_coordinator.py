@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng
 from kohort.config.client import ClientConfig
-from kohort.errors import ApiError, KohortError, error_code
+from kohort.errors import KohortError, error_code
 from kohort.model import Node
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.schema import Message
@@ -82,7 +83,7 @@ class CoordinatorLookup:
                 self._troubles.refused(self._what, code, f"looking for {self._what}", now_ms)
             else:
                 self._wanted = False
-                self._raise_later(ApiError(code, f"looking for {self._what}"))
+                self._raise_later(answer_error(self._config, code, f"looking for {self._what}", name=self._key.name))
             self._request.failed(now_ms)
             return
         self._troubles.mended(self._what, f"{self._what} is found", now_ms)

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import ANY_NODE, IDLE, Poll, Unsent
 from kohort.clock import Rng
 from kohort.config.client import ProducerConfig
-from kohort.errors import ApiError, KohortError, error_code
+from kohort.errors import KohortError, error_code
 from kohort.model import NO_PRODUCER_ID_AND_EPOCH, ProducerIdAndEpoch
 from kohort.wire.messages.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kohort.wire.schema import Message
@@ -76,7 +77,7 @@ class ProducerIds:
         assert isinstance(response, InitProducerIdResponse)
         self._request.ended(sent)
         if response.error_code:
-            self._failed(ApiError(error_code(response.error_code), "InitProducerId"), now_ms)
+            self._failed(answer_error(self._config, error_code(response.error_code), "InitProducerId"), now_ms)
             return
         self._request.succeeded()
         self.identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)

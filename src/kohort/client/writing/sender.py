@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import Poll, Unsent
 from kohort.client.requests.troubles import PASSING_MS, WRITING, Troubles
@@ -270,7 +271,8 @@ class Sender:
     ) -> None:
         code = error_code(result.error_code)
         tp = TopicPartition(batch.topic, batch.partition)
-        error = ApiError(code, f"{tp}: {result.error_message}" if result.error_message else str(tp))
+        text = f"{tp}: {result.error_message}" if result.error_message else str(tp)
+        error = answer_error(self._config, code, text, name=_about(code, tp))
         if code in STALE_METADATA:
             hint = result.current_leader
             if self._metadata.update_leader(tp, hint.leader_id, hint.leader_epoch, nodes):
@@ -430,6 +432,10 @@ class Sender:
             why = self._metadata.last_failure or self._metadata.error(tp.topic) or "the partition has no leader"
             return ApiTimeout(f"{waited}: {why}")
         return ApiTimeout(f"{waited}, after {batch.attempts} attempts")
+
+
+def _about(code: ErrorCode, tp: TopicPartition) -> str:
+    return tp.topic if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
 
 
 def _errors_of_records(

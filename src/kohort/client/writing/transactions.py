@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Final
 
 from kohort.client.requests.backoff import retry_backoff
+from kohort.client.requests.denials import answer_error
 from kohort.client.requests.find_coordinator import COORDINATOR_LANE, TRANSACTION_KEY, CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
@@ -326,7 +327,8 @@ class Transactions:
             self._troubles.mended(TRANSACTION, f"{self._name} is served", now_ms)
             self._done(sent.request, response)
         else:
-            self._refused(sent, ApiError(code, where or self._name), now_ms)
+            topic = where.rpartition("-")[0] if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED else ""
+            self._refused(sent, answer_error(self._config, code, where or self._name, name=topic), now_ms)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if sent.request.API_KEY not in MAX_VERSION:

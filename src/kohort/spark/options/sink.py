@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kohort.config.client import ProducerConfig, client_config
-from kohort.config.options import options_of, unknown_option
+from kohort.config.client import ProducerConfig
+from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
+from kohort.spark.options.client import client_options
 from kohort.spark.options.text import SparkOption, flag, text
 
 SINK_TABLE: Final = (
+    SparkOption("profile", "profile", "", "a cluster of the driver's clusters.toml; kafka.* wins over it", text),
     SparkOption("topic", "topic", "", "the topic of every row; wins over the column topic", text),
     SparkOption("includeHeaders", "include_headers", "true", "send the column headers, where there is one", flag),
     SparkOption(
@@ -36,7 +38,7 @@ _BY_LOWER_NAME: Final = {o.name.lower(): o for o in SINK_TABLE}
 class SinkOptions:
     """Where rows go, checked. ``client``: the producer's own options, by Kafka's names."""
 
-    client: dict[str, str] = field(default_factory=dict)
+    client: dict[str, Any] = field(default_factory=dict)
     topic: str = ""
     include_headers: bool = True
     delivery_headers: bool = True
@@ -45,7 +47,7 @@ class SinkOptions:
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Check what ``.option(...)`` gave. Raises ConfigError naming the option and what is allowed."""
     values: dict[str, Any] = {"delivery_headers": streaming}
-    client: dict[str, str] = {}
+    client: dict[str, Any] = {}
     for name, content in given.items():
         lower = name.lower()
         if lower in SINK_REFUSED:
@@ -57,11 +59,6 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
             client[lower.removeprefix("kafka.")] = str(content)
         elif lower not in ("path", "checkpointlocation", "queryname"):  # Spark's own
             raise unknown_option(name, [o.name for o in SINK_TABLE] + ["kafka.bootstrap.servers"])
-    if not client.get("bootstrap.servers"):
-        raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")
-    for name in client:
-        if name not in {o.name for o in options_of(ProducerConfig)}:
-            raise unknown_option(f"kafka.{name}", [f"kafka.{o.name}" for o in options_of(ProducerConfig)])
+    client = client_options(ProducerConfig, client, values.pop("profile", ""))
     client.setdefault("client.id", "kohort-spark")
-    client_config(ProducerConfig, client, {})
     return SinkOptions(client, **values)

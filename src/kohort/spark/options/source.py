@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kohort.config.client import ConsumerConfig, client_config
-from kohort.config.options import options_of, unknown_option
+from kohort.config.client import ConsumerConfig
+from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
+from kohort.spark.options.client import SERVERS, client_options
 from kohort.spark.options.offsets import OffsetsByTopic
 from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, TABLE
 from kohort.spark.options.text import Start
@@ -32,7 +33,7 @@ class SourceOptions:
     """What a query asked for, checked."""
 
     bootstrap_servers: str
-    client: dict[str, str] = field(default_factory=dict)
+    client: dict[str, Any] = field(default_factory=dict)
     subscribe: tuple[str, ...] = ()
     subscribe_pattern: str = ""
     assign: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -113,7 +114,7 @@ class SourceOptions:
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Check what ``.option(...)`` gave. Raises ConfigError naming the option and what is allowed."""
     values: dict[str, Any] = {}
-    client: dict[str, str] = {}
+    client: dict[str, Any] = {}
     for name, content in given.items():
         lower = name.lower()
         if lower in REFUSED:
@@ -127,30 +128,20 @@ def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> Source
             client[lower.removeprefix("kafka.")] = str(content)
         elif lower != "path":
             raise unknown_option(name, [o.name for o in TABLE] + ["kafka.bootstrap.servers"])
-    bootstrap = client.pop("bootstrap.servers", "")
-    if not bootstrap:
-        raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")
-    _check_client(client, bootstrap)
+    settings = client_options(ConsumerConfig, client, values.pop("profile", ""))
+    servers = settings.pop(SERVERS)
+    bootstrap = ",".join(servers) if isinstance(servers, list) else str(servers)
     if values.get("group_mode") == "member":
         values.setdefault("group_fallback", "earliest")
     if "isolation_level" in values:
-        client["isolation.level"] = values["isolation_level"]
-    options = SourceOptions(bootstrap, client, **values)
+        settings["isolation.level"] = values["isolation_level"]
+    options = SourceOptions(bootstrap, settings, **values)
     _check_together(options, streaming=streaming, given={n.lower() for n in given})
     if options.group_mode == "member":
         _check_member(options, streaming=streaming)
     if not streaming:
         _check_batch(options)
     return options
-
-
-def _check_client(client: Mapping[str, str], bootstrap: str) -> None:
-    """Refuse options of Kafka's that the client does not have, before a task finds out. Raises ConfigError."""
-    known = [o.name for o in options_of(ConsumerConfig)]
-    for name in client:
-        if name not in known:
-            raise unknown_option(f"kafka.{name}", [f"kafka.{n}" for n in known])
-    client_config(ConsumerConfig, {**client, "bootstrap.servers": bootstrap}, {})
 
 
 def _check_together(options: SourceOptions, *, streaming: bool, given: set[str]) -> None:

@@ -32,6 +32,7 @@ TABLE: Final = (
         pattern,
     ),
     SparkOption("assign", "assign", "", 'the partitions to read: `{"orders": [0, 1]}`', assignment),
+    SparkOption("profile", "profile", "", "a cluster of the driver's clusters.toml; kafka.* wins over it", text),
     SparkOption("group.id", "group_id", "", "the consumer group that shows this query's progress", text),
     SparkOption(
         "group.mode",

@@ -52,11 +52,23 @@ class StreamSettings(TypedDict, total=False):
 class PipelineBuilder:
     """Collects what a file would say; ``build`` checks it. Paths are relative to ``folder``, the working directory."""
 
-    def __init__(self, name: str, *, brokers: str, folder: str | Path = ".", checkpoint: str = "state") -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        brokers: str = "",
+        profile: str = "",
+        kafka: Mapping[str, Any] | None = None,
+        folder: str | Path = ".",
+        checkpoint: str = "state",
+    ) -> None:
         self._file, line = _caller()
         self._path = Path(folder).absolute() / Path(self._file).name
         self._line = line
-        self._top: dict[str, Any] = {"name": name, "brokers": brokers, "checkpoint": checkpoint}
+        self._top: dict[str, Any] = {"name": name, "checkpoint": checkpoint}
+        self._top |= {"brokers": brokers} if brokers else {}
+        self._top |= {"profile": profile} if profile else {}
+        self._top |= {"kafka": section_of(dict(kafka), self._file, line, "kafka")} if kafka else {}
         self._sources: dict[str, _Said] = {}
         self._lists: dict[str, list[_Said]] = {}
         self._singles: dict[str, _Said] = {}

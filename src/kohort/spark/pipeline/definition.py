@@ -22,6 +22,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from kohort.config.security_names import translated
+from kohort.spark.options.client import connecting
+
+ClientSettings = tuple[tuple[str, Any], ...]
+"""Options of Kafka's clients, by its names, as the file says them; secrets are hidden."""
 AVAILABLE_NOW: Final = "available-now"
 """The trigger of a pipeline that runs to the end of its topics."""
 
@@ -69,7 +74,12 @@ class Source:
     member: bool = False
     member_line: int = field(default=0, compare=False)
     line: int = field(default=0, compare=False)
-    kafka: tuple[tuple[str, str], ...] = ()
+    kafka: ClientSettings = ()
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The options of clients of these topics, without those that are of consumers alone."""
+        return {"bootstrap.servers": self.brokers, **connecting(translated(dict(self.kafka)))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +135,12 @@ class Sink:
     counts: str = ""
     compact_every: int = 0
     line: int = field(default=0, compare=False)
+    kafka: ClientSettings = ()
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The options of clients of this sink's topic."""
+        return {"bootstrap.servers": self.brokers, **dict(self.kafka)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +162,12 @@ class DeadLetters:
     brokers: str
     topic: str
     partitions: int = 1
+    kafka: ClientSettings = ()
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """The options of clients of this topic."""
+        return {"bootstrap.servers": self.brokers, **dict(self.kafka)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from kohort.spark.runtime.private_files import private_folder, write_whole
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+HIDDEN_OPTIONS: Final = "(?i)url|password|secret|token|jaas|passphrase|ssl[.]key[.]pem|keystore[.]key"
+"""Options that Spark shows as redacted in plans: its own rule, and what else of Kafka's options is a secret."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -28,6 +30,7 @@ SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
+    "spark.sql.redaction.options.regex": HIDDEN_OPTIONS,
 }
 """What a local session sets unless told otherwise; shuffle partitions follow two to four cores, not a cluster."""
 
@@ -76,7 +79,8 @@ def session(
     local = master.startswith("local")
     if SparkSession.getActiveSession() is None:
         os.environ.update(spark_environ(local=local, quiet=quiet))
-    settings: dict[str, Any] = dict(SETTINGS) if local else {"spark.sql.session.timeZone": "UTC"}
+    elsewhere = {name: SETTINGS[name] for name in ("spark.sql.session.timeZone", "spark.sql.redaction.options.regex")}
+    settings: dict[str, Any] = dict(SETTINGS) if local else elsewhere
     if quiet:
         log = write_whole(private_folder() / "log4j2.properties", QUIET_LOGS)
         flag = f"-Dlog4j2.configurationFile={log.absolute().as_uri()}"  # a blank in it would be two options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import KohortError, UsageError
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _HELD_MOST: Final = 256
 """Deliveries that are waited for before more is sent: a task's memory is the producer's buffer, not its rows."""
 
-_kept: dict[tuple[int, tuple[tuple[str, str], ...]], Producer] = {}
+_kept: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
 
-def kept_producer(settings: Mapping[str, str]) -> Producer:
+def kept_producer(settings: Mapping[str, Any]) -> Producer:
     """Return the producer of these settings, kept for the life of this process: workers are reused, and forked."""
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _kept:
@@ -31,7 +31,7 @@ def kept_producer(settings: Mapping[str, str]) -> Producer:
     return _kept[key]
 
 
-def drop_producer(settings: Mapping[str, str]) -> None:
+def drop_producer(settings: Mapping[str, Any]) -> None:
     """Close a producer that failed: the next task begins with a new one, and a new producer id."""
     producer = _kept.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
@@ -42,7 +42,7 @@ def drop_producer(settings: Mapping[str, str]) -> None:
 class RowSender:
     """One task's rows on their way. ``finish`` returns only when every row is acknowledged."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
         self._producer = kept_producer(settings)
         self._pending: list[Delivery] = []
@@ -88,7 +88,7 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
         sender.send(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
 
 
-def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, str]) -> int:
+def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any]) -> int:
     """Send rows of (topic, key, value, headers) and return the number acknowledged, all or an error."""
     sender = RowSender(settings)
     try:

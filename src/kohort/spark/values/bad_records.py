@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kohort.errors import KohortError
+from kohort.spark.options.client import connecting
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.sending.delivery_headers import add_headers
 
@@ -31,11 +32,12 @@ class BadRecords:
 
     policy: str
     topic: str
-    settings: dict[str, str]
+    settings: dict[str, Any]
 
     @classmethod
     def of(cls, options: SourceOptions) -> BadRecords:
-        settings = {"bootstrap.servers": options.bootstrap_servers, "client.id": "kohort-dead-letters"}
+        settings = {**connecting(options.client), "bootstrap.servers": options.bootstrap_servers}
+        settings["client.id"] = "kohort-dead-letters"
         return cls(options.bad_records, options.dead_letter_topic, settings)
 
     @property

@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from kohort.config.client import parse_address
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.listeners import parse_listener
 from kohort.errors import ConfigError
-from kohort.spark.options.source import parse_source_options
 from kohort.spark.options.text import size_bytes
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Sink, Source, Summary
 from kohort.spark.pipeline.document.check_whole import check_whole
+from kohort.spark.pipeline.document.parse_cluster import KafkaCluster, cluster_of, connection_of, default_cluster
 from kohort.spark.pipeline.document.parse_decode import parse_decode
 from kohort.spark.pipeline.document.parse_steps import TIME, parse_rule, parse_step
 from kohort.spark.pipeline.document.parse_tests import parse_test
@@ -24,8 +24,6 @@ from kohort.spark.pipeline.document.sections import PipelineError, YamlSection, 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _VIEW: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SINKS: Final = ("parquet", "topic", "console", "noop")
-SAID_ELSEWHERE: Final = {"bootstrap.servers": "brokers", "group.id": "group", "auto.offset.reset": "start"}
-"""Settings of the client that a source has keys of its own for."""
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
@@ -52,10 +50,11 @@ def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     if not _NAME.fullmatch(name):
         raise PipelineError(str(path), name_line, f"name: {name!r}: letters, digits, - and _")
     root = path.parent
-    brokers = top.take("brokers", str, "")
-    sources = _sources(top, brokers, root)
-    default_brokers = brokers or sources[0].brokers
-    sinks = tuple(_sink(s, root, default_brokers) for s in top.sections("sinks"))
+    cluster = default_cluster(top)
+    sources = _sources(top, cluster, root)
+    if not cluster.brokers:
+        cluster = replace(cluster, brokers=sources[0].brokers, kafka=cluster.kafka or connection_of(sources[0]))
+    sinks = tuple(_sink(s, root, cluster) for s in top.sections("sinks"))
     pipeline = Pipeline(
         name=name,
         file=path,
@@ -64,7 +63,7 @@ def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
         rules=tuple(parse_rule(s, i) for i, s in enumerate(top.sections("expect"))),
         sinks=sinks,
         summaries=tuple(_summary(s, root) for s in top.sections("summaries")),
-        dead_letters=_dead_letters(top.section("dlq"), default_brokers),
+        dead_letters=_dead_letters(top.section("dlq"), cluster),
         every=_trigger(top),
         checkpoint=root / top.take("checkpoint", str, "state"),
         metrics=_metrics(top.section("metrics")),
@@ -76,12 +75,12 @@ def pipeline_of(top: YamlSection, path: Path) -> Pipeline:
     return pipeline
 
 
-def _sources(top: YamlSection, brokers: str, root: Path) -> tuple[Source, ...]:
+def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Source, ...]:
     if top.one_of("source", "sources") == "source":
         one = top.section("source")
         if one is None:
             raise top.error("source is empty")
-        return (_source("input", one, brokers, top.section("decode"), root),)
+        return (_source("input", one, cluster, top.section("decode"), root),)
     several = top.section("sources")
     if several is None or not several.names():
         raise top.error("sources is empty")
@@ -91,16 +90,17 @@ def _sources(top: YamlSection, brokers: str, root: Path) -> tuple[Source, ...]:
             raise PipelineError(top.file, several.line_of(name), f"source {name!r}: a name that SQL takes, not input")
         section = several.section(name)
         if section is not None:
-            found.append(_source(name, section, brokers, section.section("decode"), root))
+            found.append(_source(name, section, cluster, section.section("decode"), root))
     return tuple(found)
 
 
-def _source(name: str, section: YamlSection, brokers: str, decode: YamlSection | None, root: Path) -> Source:
-    limit, kafka = section.section("limit"), section.section("kafka")
+def _source(name: str, section: YamlSection, cluster: KafkaCluster, decode: YamlSection | None, root: Path) -> Source:
+    limit = section.section("limit")
+    of = cluster_of(section, cluster, ConsumerConfig)
     start_line, member_line = section.line_of("start"), section.line_of("group_mode")
     source = Source(
         name=name,
-        brokers=_brokers(section, brokers),
+        brokers=of.brokers,
         topics=tuple(section.texts("topics")),
         group=section.take("group", str, ""),
         start=section.take("start", str, "earliest"),
@@ -113,7 +113,7 @@ def _source(name: str, section: YamlSection, brokers: str, decode: YamlSection |
         member=section.choice("group_mode", ("standalone", "member"), "standalone") == "member",
         member_line=member_line,
         line=section.line,
-        kafka=_client_settings(kafka) if kafka else (),
+        kafka=of.kafka,
     )
     section.close()
     if limit:
@@ -142,27 +142,6 @@ def _check_member(section: YamlSection, source: Source) -> None:
         raise PipelineError(section.file, source.member_line, "group_mode: member needs a group")
 
 
-def _client_settings(section: YamlSection) -> tuple[tuple[str, str], ...]:
-    """Read Kafka's own settings, checked together by the parser of the source's options, which needs no Spark."""
-    found: dict[str, str] = {}
-    lines: dict[str, int] = {}
-    for name in section.names():
-        line, value = section.line_of(name), section.take(name, object)
-        if name in SAID_ELSEWHERE:
-            raise PipelineError(section.file, line, f"{name}: say it with the source's {SAID_ELSEWHERE[name]}")
-        if isinstance(value, YamlSection | list) or value is None:
-            raise PipelineError(section.file, line, f"{name}: expected text, a number, or true or false")
-        found[name], lines[name] = str(value).lower() if isinstance(value, bool) else str(value), line
-    given = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "any"}
-    try:
-        parse_source_options(given | {f"kafka.{name}": value for name, value in found.items()}, streaming=True)
-    except ConfigError as error:
-        problem = str(error)
-        first = min((name for name in lines if name in problem), key=problem.index, default="")
-        raise PipelineError(section.file, lines.get(first, section.line), problem) from None
-    return tuple(found.items())
-
-
 def _watermark(section: YamlSection | None) -> tuple[str, str] | None:
     if section is None:
         return None
@@ -183,26 +162,11 @@ def _check_limit(limit: YamlSection, source: Source) -> None:
             raise limit.error(str(error)) from None
 
 
-def _brokers(section: YamlSection, default: str) -> str:
-    line = section.line_of("brokers")
-    text = section.take("brokers", str, default)
-    if not text:
-        raise section.error(f"{section.name} needs 'brokers', here or at the top of the file")
-    try:
-        for address in text.split(","):
-            parse_address(address)
-    except ConfigError:
-        raise PipelineError(
-            section.file, line, f"brokers: {text!r}: expected HOST:PORT, or several with commas"
-        ) from None
-    return text
+def _sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
+    return replace(_sink_of(section, root, cluster), line=section.line)
 
 
-def _sink(section: YamlSection, root: Path, brokers: str) -> Sink:
-    return replace(_sink_of(section, root, brokers), line=section.line)
-
-
-def _sink_of(section: YamlSection, root: Path, brokers: str) -> Sink:
+def _sink_of(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
     kind = section.one_of(*SINKS)
     line = section.line_of(kind)
     name, counts = section.take("name", str, kind), section.take("counts", str, "")
@@ -218,8 +182,8 @@ def _sink_of(section: YamlSection, root: Path, brokers: str) -> Sink:
     if kind == "parquet":
         sink = _parquet(body, root, name, counts)
     elif kind == "topic":
-        address, topic, key = _brokers(body, brokers), body.take("topic", str), body.take("key", str, "")
-        sink = Sink(kind, name, brokers=address, topic=topic, key=key, counts=counts)
+        of, topic, key = cluster_of(body, cluster, ProducerConfig), body.take("topic", str), body.take("key", str, "")
+        sink = Sink(kind, name, brokers=of.brokers, topic=topic, key=key, counts=counts, kafka=of.kafka)
     else:
         sink = Sink(kind, name, rows=body.take("rows", int, 20), counts=counts)
     body.close()
@@ -252,10 +216,11 @@ def _summary(section: YamlSection, root: Path) -> Summary:
     return summary
 
 
-def _dead_letters(section: YamlSection | None, brokers: str) -> DeadLetters | None:
+def _dead_letters(section: YamlSection | None, cluster: KafkaCluster) -> DeadLetters | None:
     if section is None:
         return None
-    letters = DeadLetters(_brokers(section, brokers), section.take("topic", str), section.take("partitions", int, 1))
+    of = cluster_of(section, cluster, AdminConfig)
+    letters = DeadLetters(of.brokers, section.take("topic", str), section.take("partitions", int, 1), of.kafka)
     section.close()
     return letters
 

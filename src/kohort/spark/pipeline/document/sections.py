@@ -1,24 +1,20 @@
 """A YAML file as sections that know their lines: each key is taken once, and what is left over is an error.
 
-Text may hold ``${NAME}`` and ``${NAME:-default}``, filled in from the environment, so that addresses and secrets stay
-out of the file; ``${file:/run/secrets/x}`` is the content of a file; ``$${`` is a plain ``${``.
+Text may hold places that are filled in, such as ``${NAME}``: see config/placeholders.py.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from kohort.config.placeholders import fill_in
 from kohort.errors import ConfigError
 from kohort.extras import needs
 from kohort.nearest import did_you_mean
 
 T = TypeVar("T")
 
-_FILE: Final = re.compile(r"\$\{file:([^}]+)\}")
-_VARIABLE: Final = re.compile(r"\$(\$)?\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _MISSING: Final = object()
 _KINDS: Final[dict[type, str]] = {
     str: "text",
@@ -234,19 +230,7 @@ class _YamlReader:
             return text
 
     def _fill(self, text: str, line: int) -> str:
-        def found(match: re.Match[str]) -> str:
-            escaped, name, default = match.groups()
-            if escaped:
-                return match.group(0)[1:]
-            value = self._environ.get(name, default)
-            if value is None:
-                raise PipelineError(self._file, line, f"${{{name}}}: not set in the environment, and no default")
-            return value
-
-        def content(match: re.Match[str]) -> str:
-            try:
-                return Path(match[1]).read_text(encoding="utf-8").rstrip("\n")
-            except (OSError, UnicodeDecodeError) as error:
-                raise PipelineError(self._file, line, f"{match[0]}: cannot be read: {error}") from None
-
-        return _VARIABLE.sub(found, _FILE.sub(content, text))
+        try:
+            return fill_in(text, self._environ)
+        except ConfigError as error:
+            raise PipelineError(self._file, line, str(error)) from None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
+from kohort.config.security_names import translated
 from kohort.errors import ApiError, ErrorCode
+from kohort.spark.options.client import connecting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -14,12 +16,12 @@ if TYPE_CHECKING:
 _CLIENT_ID: Final = "kohort-pipeline"
 
 
-def deliver(frame: DataFrame, brokers: str) -> int:
+def deliver(frame: DataFrame, client: Mapping[str, Any]) -> int:
     """Send rows of (topic, key, value, headers); return how many were acknowledged, all or an error.
 
     At least once: a task that Spark repeats sends its rows again.
     """
-    settings = {"bootstrap.servers": brokers, "client.id": _CLIENT_ID, "compression.type": "lz4"}
+    settings = {"client.id": _CLIENT_ID, "compression.type": "lz4", **client}
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -32,11 +34,11 @@ def deliver(frame: DataFrame, brokers: str) -> int:
     return sum(row["sent"] for row in rows)
 
 
-def ensure_topic(brokers: str, topic: str, partitions: int = 1) -> None:
+def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int = 1) -> None:
     """Create the topic unless it is there."""
     from kohort.aio.admin import Admin
 
-    with Admin(bootstrap_servers=brokers, client_id=_CLIENT_ID) as admin:
+    with Admin({"client.id": _CLIENT_ID, **connecting(translated(client))}) as admin:
         try:
             admin.create_topics({topic: partitions})
         except ApiError as error:

@@ -27,12 +27,12 @@ def prepare_sinks(pipeline: Pipeline, *, fresh: bool) -> None:
     """Create topics; refuse a Parquet folder that holds another checkpoint's rows."""
     for sink in pipeline.sinks:
         if sink.kind == "topic":
-            ensure_topic(sink.brokers, sink.topic)
+            ensure_topic(sink.client, sink.topic)
         if sink.kind == "parquet":
             _prepare_folder(pipeline, sink, fresh=fresh)
     if pipeline.dead_letters:
         letters = pipeline.dead_letters
-        ensure_topic(letters.brokers, letters.topic, letters.partitions)
+        ensure_topic(letters.client, letters.topic, letters.partitions)
 
 
 def _prepare_folder(pipeline: Pipeline, sink: Sink, *, fresh: bool) -> None:
@@ -62,7 +62,7 @@ def write_rows(sink: Sink, rows: DataFrame, batch: int, folder: ParquetFolder | 
         return rows_in(folder.publish(batch), sink.counts)
     if sink.kind == "topic":
         expected = counted(rows, sink.counts)
-        sent = deliver(_as_records(rows, sink), sink.brokers)
+        sent = deliver(_as_records(rows, sink), sink.client)
         if not sink.counts:
             return sent
         return expected
@@ -106,7 +106,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
     letters = _letters_of(pipeline)
     bad = rows.where(f"{PROBLEM} is not null")
     why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
-    return deliver(_as_letters(bad, pipeline, batch, why), letters.brokers)
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client)
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
@@ -121,7 +121,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
         reasons = f.when(f.col(FAILED) == verdict, f.lit("; ".join(r.reason for r in failed))).otherwise(reasons)
     bad = rows.where(f.col(FAILED).isin(list(verdicts)))
     why = {"reason": reasons, "rule": names, "stage": f.lit("expect")}
-    return deliver(_as_letters(bad, pipeline, batch, why), letters.brokers)
+    return deliver(_as_letters(bad, pipeline, batch, why), letters.client)
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:

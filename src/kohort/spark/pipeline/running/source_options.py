@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from kohort.config.client import ConsumerConfig
+from kohort.spark.options.client import SERVERS, as_spark_options, client_options
 from kohort.spark.options.source import SourceOptions
 from kohort.spark.pipeline.definition import Source
 from kohort.spark.values.columns import TYPES
@@ -35,7 +37,9 @@ def table_options(source: Source) -> dict[str, str]:
 
 def lookup_options(source: Source) -> SourceOptions:
     """Return what is needed to ask the brokers where a source stands, outside of Spark."""
-    return SourceOptions(source.brokers, dict(source.kafka), group_id=source.group, subscribe=source.topics)
+    client = client_options(ConsumerConfig, {**dict(source.kafka), SERVERS: source.brokers})
+    del client[SERVERS]
+    return SourceOptions(source.brokers, client, group_id=source.group, subscribe=source.topics)
 
 
 def _options(source: Source) -> dict[str, str]:
@@ -44,5 +48,5 @@ def _options(source: Source) -> dict[str, str]:
         "subscribe": ",".join(source.topics),
         "failOnDataLoss": str(source.fail_on_data_loss).lower(),
     }
-    options |= {f"kafka.{name}": value for name, value in source.kafka}
+    options |= as_spark_options(source.kafka)
     return options | ({"group.id": source.group} if source.group else {})

@@ -1,0 +1,79 @@
+"""Fetches the keys with which tokens are signed, in a thread: the loop goes on (protocol/security.md#tokens)."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from kohort.aio.credentials.threads import in_thread
+from kohort.broker.io import KeysFetched
+
+TIMEOUT_S: Final = 10.0
+MAX_BYTES: Final = 1 << 20
+"""A set of keys has a few kilobytes; nobody's answer fills the memory."""
+PIECE_BYTES: Final = 1 << 16
+
+
+class _CannotFetch(Exception):
+    """Why, in words."""
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, but none from TLS to what has none, nor to a file."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        schemes = {"https"} if urlsplit(req.full_url).scheme == "https" else {"http", "https"}
+        if urlsplit(newurl).scheme not in schemes:
+            raise _CannotFetch("it redirects to an address that is not safe")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+async def fetch_keys(url: str) -> KeysFetched:
+    """Fetch what an address holds; never raises for what is wrong there."""
+    try:
+        return KeysFetched(url, await in_thread(lambda: _content_of(url), "kohort-keys"))
+    except _CannotFetch as error:
+        return KeysFetched(url, None, str(error))
+
+
+def _content_of(url: str) -> bytes:
+    try:
+        return _file(url) if url.startswith("file:") else _page(url)
+    except urllib.error.HTTPError as error:
+        raise _CannotFetch(f"it answers {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise _CannotFetch(f"it cannot be reached: {error.reason}") from None
+    except (OSError, HTTPException, ValueError) as error:
+        raise _CannotFetch(f"it cannot be read: {error or type(error).__name__}") from None
+
+
+def _file(url: str) -> bytes:
+    with Path(url2pathname(urlsplit(url).path)).open("rb") as file:
+        return _checked(file.read(MAX_BYTES + 1))
+
+
+def _page(url: str) -> bytes:
+    """Read a page for as long as TIMEOUT_S, however slowly it comes."""
+    until = time.monotonic() + TIMEOUT_S
+    request = urllib.request.Request(url, headers={"Accept": "application/json", "User-Agent": "kohort"})
+    content = b""
+    with urllib.request.build_opener(_SafeRedirects()).open(request, timeout=TIMEOUT_S) as answer:
+        while len(content) <= MAX_BYTES and (piece := answer.read1(PIECE_BYTES)):
+            content += piece
+            if time.monotonic() > until:
+                raise _CannotFetch(f"it takes more than {TIMEOUT_S:.0f} s")
+    return _checked(content)
+
+
+def _checked(content: bytes) -> bytes:
+    if len(content) > MAX_BYTES:
+        raise _CannotFetch(f"it holds more than {MAX_BYTES} bytes")
+    return content

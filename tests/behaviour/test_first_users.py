@@ -1,0 +1,70 @@
+"""An embedded broker with users: who they are is said in one word, and kept as what SCRAM needs of them."""
+
+import pytest
+
+import kohort
+from kohort.errors import ConfigError
+from kohort.secret import Secret
+
+pytestmark = pytest.mark.ours
+USERS = {"alice": "a-secret", "bob, the other": Secret('with "quotes", =[brackets]\nand lines')}
+
+
+def login(broker: kohort.Broker, user: str, password: str, mechanism: str = "SCRAM-SHA-256") -> dict[str, str]:
+    return {
+        "bootstrap.servers": broker.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": user,
+        "sasl.password": password,
+    }
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_users_log_in_and_nobody_else(mechanism):
+    with kohort.Broker(users=USERS) as broker:
+        for name, password in USERS.items():
+            with kohort.Admin(login(broker, name, Secret(password).reveal(), mechanism)) as admin:
+                assert admin.list_topics() == []
+        with (
+            kohort.Admin(login(broker, "alice", "a guess", mechanism)) as stranger,
+            pytest.raises(kohort.AuthenticationFailed, match="alice"),
+        ):
+            stranger.list_topics()
+
+
+def test_a_password_that_was_changed_is_not_set_back(tmp_path):
+    with kohort.Broker(users={"alice": "old"}, data_dir=tmp_path):
+        pass
+    assert not [file for file in tmp_path.rglob("*") if file.is_file() and b"old" in file.read_bytes().split(b'"')]
+
+    with (
+        kohort.Broker(users={"alice": "new", "carol": "hers"}, data_dir=tmp_path) as broker,
+        kohort.Admin(login(broker, "alice", "old")) as alice,
+        kohort.Admin(login(broker, "carol", "hers")) as carol,
+    ):
+        assert alice.list_topics() == carol.list_topics() == []
+
+
+def test_they_log_in_where_the_listeners_say():
+    listeners = ["INNER://127.0.0.1:0", "OUTER://127.0.0.1:0"]
+    protocols = "INNER:PLAINTEXT,OUTER:SASL_PLAINTEXT"
+    with kohort.Broker(users=USERS, listeners=listeners, listener_security_protocol_map=protocols) as broker:
+        with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            assert admin.list_topics() == []
+        with kohort.Admin(
+            login(broker, "alice", "a-secret") | {"bootstrap.servers": broker.bootstrap_of("OUTER")}
+        ) as a:
+            assert a.list_topics() == []
+
+
+def test_a_listener_is_at_the_address_that_is_given():
+    with kohort.Broker(users=USERS, listen="127.0.0.2:0") as broker:
+        assert broker.bootstrap.startswith("127.0.0.2:")
+        assert broker.bootstrap == broker.bootstrap_of("SASL_PLAINTEXT")
+
+
+@pytest.mark.parametrize("users", [{}, {"": "p"}, {'a"b': "p"}, {"a\nb": "p"}, {"alice": ""}])
+def test_users_that_cannot_be(users):
+    with pytest.raises(ConfigError, match="users"):
+        kohort.Broker(users=users)

@@ -1,0 +1,90 @@
+"""Keys come over HTTP and from files; what goes wrong is told in words."""
+
+import asyncio
+import json
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from kohort.aio.serving import key_fetching
+from kohort.aio.serving.key_fetching import fetch_keys
+from support.security.tokens import Issuer, token_service
+
+
+def fetched(url):
+    return asyncio.run(fetch_keys(url))
+
+
+@contextmanager
+def page(status, body=b"", **headers):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/jwks"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_keys_come_over_http():
+    issuer = Issuer()
+    with token_service(issuer) as service:
+        found = fetched(service.jwks_url)
+    assert json.loads(found.content) == issuer.jwks
+    assert (found.url, found.problem) == (service.jwks_url, "")
+
+
+def test_keys_come_from_a_file(tmp_path):
+    path = Issuer().write_jwks(tmp_path / "my keys.json")
+    assert fetched(path.as_uri()).content == path.read_bytes()
+    assert fetched(f"file:{path}").content == path.read_bytes()
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    found = fetched((tmp_path / "none").as_uri())
+    assert found.content is None
+    assert "No such file" in found.problem
+
+
+def test_nobody_there():
+    with page(200) as url:
+        pass
+    found = fetched(url)
+    assert found.content is None
+    assert "cannot be reached" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "words"),
+    [
+        (404, {}, "it answers 404 Not Found"),
+        (500, {}, "it answers 500"),
+        (302, {"Location": "file:///etc/passwd"}, "is not allowed"),
+        (302, {"Location": "ftp://127.0.0.1/x"}, "not safe"),
+    ],
+)
+def test_an_answer_that_is_none(status, headers, words):
+    with page(status, **headers) as url:
+        found = fetched(url)
+    assert found.content is None
+    assert words in found.problem
+
+
+def test_an_answer_without_end(monkeypatch):
+    monkeypatch.setattr(key_fetching, "MAX_BYTES", 1000)
+    with page(200, b"x" * 2000) as url:
+        assert fetched(url).problem == "it holds more than 1000 bytes"

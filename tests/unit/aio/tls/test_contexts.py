@@ -1,0 +1,363 @@
+"""Certificates and keys in every form that people have them in; and one sentence for each that cannot be used."""
+
+import os
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import jks
+import pytest
+from cryptography.hazmat.primitives import serialization
+
+from kohort.aio.tls.ciphers import openssl_name
+from kohort.aio.tls.contexts import client_context, server_context, tls_of
+from kohort.config import parse_config
+from kohort.config.client_security import ClientSecurityConfig
+from kohort.config.listener_security import ListenerConfig
+from kohort.errors import ConfigError
+from support.security.certificates import PASSWORD, Certificates
+from support.security.tls_pair import TlsPair
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def listener(**options):
+    return server_context(parse_config(ListenerConfig, {k.replace("_", "."): v for k, v in options.items()}))
+
+
+def client(**options):
+    return client_context(parse_config(ClientSecurityConfig, {k.replace("_", "."): v for k, v in options.items()}))
+
+
+def refused(make, **options):
+    with pytest.raises(ConfigError) as error:
+        make(**options)
+    assert PASSWORD not in str(error.value)
+    return str(error.value)
+
+
+def serve(certificates, **options):
+    return listener(ssl_keystore_location=str(certificates.server.pem), **options)
+
+
+def believe(certificates, **options):
+    return client(ssl_ca_location=str(certificates.authority.certificate), **options)
+
+
+def meet(client, server, host="localhost"):
+    """What each side says against the other; nothing if they come together."""
+    pair = TlsPair(client, server, host).shake()
+    return {name: error.reason for name, error in pair.failures.items()}
+
+
+def der_of(path):
+    return ssl.PEM_cert_to_DER_cert(path.read_text()[: path.read_text().index("-----END") + 26])
+
+
+def jks_store(certified, path, key_password=None):
+    pkcs8 = serialization.load_pem_private_key(certified.key.read_bytes(), None).private_bytes(
+        serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    entry = jks.PrivateKeyEntry.new("own", [der_of(certified.certificate)], pkcs8, "rsa_raw")
+    entry.pkey_pkcs8 = pkcs8
+    entry._encrypted = None
+    if key_password:
+        entry.encrypt(key_password)
+    path.write_bytes(jks.KeyStore.new("jks", [entry]).saves(PASSWORD))
+    return path
+
+
+def jks_trust(authority, path):
+    path.write_bytes(
+        jks.KeyStore.new("jks", [jks.TrustedCertEntry.new("ca", der_of(authority.certificate))]).saves(PASSWORD)
+    )
+    return path
+
+
+def encrypted_key(certified, path, password=b"key-secret"):
+    key = serialization.load_pem_private_key(certified.key.read_bytes(), None)
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(password),
+        )
+    )
+    return path
+
+
+# The forms
+
+
+@pytest.mark.parametrize("form", ["pem", "pkcs12", "jks", "text", "encrypted text"])
+def test_a_listener_has_its_certificate_in_any_form(certificates, tmp_path, form):
+    own = certificates.server
+    chain = own.certificate.read_text()
+    options = {
+        "pem": lambda: {"ssl_keystore_location": str(own.pem)},
+        "pkcs12": lambda: {"ssl_keystore_location": str(own.store), "ssl_keystore_password": PASSWORD},
+        "jks": lambda: {
+            "ssl_keystore_location": str(jks_store(own, tmp_path / "broker.jks")),
+            "ssl_keystore_password": PASSWORD,
+        },
+        "text": lambda: {"ssl_keystore_certificate_chain": chain, "ssl_keystore_key": own.key.read_text()},
+        "encrypted text": lambda: {
+            "ssl_keystore_certificate_chain": chain,
+            "ssl_keystore_key": encrypted_key(own, tmp_path / "key").read_text(),
+            "ssl_key_password": "key-secret",
+        },
+    }[form]()
+    assert meet(believe(certificates), listener(**options)) == {}
+
+
+@pytest.mark.parametrize("form", ["file", "der", "folder", "text", "pkcs12", "jks"])
+def test_a_client_is_told_whom_to_believe_in_any_form(certificates, tmp_path, form):
+    authority = certificates.authority
+    if form == "folder":
+        (tmp_path / "ours.pem").write_bytes(authority.certificate.read_bytes())
+        (tmp_path / "README").write_text("no certificate")
+    (tmp_path / "ca.der").write_bytes(der_of(authority.certificate))
+    options = {
+        "file": {"ssl_ca_location": str(authority.certificate)},
+        "der": {"ssl_ca_location": str(tmp_path / "ca.der")},
+        "folder": {"ssl_ca_location": str(tmp_path)},
+        "text": {"ssl_ca_pem": authority.certificate.read_text()},
+        "pkcs12": {"ssl_truststore_location": str(authority.store), "ssl_truststore_password": PASSWORD},
+        "jks": {
+            "ssl_truststore_location": str(jks_trust(authority, tmp_path / "trust.jks")),
+            "ssl_truststore_password": PASSWORD,
+        },
+    }[form]
+    assert meet(client(**options), serve(certificates)) == {}
+
+
+def test_a_certificate_that_is_believed_itself_needs_no_signer(certificates):
+    """As in Java: what is in the trust store is believed, even if it did not sign itself."""
+    leaf = certificates.server.certificate.read_text()
+    assert meet(client(ssl_ca_pem=leaf[: leaf.index("-----END") + 26]), serve(certificates)) == {}
+
+
+def test_the_system_is_believed_where_nobody_else_is_named(certificates):
+    for options in ({}, {"ssl_ca_location": "probe"}):
+        assert meet(client(**options), serve(certificates))["client"] == "CERTIFICATE_VERIFY_FAILED"
+
+
+def test_no_file_with_a_key_is_left_behind(certificates, tmp_path, monkeypatch):
+    made = []
+    real = os.open
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "open", lambda path, *rest: made.append((str(path), rest)) or real(path, *rest))
+    listener(ssl_keystore_location=str(certificates.server.store), ssl_keystore_password=PASSWORD)
+    assert [rest[1] for path, rest in made if path.startswith(str(tmp_path))] == [0o600]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_tls_where_the_protocol_has_none():
+    assert tls_of(ClientSecurityConfig()) is None
+    assert tls_of(ClientSecurityConfig(security_protocol="SASL_PLAINTEXT")) is None
+
+
+# Who is let in
+
+
+def test_a_listener_asks_for_certificates_as_it_is_told(certificates):
+    known = {
+        "ssl_certificate_location": str(certificates.alice.certificate),
+        "ssl_key_location": str(certificates.alice.key),
+    }
+    stranger = certificates.foreign()
+    unknown = {"ssl_certificate_location": str(stranger.certificate), "ssl_key_location": str(stranger.key)}
+    trust = {"ssl_truststore_certificates": certificates.authority.certificate.read_text()}
+    found = {
+        auth: [
+            meet(believe(certificates, **shown), serve(certificates, ssl_client_auth=auth, **trust)).get("server")
+            for shown in ({}, known, unknown)
+        ]
+        for auth in ("none", "requested", "required")
+    }
+    assert found == {
+        "none": [None, None, None],
+        "requested": [None, None, "CERTIFICATE_VERIFY_FAILED"],
+        "required": ["PEER_DID_NOT_RETURN_A_CERTIFICATE", None, "CERTIFICATE_VERIFY_FAILED"],
+    }
+
+
+def test_the_host_is_checked_unless_a_client_says_otherwise(certificates):
+    server = serve(certificates)
+    assert meet(believe(certificates), server, "127.0.0.1") == {}
+    assert meet(believe(certificates), server, "elsewhere")["client"] == "CERTIFICATE_VERIFY_FAILED"
+    for algorithm in ("none", ""):
+        unchecked = believe(certificates, ssl_endpoint_identification_algorithm=algorithm)
+        assert meet(unchecked, server, "elsewhere") == {}
+    assert meet(client(enable_ssl_certificate_verification=False), server, "elsewhere") == {}
+
+
+def test_versions_and_ciphers_are_those_that_were_named(certificates):
+    def spoken(**options):
+        pair = TlsPair(believe(certificates), serve(certificates, **options)).shake()
+        return pair.server._object.version(), pair.server._object.cipher()[0]
+
+    assert spoken()[0] == "TLSv1.3"
+    assert spoken(ssl_enabled_protocols=["TLSv1.2"])[0] == "TLSv1.2"
+    java = ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]
+    assert spoken(ssl_cipher_suites=java) == ("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256")
+    assert spoken(ssl_cipher_suites=["ECDHE+AESGCM"])[0] == "TLSv1.3"
+    assert spoken(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384"])[0] == "TLSv1.3"
+    assert spoken(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384", *java])[0] == "TLSv1.3"
+
+
+def test_ciphers_have_the_names_of_java_too():
+    assert openssl_name("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384") == "ECDHE-RSA-AES256-GCM-SHA384"
+    assert openssl_name("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256") == "ECDHE-RSA-CHACHA20-POLY1305"
+    assert openssl_name("TLS_DHE_RSA_WITH_AES_128_CBC_SHA") == "DHE-RSA-AES128-SHA"
+    assert openssl_name("TLS_RSA_WITH_AES_256_CBC_SHA256") == "AES256-SHA256"
+    assert openssl_name("ECDHE-RSA-AES256-GCM-SHA384") == "ECDHE-RSA-AES256-GCM-SHA384"
+    known = {cipher["name"] for cipher in ssl.create_default_context().get_ciphers()}
+    assert {openssl_name("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"), "ECDHE-RSA-AES128-SHA256"} <= known
+
+
+# What cannot be used
+
+
+def test_ciphers_that_cannot_be_are_told(certificates):
+    assert refused(serve, certificates=certificates, ssl_cipher_suites=["NO-SUCH"]) == (
+        "ssl.cipher.suites: OpenSSL knows no cipher 'NO-SUCH'"
+    )
+    only_older = {"ssl_cipher_suites": ["ECDHE-RSA-AES256-GCM-SHA384"], "ssl_enabled_protocols": ["TLSv1.3"]}
+    assert "none of a version in ssl.enabled.protocols" in refused(serve, certificates=certificates, **only_older)
+
+
+def test_a_listener_without_a_certificate_is_told_what_to_set():
+    assert "set ssl.keystore.location" in refused(listener)
+
+
+def test_a_file_that_is_not_there_is_told_with_its_option(tmp_path):
+    gone = str(tmp_path / "gone.p12")
+    said = f"ssl.keystore.location={gone}: cannot be read: No such file or directory"
+    assert refused(listener, ssl_keystore_location=gone) == said
+    assert refused(client, ssl_ca_location=gone) == said.replace("keystore", "ca")
+    words = refused(client, ssl_certificate_location=__file__, ssl_key_location=gone)
+    assert words == said.replace("keystore", "key")
+
+
+@pytest.mark.parametrize("password", ["wrong", None])
+@pytest.mark.parametrize("kind", ["pkcs12", "jks"])
+def test_a_password_that_is_wrong_or_missing_is_told_with_its_option(certificates, tmp_path, kind, password):
+    store = certificates.server.store if kind == "pkcs12" else jks_store(certificates.server, tmp_path / "own.jks")
+    given = {} if password is None else {"ssl_keystore_password": password}
+    ending = (
+        "it has a password: set ssl.keystore.password" if password is None else "ssl.keystore.password does not open it"
+    )
+    assert refused(listener, ssl_keystore_location=str(store), **given) == f"ssl.keystore.location={store}: {ending}"
+
+
+def test_the_password_of_a_trust_store_has_an_option_of_its_own(certificates, tmp_path):
+    for store in (certificates.authority.store, jks_trust(certificates.authority, tmp_path / "trust.jks")):
+        words = refused(client, ssl_truststore_location=str(store), ssl_truststore_password="wrong")
+        assert words == f"ssl.truststore.location={store}: ssl.truststore.password does not open it"
+
+
+def test_a_key_of_jks_may_have_a_password_of_its_own(certificates, tmp_path):
+    store = jks_store(certificates.server, tmp_path / "own.jks", key_password="key-secret")
+    given = {"ssl_keystore_location": str(store), "ssl_keystore_password": PASSWORD}
+    assert meet(believe(certificates), listener(**given, ssl_key_password="key-secret")) == {}
+    assert refused(listener, **given).endswith("ssl.key.password does not open the private key")
+
+
+def test_an_encrypted_key_needs_its_password(certificates, tmp_path):
+    own = {"ssl_certificate_location": str(certificates.alice.certificate)}
+    key = {"ssl_key_location": str(encrypted_key(certificates.alice, tmp_path / "key.pem"))}
+    assert refused(client, **own, **key).endswith("the private key is encrypted: set ssl.key.password")
+    words = refused(client, **own, **key, ssl_key_password="wrong")
+    assert words.endswith("ssl.key.password does not open the private key")
+    assert "ssl.certificate.location=" in words
+
+
+def test_a_key_of_somebody_else_is_told(certificates):
+    options = {
+        "ssl_certificate_location": str(certificates.alice.certificate),
+        "ssl_key_location": str(certificates.bob.key),
+    }
+    assert "the private key is not that of the certificate" in refused(client, **options)
+
+
+def test_halves_of_an_identity_are_told(certificates):
+    alice = certificates.alice
+    words = refused(client, ssl_certificate_location=str(alice.certificate))
+    assert words.endswith("there is no private key in it")
+    assert "ssl.key.location needs ssl.certificate.location" in refused(client, ssl_key_location=str(alice.key))
+    assert refused(listener, ssl_keystore_location=str(alice.certificate)).endswith("there is no private key in it")
+    assert refused(listener, ssl_keystore_location=str(alice.key)).endswith("there is no certificate in it")
+    trust = {"ssl_keystore_location": str(certificates.authority.store), "ssl_keystore_password": PASSWORD}
+    assert refused(listener, **trust).endswith("there is no private key with a certificate in it")
+
+
+def test_a_certificate_that_has_expired_is_not_shown(certificates):
+    expired = certificates.expired("alice")
+    words = refused(client, ssl_certificate_location=str(expired.certificate), ssl_key_location=str(expired.key))
+    assert "its certificate (CN=alice,OU=tests,O=Kohort) expired on 20" in words
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "there is neither PEM, PKCS12 nor JKS in it"),
+        (b"hello", "there is neither PEM, PKCS12 nor JKS in it"),
+        (b"\x30\x82\x01", "this is no PKCS12 that can be read"),
+        (b"\xfe\xed\xfe\xed\0\0\0\2\0\0\0\1\0", "this is no JKS that can be read"),
+        (b"\xce\xce\xce\xce", "this is JCEKS, which is not read here: make a PKCS12 of it (keytool"),
+        (b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "there is a damaged certificate in it"),
+    ],
+)
+def test_what_is_no_store_is_told(tmp_path, data, words):
+    path = tmp_path / "store"
+    path.write_bytes(data)
+    said = refused(client, ssl_truststore_location=str(path), ssl_truststore_password=PASSWORD)
+    assert said.startswith(f"ssl.truststore.location={path}: {words}")
+
+
+def test_a_folder_without_certificates_is_told(tmp_path):
+    assert "there is no certificate in the folder" in refused(client, ssl_ca_location=str(tmp_path))
+
+
+def test_damaged_stores_are_errors_of_ours_whatever_is_damaged(certificates, tmp_path):
+    path = tmp_path / "store"
+    stores = [certificates.server.store, certificates.server.pem, jks_store(certificates.server, tmp_path / "own.jks")]
+    for store in stores:
+        whole = store.read_bytes()
+        for end in range(1, len(whole), max(1, len(whole) // 25)):
+            path.write_bytes(whole[:end])
+            refused(listener, ssl_keystore_location=str(path), ssl_keystore_password=PASSWORD)
+
+
+def test_pem_needs_no_other_package(certificates):
+    """TLS with PEM files works where only kohort itself is installed; other stores say what to install."""
+    program = """
+import sys
+for package in ("cryptography", "jks"):
+    sys.modules[package] = None
+from kohort.aio.tls.contexts import server_context
+from kohort.config import parse_config
+from kohort.config.listener_security import ListenerConfig
+from kohort.errors import MissingExtra
+pem, store = sys.argv[1:]
+server_context(parse_config(ListenerConfig, {"ssl.keystore.location": pem, "ssl.client.auth": "required"}))
+try:
+    server_context(parse_config(ListenerConfig, {"ssl.keystore.location": store, "ssl.keystore.password": "x"}))
+except MissingExtra as error:
+    print(error)
+"""
+    own = certificates.server
+    ran = subprocess.run(
+        [sys.executable, "-c", program, str(own.pem), str(own.store)], capture_output=True, text=True, check=True
+    )
+    assert "PKCS12 needs the package cryptography: pip install 'kohort[security]'" in ran.stdout
+
+
+def test_paths_may_begin_with_the_users_home(certificates, monkeypatch):
+    monkeypatch.setenv("HOME", str(Path(certificates.authority.certificate).parent))
+    assert meet(client(ssl_ca_location="~/ca.pem"), serve(certificates)) == {}

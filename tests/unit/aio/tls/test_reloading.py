@@ -1,0 +1,95 @@
+"""Contexts follow their files; what cannot be used does not."""
+
+import ssl
+
+import pytest
+
+from kohort.aio.tls.reloading import LOOK_EVERY_S, Reloading
+from kohort.errors import ConfigError
+
+
+class Files:
+    """Context, files and clock, all in the hands of the test."""
+
+    def __init__(self, *paths):
+        self.now_s = 0.0
+        self.made = []
+        self.told = []
+        self.is_bad = False
+        self.reloading = Reloading(self.make, [str(path) for path in paths], self.told.append, lambda: self.now_s)
+
+    def make(self):
+        if self.is_bad:
+            raise ConfigError("ssl.keystore.location=x: cannot be read")
+        self.made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        return self.made[-1]
+
+    def later(self):
+        self.now_s += LOOK_EVERY_S
+        return self.made.index(self.reloading.current())
+
+
+def rewrite(path, text):
+    """Another file in its place, as tools that renew certificates do it."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "own.pem"
+    path.write_text("first")
+    return path
+
+
+def test_a_file_that_does_not_change_is_read_once(path):
+    files = Files(path)
+    assert [files.later() for _ in range(3)] == [0, 0, 0]
+    assert (len(files.made), files.told) == (1, [])
+
+
+def test_a_new_file_makes_a_new_context(path):
+    files = Files(path)
+    rewrite(path, "second")
+    assert files.later() == 1
+    [note] = files.told
+    assert str(note) == f"certificates were read again: {path}"
+
+
+def test_nobody_looks_more_often_than_once_a_second(path):
+    files = Files(path)
+    rewrite(path, "second")
+    files.now_s += LOOK_EVERY_S / 2
+    assert files.made.index(files.reloading.current()) == 0
+    assert files.later() == 1
+
+
+def test_what_cannot_be_used_is_told_once_and_the_old_stays_until_it_is_mended(path):
+    files = Files(path)
+    files.is_bad = True
+    rewrite(path, "half")
+    assert [files.later(), files.later()] == [0, 0]
+    [note] = files.told
+    assert str(note).startswith("the certificates that were there before stay in use: ssl.keystore.location=x")
+    files.is_bad = False
+    rewrite(path, "whole")
+    assert files.later() == 1
+
+
+def test_a_file_that_is_gone_is_a_change_and_so_is_one_in_a_folder(path, tmp_path):
+    files = Files(tmp_path)
+    (tmp_path / "more.pem").write_text("another")
+    assert files.later() == 1
+    (tmp_path / "more.pem").write_text("longer")
+    assert files.later() == 2
+    path.unlink()
+    assert files.later() == 3
+
+
+def test_without_a_context_to_begin_with_there_is_an_error(path):
+    def fail():
+        raise ConfigError("no")
+
+    with pytest.raises(ConfigError):
+        Reloading(fail, [str(path)])

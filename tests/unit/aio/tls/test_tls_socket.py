@@ -1,0 +1,227 @@
+"""TLS over a socket that takes only so much: what waits is bounded, and comes out in order."""
+
+import asyncio
+from functools import wraps
+
+from kohort.aio.tls.server_side import TlsListener
+from kohort.aio.tls.tls_filter import PIECE_BYTES, TlsFilter
+from support.security.tls_pair import client_context, read_all, server_context
+
+HOLDS = 1 << 16
+"""What the socket holds before it says that it is full."""
+
+
+class Socket:
+    """The system's side: a transport that sends when it is told."""
+
+    def __init__(self):
+        self.held = bytearray()
+        self.is_paused = self.has_ended = self.is_gone = self.was_aborted = False
+        self.protocol = None
+
+    def get_extra_info(self, name, default=None):
+        return ("10.0.0.1", 5000) if name == "peername" else default
+
+    def write(self, data):
+        assert not self.has_ended
+        assert not self.is_gone
+        self.held += data
+        if len(self.held) > HOLDS and not self.is_paused:
+            self.is_paused = True
+            self.protocol.pause_writing()
+
+    def sent(self):
+        """Send what is held."""
+        data, self.held = bytes(self.held), bytearray()
+        if self.is_paused:
+            self.is_paused = False
+            self.protocol.resume_writing()
+        return data
+
+    def write_eof(self):
+        self.has_ended = True
+
+    def close(self):
+        self.is_gone = True
+
+    def abort(self):
+        self.is_gone = self.was_aborted = True
+
+    def is_closing(self):
+        return self.is_gone
+
+    def pause_reading(self):
+        pass
+
+    def resume_reading(self):
+        pass
+
+
+class Served:
+    """What the server sees, and what it was told."""
+
+    def __init__(self):
+        self.told = []
+        self.data = b""
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.told.append("connected")
+
+    def secured(self, name):
+        self.told.append(("secured", name))
+
+    def data_received(self, data):
+        self.data += data
+
+    def pause_writing(self):
+        self.told.append("full")
+
+    def resume_writing(self):
+        self.told.append("empty")
+
+    def connection_lost(self, exc):
+        self.told.append("lost")
+
+
+class Stage:
+    """A listener, one connection to it, and its client."""
+
+    def __init__(self):
+        self.notes = []
+        context = server_context()
+        self.listener = TlsListener("TLS", lambda: context, self.notes.append)
+        self.served, self.socket = Served(), Socket()
+        self.protocol = self.socket.protocol = self.listener.serve(self.served)
+        self.protocol.connection_made(self.socket)
+        self.client = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
+
+    def shake(self):
+        while not self.client.shake() or self.socket.held:
+            self.pass_on()
+        self.pass_on()
+        assert "connected" in self.served.told
+        assert self.served.told[-1] == ("secured", None)
+        self.served.told.clear()
+        return self
+
+    def pass_on(self):
+        """What each side says reaches the other."""
+        if data := self.client.take():
+            self.protocol.data_received(data)
+        self.client.feed(self.socket.sent())
+
+    def words(self):
+        return [str(note) for note in self.notes]
+
+
+def on_loop(test):
+    """Sockets have timers, so there is a loop; nothing is waited for."""
+
+    @wraps(test)
+    def run():
+        async def story():
+            test()
+
+        asyncio.run(story())
+
+    return run
+
+
+@on_loop
+def test_a_reader_that_takes_nothing_has_little_encrypted_for_it():
+    at = Stage().shake()
+    answer = [b"head", bytes(1 << 20), b"tail"]
+    at.served.transport.writelines(answer)
+    assert at.served.told == ["full"]
+    assert len(at.socket.held) < HOLDS + 2 * PIECE_BYTES
+    read = b""
+    while at.socket.held:
+        at.client.feed(at.socket.sent())
+        read += read_all(at.client)
+    assert read == b"".join(answer)
+    assert at.served.told[0] == "full"
+    assert at.served.told[-1] == "empty"
+
+
+@on_loop
+def test_what_was_given_before_the_end_is_sent_before_it():
+    at = Stage().shake()
+    at.served.transport.writelines([bytes(1 << 19)])
+    at.served.transport.close()
+    assert at.served.transport.is_closing()
+    assert not at.socket.is_gone
+    at.served.transport.writelines([b"too late"])
+    read = b""
+    while at.socket.held:
+        at.client.feed(at.socket.sent())
+        read += read_all(at.client)
+    assert read == bytes(1 << 19)
+    assert at.socket.is_gone
+    assert at.client.has_ended  # it was said goodbye to
+
+
+@on_loop
+def test_nothing_is_heard_once_the_connection_is_closing():
+    at = Stage().shake()
+    at.served.transport.writelines([bytes(1 << 19)])
+    at.served.transport.close()
+    at.client.write(b"question")
+    at.protocol.data_received(at.client.take())
+    assert at.served.data == b""
+    at.served.transport.abort()
+    assert at.socket.was_aborted
+
+
+@on_loop
+def test_a_goodbye_closes_the_socket():
+    at = Stage().shake()
+    at.client.write(b"last words")
+    at.client.say_goodbye()
+    at.protocol.data_received(at.client.take())
+    assert at.served.data == b"last words"
+    assert at.socket.is_gone
+    at.protocol.connection_lost(None)
+    assert at.served.told == ["lost"]
+    assert at.notes == []
+
+
+@on_loop
+def test_who_speaks_no_tls_reads_an_alert_and_then_the_end():
+    at = Stage()
+    at.protocol.data_received(b"\0\0\0\x0a")
+    assert at.socket.sent() == bytes.fromhex("15030300020250")
+    assert at.socket.has_ended
+    assert not at.socket.is_gone  # what still comes is passed over for a moment, so that the alert is not lost
+    at.protocol.data_received(bytes((1 << 20) - 4))
+    assert not at.socket.is_gone
+    at.protocol.data_received(b"and more")
+    assert at.socket.was_aborted
+    at.protocol.connection_lost(None)
+    assert at.served.told == ["connected", "lost"]
+    assert at.words() == [
+        "10.0.0.1: speaks plaintext to a TLS listener: set security.protocol=SSL or SASL_SSL there, or take another"
+        " port (listener TLS)"
+    ]
+    assert at.listener.failed_handshakes == 1
+
+
+@on_loop
+def test_who_is_gone_before_a_word_is_not_told_and_later_is():
+    silent, torn = Stage(), Stage()
+    silent.protocol.connection_lost(None)
+    assert (silent.words(), silent.listener.failed_handshakes) == ([], 0)
+    torn.protocol.data_received(b"\x16\x03\x01")
+    torn.protocol.connection_lost(ConnectionResetError())
+    assert torn.words() == ["10.0.0.1: gone in the middle of the TLS handshake (listener TLS)"]
+
+
+@on_loop
+def test_a_handshake_takes_so_many_bytes_at_most():
+    at = Stage()
+    record = b"\x16\x03\x01\x3e\x80\x01\x03\xff\xff" + bytes(15996)
+    for _ in range(20):
+        if not at.socket.has_ended:
+            at.protocol.data_received(record)
+    assert at.socket.has_ended
+    assert at.listener.failed_handshakes == 1

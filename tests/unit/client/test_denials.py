@@ -1,0 +1,96 @@
+"""An answer that says that an ACL is missing: who lacks what, and the command that grants it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.client.reading.list_offsets import LATEST
+from kohort.client.requests.denials import answer_error
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from support.machines.consumer_stage import tp
+from support.machines.scripted_group import ScriptedGroup
+
+TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+TRANSACTION = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+BOB = {
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_username": "bob",
+    "sasl_password": "planted-secret",
+}
+ACLS = "kafka-acls --bootstrap-server a:1 --add --allow-principal"
+
+
+def told(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:
+    config = client_config(cls, None, {"bootstrap_servers": "a:1,b:2", **options})
+    return str(answer_error(config, code, "text", name=name))
+
+
+@pytest.mark.parametrize(
+    ("cls", "options", "code", "name", "words"),
+    [
+        (ConsumerConfig, BOB, TOPIC, "t", "User:bob needs READ on topic 't': %s User:bob --operation READ --topic t"),
+        (ProducerConfig, BOB, TOPIC, "t", "User:bob needs WRITE on topic 't': %s User:bob --operation WRITE --topic t"),
+        (
+            ConsumerConfig,
+            {**BOB, "group_id": "g"},
+            GROUP,
+            "",
+            "User:bob needs READ on group 'g': %s User:bob --operation READ --group g",
+        ),
+        (
+            ProducerConfig,
+            {**BOB, "transactional_id": "x y"},
+            TRANSACTION,
+            "",
+            "User:bob needs WRITE on transactional.id 'x y': %s User:bob --operation WRITE --transactional-id 'x y'",
+        ),
+        (
+            ProducerConfig,
+            BOB,
+            CLUSTER,
+            "",
+            "User:bob needs IDEMPOTENT_WRITE on the cluster: %s User:bob --operation IDEMPOTENT_WRITE --cluster",
+        ),
+        (
+            ConsumerConfig,
+            {"security_protocol": "SSL"},
+            TOPIC,
+            "t",
+            "this client needs READ on topic 't': %s User:NAME --operation READ --topic t",
+        ),
+        (
+            ConsumerConfig,
+            {},
+            TOPIC,
+            "t",
+            "User:ANONYMOUS needs READ on topic 't': %s User:ANONYMOUS --operation READ --topic t",
+        ),
+    ],
+)
+def test_a_missing_acl_is_told_with_the_command_that_grants_it(cls, options, code, name, words):
+    assert told(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
+
+
+def test_other_errors_and_what_is_not_known_are_told_as_they_are():
+    assert told(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
+    assert told(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
+    assert told(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"
+
+
+def test_offsets_of_a_topic_that_may_not_be_seen_are_refused_at_once():
+    stage = ScriptedGroup()
+    refused = MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=TOPIC)])
+    stage.one.on(MetadataRequest, lambda *_: refused)
+    user = stage.user()
+    promise = user.machine.list_offsets({tp("t-0"): LATEST}, stage.loop.clock.now_ms() + 60_000)
+
+    stage.loop.run_until(lambda: promise.done, 5000)
+
+    assert isinstance(promise.error, ApiError)
+    assert promise.error.code is TOPIC
+    assert "needs READ on topic 't'" in str(promise.error)

@@ -1,0 +1,97 @@
+"""How a pipeline says where its topics are and how its clients get in: profile, brokers, kafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.errors import ConfigError
+from kohort.secret import Secret
+from kohort.spark.pipeline import PipelineBuilder
+from kohort.spark.pipeline.document.parse import parse_pipeline
+
+PASSWORD = "planted-7f3a"
+FILE = """
+name: orders
+brokers: kafka:9093
+kafka: {security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: etl, sasl.password: "${P}"}
+source: {topics: [orders], kafka: {session.timeout.ms: 20000}}
+decode: {format: json, schema: "id long"}
+sinks:
+  - topic: {topic: out, kafka: {linger.ms: 20}}
+  - topic: {topic: elsewhere, brokers: "other:9092"}
+    name: other
+dlq: {topic: orders-dlq}
+"""
+
+
+@pytest.fixture
+def parse(tmp_path):
+    return lambda text, **environ: parse_pipeline(text, tmp_path / "orders.yaml", {"P": PASSWORD, **environ})
+
+
+def test_what_the_top_says_holds_for_all_that_is_on_its_brokers(parse):
+    found = parse(FILE)
+
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}
+    login |= {"sasl.password": Secret(PASSWORD)}
+    assert dict(found.stream.kafka) == login | {"session.timeout.ms": "20000"}
+    assert found.sinks[0].client == {"bootstrap.servers": "kafka:9093", **login, "linger.ms": "20"}
+    assert found.dead_letters.client == {"bootstrap.servers": "kafka:9093", **login}
+    assert found.stream.client == {"bootstrap.servers": "kafka:9093", **login}
+    assert PASSWORD not in repr(found)
+
+
+def test_a_password_does_not_go_to_other_brokers(parse):
+    assert parse(FILE).sinks[1].client == {"bootstrap.servers": "other:9092"}
+
+
+def test_a_profile_is_brokers_and_login(parse, monkeypatch, tmp_path):
+    (tmp_path / "clusters.toml").write_text(
+        '[prod]\nbootstrap.servers = "kafka:9093"\nsecurity.protocol = "SASL_SSL"\nsasl.username = "etl"\n'
+        'sasl.password = "${P}"\nacks = "1"\n'
+    )
+    monkeypatch.setenv("KOHORT_PROFILES", str(tmp_path / "clusters.toml"))
+    monkeypatch.setenv("P", PASSWORD)
+    text = "name: o\nprofile: prod\nsource: {topics: [t]}\ndecode: {format: json, schema: id long}\nsinks: [{noop: }]\n"
+
+    found = parse(text).stream
+
+    assert found.brokers == "kafka:9093"
+    assert dict(found.kafka) == {
+        "security.protocol": "SASL_SSL", "sasl.username": "etl", "sasl.password": Secret(PASSWORD)
+    }  # fmt: skip
+    with pytest.raises(ConfigError, match=r"orders\.yaml, line 2: profile 'pord'.*did you mean prod"):
+        parse(text.replace("prod", "pord"))
+
+
+def test_the_login_of_a_source_is_that_of_sinks_where_the_top_names_no_brokers(parse):
+    text = FILE.replace("brokers: kafka:9093\nkafka: {", "source: {brokers: 'kafka:9093', topics: [orders], kafka: {")
+    text = text.replace('"${P}"}\nsource: {topics: [orders], kafka: {session.timeout.ms: 20000}}', '"${P}"}}')
+    found = parse(text)
+    assert found.dead_letters.client["sasl.password"] == Secret(PASSWORD)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("sasl.mechanism: PLAIN", "sasl.mechanism: PLAINS", "line 4: .*sasl.mechanism='PLAINS'"),
+        ("linger.ms", "lingre.ms", "line 8: .*did you mean kafka.linger.ms"),
+        ("linger.ms: 20", "bootstrap.servers: x", "line 8: bootstrap.servers: say it with"),
+        ("sasl.username: etl, ", "", "line 4: .*sasl.password needs sasl.username"),
+    ],
+)
+def test_a_setting_that_no_client_takes_has_its_line(parse, old, new, words):
+    with pytest.raises(ConfigError, match=words) as refused:
+        parse(FILE.replace(old, new))
+    assert PASSWORD not in str(refused.value)
+
+
+def test_the_builder_says_the_same():
+    made = (
+        PipelineBuilder("orders", brokers="kafka:9093", kafka={"sasl.username": "etl", "sasl.password": PASSWORD})
+        .read("orders", topics=["orders"], json="id long")
+        .to_topic("out")
+        .build()
+    )
+    assert made.sinks[0].client["sasl.password"] == Secret(PASSWORD)
+    assert PASSWORD not in repr(made)
