@@ -50,12 +50,18 @@ class TokenCache:
         key = host if self._per_host else ""
         held = self._tokens.get(key)
         now_ms = wall_ms()
-        if held is not None:
-            token, renew_at_ms = held
-            is_good = token.expires_ms is not None and now_ms < token.expires_ms
-            if is_good and (now_ms < renew_at_ms or key in self._fetching):
-                return token
-        return await self._fetch(key)
+        if held is None:
+            return await self._fetch(key)
+        token, renew_at_ms = held
+        is_good = token.expires_ms is not None and now_ms < token.expires_ms
+        if is_good and (now_ms < renew_at_ms or key in self._fetching):
+            return token
+        try:
+            return await self._fetch(key)
+        except KohortError:
+            if is_good:
+                return token  # it is tried again in the background
+            raise
 
     def reject(self, host: str) -> None:
         """Forget a token that a broker refused: the next login gets another one."""

@@ -369,9 +369,9 @@ def lasting(name: str, lasts_ms: int | None) -> Token:
     return Token(Secret(name), None if lasts_ms is None else wall_ms() + lasts_ms, {})
 
 
-def with_cache(source: Source, story, **options: object) -> None:
+def with_cache(source: Source, story, *, given: AdminConfig | None = None, **options: object) -> None:
     async def run() -> None:
-        cache = TokenCache(config(sasl_oauth_token_provider=jwt), source, **options)
+        cache = TokenCache(given or config(sasl_oauth_token_provider=jwt), source, **options)
         await story(cache)
         cache.close()
 
@@ -440,3 +440,22 @@ def test_a_failure_reaches_all_who_wait_and_the_next_try_is_a_new_one():
         assert (await cache.token("a")).text.reveal() == "one"
 
     with_cache(source, story)
+
+
+def test_while_no_new_token_can_be_had_the_old_one_serves_as_long_as_it_is_good():
+    source = Source(lasting("old", 3_600_000), *[ConnectionFailed("no network")] * 3)
+
+    async def story(cache: TokenCache) -> None:
+        await cache.token("a")
+        assert [(await cache.token("a")).text.reveal() for _ in range(2)] == ["old", "old"]
+        assert len(source.asked) > 1
+
+    with_cache(source, story, given=config(sasl_oauth_token_provider=jwt, **AT_ONCE))
+
+
+AT_ONCE = {
+    "sasl_login_refresh_window_factor": 0,
+    "sasl_login_refresh_window_jitter": 0,
+    "sasl_login_refresh_min_period_seconds": 0,
+}
+"""A token is to be renewed as soon as it is there."""
