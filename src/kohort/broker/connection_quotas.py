@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from kohort.broker.cluster.kept_quotas import KeptQuotas
 from kohort.config.broker import BrokerConfig
 from kohort.config.connection_limits import ListenerLimits, limits_of_listeners, parse_overrides
+from kohort.config.listeners import inter_broker_listener
 from kohort.config.options import INT_MAX
 from kohort.security.quotas.rates import QuotaWindow, UsageRate
 from kohort.security.quotas.usage import Usage
@@ -38,6 +39,7 @@ class ConnectionQuotas:
         self._overrides = parse_overrides(config.max_connections_per_ip_overrides)
         self._rate = config.max_connection_creation_rate
         self._of_listeners = limits_of_listeners(config)
+        self._inter_broker = inter_broker_listener(config)
         self._kept = kept
         self._by_address: Counter[str] = Counter()
         self._by_listener: Counter[str] = Counter()
@@ -80,7 +82,7 @@ class ConnectionQuotas:
         most_here = self._overrides.get(host, self._most_per_address)
         if self._by_address[host] >= most_here:
             return f"{most_here} connections from this address stand already (max.connections.per.ip)"
-        if self.count >= self._most:
+        if self.count >= self._most and listener != self._inter_broker:
             return f"{self.count} connections stand already (max.connections)"
         most = self._of_listeners.get(listener.lower(), NO_LIMITS).most
         if self._by_listener[listener] >= most:

@@ -56,8 +56,9 @@ class BrokerConfig(ListenerConfig):
     security_inter_broker_protocol: str = option(
         "security.inter.broker.protocol",
         "PLAINTEXT",
-        "The same by what it speaks, where no name is given.",
+        "What brokers speak among themselves.",
         choices=tuple(protocol.value for protocol in SecurityProtocol),
+        no_effect="the nodes of a process do not talk over sockets",
     )
     add_scram: Secret | None = option(
         "kohort.add.scram", None,

@@ -101,11 +101,10 @@ def advertised_of(config: BrokerConfig) -> list[Listener]:
 
 
 def inter_broker_listener(config: BrokerConfig) -> str | None:
-    """Return the name of the listener that Kafka's brokers would use among themselves, if there is one."""
-    if config.inter_broker_listener_name:
-        return config.inter_broker_listener_name.upper()
-    names = [listener.name for listener in listeners_of(config)]
-    return config.security_inter_broker_protocol if config.security_inter_broker_protocol in names else None
+    """Return the listener that ``inter.broker.listener.name`` names beside others: in Kafka brokers reach each other
+    there, so ``max.connections`` does not close it."""
+    name = config.inter_broker_listener_name
+    return name.upper() if name and len(listeners_of(config)) > 1 else None
 
 
 def check_listeners(config: BrokerConfig) -> None:

@@ -61,6 +61,9 @@ IGNORED_PREFIXES: Final = ("remote.log.", "controller.", "share.", "group.share.
 CONTROLLER: Final = "CONTROLLER"
 """The usual name of a controller's listener."""
 
+BETWEEN_BROKERS: Final = frozenset({"inter.broker.listener.name", "security.inter.broker.protocol"})
+"""Two ways to name one listener."""
+
 _TOKENS: Final = "delegation tokens are not served"
 _OWN_CLASS: Final = "classes of Java cannot be loaded here"
 NOT_SERVED: Final[Mapping[str, str]] = {
@@ -90,6 +93,8 @@ def understand(given: Mapping[str, Any]) -> ServerProperties:
     found = ServerProperties()
     ours = {option.name: option for option in options_of(BrokerConfig)}
     controllers = _controllers(given)
+    if given.keys() >= BETWEEN_BROKERS:
+        raise ConfigError(f"{' and '.join(sorted(BETWEEN_BROKERS))}: one of them is enough")
     for name, value in given.items():
         if name == "listeners":
             found.options |= _listeners(value, controllers)

@@ -18,6 +18,21 @@ def test_a_connection_above_max_connections_is_refused_and_the_others_stand():
     assert stage.connect("10.0.0.9").closed is None
 
 
+def test_max_connections_leaves_the_listener_between_brokers_alone():
+    stage = BrokerStage(
+        **{
+            "listeners": "INNER://127.0.0.1:1,OUTER://127.0.0.1:2",
+            "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:PLAINTEXT",
+            "inter.broker.listener.name": "inner",
+            "max.connections": 1,
+        }
+    )
+
+    assert stage.connect(listener="OUTER").closed is None
+    assert stage.connect(listener="OUTER").closed is not None
+    assert stage.connect(listener="INNER").closed is None
+
+
 def test_a_connection_above_those_of_its_address_is_refused():
     stage = BrokerStage(max_connections_per_ip=1)
     stage.connect("10.0.0.1")

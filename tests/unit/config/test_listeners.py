@@ -225,9 +225,9 @@ def test_unsecured_tokens_are_no_login(given, expected):
 # ---------------------------------------------------------------- the listener between brokers
 
 
-def test_the_listener_between_brokers_is_told_by_name_or_by_what_it_speaks():
+def test_the_listener_between_brokers_is_one_beside_others():
     assert inter_broker_listener(config_of(inter_broker_listener_name="outer")) == "OUTER"
-    assert inter_broker_listener(BrokerConfig()) == "PLAINTEXT"
+    assert inter_broker_listener(parse_config(BrokerConfig, {"inter.broker.listener.name": "PLAINTEXT"})) is None
     assert inter_broker_listener(config_of()) is None
     with pytest.raises(ConfigError, match=r"inter\.broker\.listener\.name='INNER': expected one of OUTER"):
         check_listeners(config_of(inter_broker_listener_name="INNER", advertised_listeners="OUTER://h:1"))

@@ -93,6 +93,16 @@ def test_values_that_ask_for_what_is_not_there(name, value, words):
         parse_config(BrokerConfig, understand({name: value}).options)
 
 
+def test_the_listener_between_brokers_is_named_in_one_way():
+    given = {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"}
+
+    with pytest.raises(
+        ConfigError, match=r"inter\.broker\.listener\.name and security\.inter\.broker\.protocol: one of them"
+    ):
+        understand(given)
+    assert understand({"security.inter.broker.protocol": "SSL"}).ignored == ["security.inter.broker.protocol"]
+
+
 def test_kafkas_names_of_what_is_there_are_understood():
     package = "org.apache.kafka.common.security.oauthbearer"
     given = {
