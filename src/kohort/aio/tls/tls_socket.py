@@ -179,6 +179,8 @@ class TlsSocket(asyncio.Protocol):
 
     def close(self) -> None:
         """End the connection once what was given is sent."""
+        if self._is_refused:
+            self._raw.abort()
         if self.is_closing():
             return
         self._is_closing = True

@@ -141,6 +141,15 @@ def test_a_certificate_is_shown_to_who_asks_for_it():
     assert TlsPair(server=server).shake().server.certificate is None
 
 
+def test_a_client_names_the_host_that_it_wants_unless_that_is_an_address():
+    named = []
+    server = server_context()
+    server.sni_callback = lambda _object, name, _context: named.append(name)
+    for host in ("localhost", "127.0.0.1", "::1"):
+        TlsPair(server=server, host=host).shake()
+    assert named == ["localhost", None, None]
+
+
 # What waits to be encrypted
 
 

@@ -207,6 +207,14 @@ def test_who_speaks_no_tls_reads_an_alert_and_then_the_end():
 
 
 @on_loop
+def test_a_server_that_ends_does_not_wait_for_who_was_refused():
+    at = Stage()
+    at.protocol.data_received(b"\0\0\0\x0a")
+    at.served.transport.close()
+    assert at.socket.was_aborted
+
+
+@on_loop
 def test_who_is_gone_before_a_word_is_not_told_and_later_is():
     silent, torn = Stage(), Stage()
     silent.protocol.connection_lost(None)
