@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 from kohort.errors import ProtocolError
+from kohort.notes import one_line
 from kohort.security.certificates import Certificate, read_certificate
 
 EXPIRED: Final = 10
@@ -15,6 +16,9 @@ NOT_YET_VALID: Final = 9
 UNKNOWN_ISSUER: Final = frozenset({2, 18, 19, 20, 21, 24})
 """OpenSSL's numbers (X509_V_ERR_...): no issuer found, or one that signed itself and is not among those believed."""
 OTHER_HOST: Final = frozenset({62, 64})
+NAME_MAX_CHARS: Final = 200
+HOSTS_MAX: Final = 5
+"""How much of a stranger's certificate is told."""
 PLAINTEXT_REASONS: Final = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "HTTPS_PROXY_REQUEST"})
 PROTOCOLS: Final = "set security.protocol=PLAINTEXT or SASL_PLAINTEXT, or take another port"
 
@@ -139,10 +143,18 @@ def _of_certificate(
 
 
 def _read(shown: bytes | None) -> Certificate | None:
+    """Read a certificate that nobody has checked, for words that people read."""
     try:
-        return None if shown is None else read_certificate(shown)
+        found = None if shown is None else read_certificate(shown)
     except ProtocolError:
         return None
+    if found is None:
+        return None
+    hosts = [one_line(host, NAME_MAX_CHARS) for host in found.hosts[:HOSTS_MAX]]
+    if len(found.hosts) > HOSTS_MAX:
+        hosts.append(f"... ({len(found.hosts)} in all)")
+    subject, issuer = one_line(found.subject, NAME_MAX_CHARS), one_line(found.issuer, NAME_MAX_CHARS)
+    return replace(found, subject=subject, issuer=issuer, hosts=tuple(hosts))
 
 
 def _plain(error: ssl.SSLError) -> str:
