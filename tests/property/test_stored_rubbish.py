@@ -8,10 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from kohort.broker.cluster.security_store import SECURITY_FILE
 from kohort.errors import ConfigError, StorageError
 from kohort.log.storage import MemoryStorage
 from support.machines.broker_stage import BrokerStage
 from support.machines.cluster_stage import ClusterStage
+from support.machines.guarded_stage import GuardedStage
 from support.machines.populated import OFFSETS, TRANSACTIONS, populate
 from support.raw.group_member import RawMember
 from support.raw.transactional import Transactional
@@ -151,3 +153,18 @@ def test_several_nodes_start_on_any_placements_or_say_that_they_need_them():
 
     assert said
     assert all(line.startswith("kohort-cluster.json cannot be read (") for line in said)
+
+
+def test_acls_are_read_or_the_start_is_refused_by_the_name_of_their_file():
+    stage = GuardedStage()
+    stage.let_everything()
+    (own,) = (data for path, data in content_of(stage.storage).items() if path == SECURITY_FILE)
+    words = []
+    for data in rubbish(own, random.Random(5)):
+        stage.storage.replace(SECURITY_FILE, data)
+        try:
+            stage.restart(cleanly=False)
+        except StorageError as error:
+            words.append(str(error))
+    assert len(words) > FLIPS
+    assert [said for said in words if SECURITY_FILE not in said] == []
