@@ -7,7 +7,7 @@ import pytest
 import kohort
 from support.peers.apache_kafka import apache_kafka, what_it_printed
 from support.processes.member_process import what_members_did, why_groups_rebalanced
-from support.security.secured_brokers import secured_apache_kafka
+from support.security.secured_brokers import secured_apache_kafka, secured_kohort
 from support.security.secured_cluster import SecuredCluster
 
 
@@ -29,6 +29,13 @@ def ours() -> Iterator[str]:
 def secured_apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
     """A secured Apache Kafka."""
     with secured_apache_kafka(tmp_path_factory.mktemp("secured-apache")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster]:
+    """A secured broker of ours, embedded."""
+    with secured_kohort(tmp_path_factory.mktemp("secured-ours")) as cluster:
         yield cluster
 
 

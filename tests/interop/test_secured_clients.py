@@ -32,7 +32,7 @@ NOT_BY = {("confluent-oldest", "scram")}
 Secure = Callable[[str, str], tuple[Sequence[str], str]]
 
 
-@pytest.fixture(params=[pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.whole])])
+@pytest.fixture(params=["ours", pytest.param("apache", marks=[pytest.mark.kafka, pytest.mark.whole])])
 def cluster(request: pytest.FixtureRequest) -> SecuredCluster:
     """A secured cluster, where ``alice`` may do everything."""
     found: SecuredCluster = request.getfixturevalue(f"secured_{request.param}")

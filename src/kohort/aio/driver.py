@@ -156,7 +156,11 @@ class Driver:
         """
         if self.failure is not None:
             raise self.failure
-        value = ready()
+        try:
+            value = ready()
+        except Exception:
+            self.kick()  # whoever refuses may have asked the cluster once more, for the next call
+            raise
         if value is not None or timeout_ms == 0:
             return value
         self.kick()

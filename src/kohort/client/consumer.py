@@ -404,6 +404,7 @@ class ConsumerMachine:
             self.metadata.want_also(topic)
             code = self.metadata.error(topic)
             if code is not None and not code.retriable:
+                self.metadata.request_refresh()  # the right may be given by the time of the next call
                 raise refused_topic(self.config, code, topic)
         return count
 

@@ -83,7 +83,7 @@ class Names:
     def _field(self, kind: str, spec: FieldSpec, value: Any) -> Any:
         if isinstance(value, list):
             if (kind, spec.name) in OF_EVERYONE:
-                value = [v for v in value if self.mark in str(v)]
+                value = [v for v in value if self.mark in str(v) or getattr(v, "name", "") is None]
             if (kind, spec.name) in UNORDERED:
                 value = sorted(value, key=lambda v: UUID.sub("", repr(v)))  # or names would go by that order
             items = [self._value(spec, v) for v in value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from support.security.certificates import PASSWORD, Certificates
 from support.security.tokens import AUDIENCE, ISSUER, Issuer, unsecured
@@ -26,14 +26,19 @@ LISTENERS: Final = {
 PASSWORDS: Final = {"admin": "admin-secret", "alice": "alice-secret", "bob": "bob-secret"}
 """Of PLAIN and SCRAM. ``admin`` may do everything, the others what ACLs say."""
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-REAUTH_MS: Final = 2000
+REAUTH_MS: Final = 3000
 _MODULES: Final = "org.apache.kafka.common.security"
 _VALIDATOR: Final = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
 
 WAYS: Final = {
     "plain": ("SASLP", "PLAIN"),
+    "scram-256": ("SASLP", "SCRAM-SHA-256"),
+    "unsecured": ("SASLP", "OAUTHBEARER"),
+    "signed": ("OAUTH", "OAUTHBEARER"),
+    "renewed": ("REAUTH", "PLAIN"),
     "scram": ("SASLS", "SCRAM-SHA-512"),
     "oauthbearer": ("SASLS", "OAUTHBEARER"),
+    "tls": ("TLS", ""),
     "mtls": ("MTLS", ""),
 }
 """Ways for a client to come in: the listener, and the mechanism of its login."""
@@ -82,6 +87,17 @@ class SecuredCluster:
         return found
 
 
+OF_OTHERS: Final = ("ssl.truststore.location", "ssl.keystore.location", "store.password", "token")
+
+
+def our_options(properties: Mapping[str, str]) -> dict[str, Any]:
+    """What our client is told of ``SecuredCluster.properties``."""
+    found: dict[str, Any] = {name: value for name, value in properties.items() if name not in OF_OTHERS}
+    if "token" in properties:
+        found["sasl.oauth.token.provider"] = lambda: properties["token"]
+    return found
+
+
 def write_properties(properties: Mapping[str, str], path: Path) -> Path:
     """The same as a file, as programs of ``interop/clients`` read it."""
     path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
@@ -95,6 +111,7 @@ def broker_options(certificates: Certificates, issuer: Issuer, folder: Path) -> 
     found = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:admin",
+        "connection.failed.authentication.delay.ms": "0",  # walks fail hundreds of logins
         "listener.name.reauth.connections.max.reauth.ms": str(REAUTH_MS),
         "listener.name.mtls.ssl.client.auth": "required",
         "listener.name.mtls.ssl.principal.mapping.rules": "RULE:^CN=([^,]+),.*$/$1/,DEFAULT",

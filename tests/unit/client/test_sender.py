@@ -590,3 +590,26 @@ def test_a_producer_tells_that_nobody_leads():
     world.loop.run(5000)
 
     assert next(world.machine.notes.take()).text.startswith("orders-0 has no leader; it is tried again")
+
+
+def test_a_topic_that_was_refused_is_asked_for_again_by_the_next_call():
+    world = World()
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+    def told(request, _version):
+        topics = [MetadataResponseTopic(name=t.name, error_code=code) for t in request.topics if t.name == "secret"]
+        answer = world.metadata(request, _version)
+        answer.topics = [t for t in answer.topics if t.name != "secret" or code is ErrorCode.NONE]
+        return MetadataResponse(brokers=answer.brokers, topics=[*answer.topics, *(topics if code else [])])
+
+    world.one.on(MetadataRequest, told)
+    world.two.on(MetadataRequest, told)
+    assert world.machine.partitions("secret") is None
+    world.loop.settle()
+    with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED"):
+        world.machine.partitions("secret")
+
+    code = ErrorCode.NONE
+    world.loop.run_until(lambda: world.machine.metadata.partition_count("secret") is not None, 5_000)
+
+    assert world.machine.partitions("secret") == 1

@@ -1,0 +1,67 @@
+"""Every API by a user with every set of rights that matters: Apache Kafka and our broker answer the same, at the same
+level, and what is refused has no effect.
+
+What may differ stands in tests/support/differential/access_differences.py, and in ``differences.py`` beside it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from support.differential.access_differences import is_allowed_of_access
+from support.differential.differences import is_allowed
+from support.differential.harness import unequal
+from support.security.access_walk import Ground, Variation, variations
+from support.security.api_requests import ApiCall
+from support.security.secured_cluster import SecuredCluster
+from support.waiting import eventually
+
+pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+def differences(call: ApiCall, variation: Variation, ours: object, theirs: object) -> list[str]:
+    """Where two answers differ and may not, in words."""
+    asked = type(call.message).__name__
+    return [
+        f"{call.name} with {variation}: {path}: ours {a!r}, theirs {b!r}"
+        for path, a, b in unequal(ours, theirs, "")
+        if not is_allowed(asked, path, a, b) and not is_allowed_of_access(asked, path, a, b)
+    ]
+
+
+def test_every_api_answers_as_apache_kafka_does_whatever_its_caller_may(
+    secured_ours: SecuredCluster, secured_apache: SecuredCluster
+) -> None:
+    ours, theirs = Ground(secured_ours), Ground(secured_apache)
+    asked, refused, found = 0, 0, list[str]()
+    try:
+        for number, call in enumerate(ours.calls()):
+            used = False
+            for variation in variations(call):
+                if used:
+                    ours.renew()
+                    theirs.renew()
+                for ground in (ours, theirs):
+                    ground.give(variation)
+                before = ours.effects()
+                mine, other = [ground.calls()[number] for ground in (ours, theirs)]
+                told, expected = ours.ask(mine), theirs.ask(other)
+                asked += 1
+                found += differences(call, variation, told, expected)
+                used = mine.is_allowed_by(set(variation.allowed) - set(variation.denied)) and bool(call.needs)
+                if used:
+                    try:
+                        eventually(lambda: ours.effects() == theirs.effects(), deadline_s=5)
+                    except AssertionError:
+                        effects = unequal(ours.effects(), theirs.effects(), "effect")
+                        found += [f"{call.name} with {variation}: {p}: ours {a!r}, theirs {b!r}" for p, a, b in effects]
+                else:
+                    refused += 1
+                    if (after := ours.effects()) != before:
+                        found.append(f"{call.name} with {variation} had an effect: {before} became {after}")
+    finally:
+        ours.close()
+        theirs.close()
+    counted = f"{asked} requests, {refused} of them not allowed, {len(found)} differences"
+    print(counted)
+    assert found == [], "\n".join([counted, *found])
