@@ -176,6 +176,35 @@ def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
     call("users", "remove", "dave", "--yes")
 
 
+def test_quotas_are_set_listed_and_removed(call, told):
+    done = call("quotas", "set", "--user", "alice", "producer_byte_rate=1000000", "request_percentage=12.5")
+    assert done.stdout == "user alice: producer_byte_rate=1000000\nuser alice: request_percentage=12.5\n"
+    call("quotas", "set", "--user", "alice", "--client-default", "consumer_byte_rate=500")
+    call("quotas", "set", "--ip-default", "connection_creation_rate=5")
+
+    assert told("quotas", "list")["quotas"] == [
+        {"entity": {"ip": None}, "values": {"connection_creation_rate": 5.0}},
+        {"entity": {"user": "alice"}, "values": {"producer_byte_rate": 1000000.0, "request_percentage": 12.5}},
+        {"entity": {"user": "alice", "client-id": None}, "values": {"consumer_byte_rate": 500.0}},
+    ]
+    lines = call("quotas", "list", "--user", "alice").stdout.splitlines()
+    assert [line.split() for line in lines] == [
+        ["USER", "CLIENT-ID", "IP", "QUOTA", "VALUE"],
+        ["alice", "-", "-", "producer_byte_rate", "1000000"],
+        ["alice", "-", "-", "request_percentage", "12.5"],
+        ["alice", "<default>", "-", "consumer_byte_rate", "500"],
+    ]
+
+    assert "Give --yes" in call("quotas", "remove", "--user", "alice", code=2).stderr
+    removed = call("quotas", "remove", "--user", "alice", "producer_byte_rate", "--yes")
+    assert removed.stdout == "user alice: removed producer_byte_rate\n"
+    assert told("quotas", "remove", "--user", "alice", "--yes")["removed"] == ["request_percentage"]
+    assert "user alice has no quota" in call("quotas", "remove", "--user", "alice", "--yes", code=1).stderr
+    call("quotas", "remove", "--user", "alice", "--client-default", "--yes")
+    call("quotas", "remove", "--ip-default", "--yes")
+    assert told("quotas", "list")["quotas"] == []
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -189,3 +218,7 @@ def test_a_password_is_taken_from_where_it_is_said_to_be(call, told, tmp_path):
 )
 def test_quotas_that_lack_something_are_refused_before_anyone_is_asked(call, args, words):
     assert words in call("quotas", *args, code=2, bootstrap="127.0.0.1:1").stderr
+
+
+def test_what_the_broker_does_not_take_is_told_in_its_words(call):
+    assert "Invalid configuration key nope" in call("quotas", "set", "--user", "a", "nope=1", code=1).stderr

@@ -1,6 +1,7 @@
 """The guides: each page's examples run in order as one program, and their links lead somewhere."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -9,11 +10,16 @@ from pathlib import Path
 import pytest
 
 import kohort
+from kohort.config.client import ConsumerConfig, ProducerConfig, client_config
+from kohort.config.client_files import profile_names, read_profile
+from kohort.spark.options.source import parse_source_options
+from kohort.spark.pipeline.document.parse import parse_pipeline
+from kohort.spark.runtime.session import HIDDEN_OPTIONS
 
 pytest_plugins = ["pytester"]
 
 GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
-RUN = {"arrow", "async", "consumer", "consumer-group", "producer", "testing"}
+RUN = {"arrow", "async", "consumer", "consumer-group", "producer", "security", "testing"}
 
 
 def program(guide: Path) -> str:
@@ -55,6 +61,42 @@ def test_what_cannot_be_run_here_is_python_at_least_and_names_what_there_is():
             if isinstance(node, ast.ImportFrom) and node.module == "kohort":
                 assert {alias.name for alias in node.names} <= set(kohort.__all__)
     assert len(blocks) == 3
+
+
+def connecting(language):
+    """The blocks of the page about connecting: what they connect to is not there, so they make options alone."""
+    (guide,) = [g for g in GUIDES if g.stem == "connecting"]
+    return re.findall(rf"```{language}\n(.*?)```", guide.read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def clusters(tmp_path, monkeypatch):
+    """The profiles of the page in a file, and all variables that the page names."""
+    for name in ("KAFKA_PASSWORD", "CLUSTER_API_KEY", "CLUSTER_API_SECRET", "AIVEN_PASSWORD", "CLIENT_SECRET"):
+        monkeypatch.setenv(name, "x")
+    (tmp_path / "clusters.toml").write_text("\n".join(connecting("toml")))
+    monkeypatch.setenv("KOHORT_PROFILES", str(tmp_path / "clusters.toml"))
+
+
+@pytest.mark.usefixtures("clusters")
+def test_each_way_to_connect_makes_a_client(tmp_path):
+    for block in connecting("python"):
+        said = {}
+        exec(block, said)
+        if "config" in said:
+            client_config(ConsumerConfig, said["config"], {})
+            assert "security.protocol" in said["config"]
+        else:
+            assert "security.protocol" in parse_source_options(said["options"], streaming=True).client
+    names = profile_names(os.environ)
+    for name in names:
+        client_config(ProducerConfig, read_profile(name, os.environ).options, {})
+    for block in connecting("yaml"):
+        found = parse_pipeline(block, tmp_path / "orders.yaml", os.environ)
+        assert dict(found.stream.kafka)["security.protocol"] == "SASL_SSL"
+    assert names == ["prod", "confluent", "msk", "aiven"]
+    (regex,) = [line.partition("=")[2] for block in connecting("properties") for line in block.splitlines()]
+    assert regex == HIDDEN_OPTIONS
 
 
 @pytest.mark.parametrize("guide", GUIDES, ids=lambda g: g.stem)
