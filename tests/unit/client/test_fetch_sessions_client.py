@@ -154,3 +154,16 @@ def test_closing_forgets_everything():
     assert (request.session_id, request.session_epoch) == (9, -1)
     assert [f.partitions for f in request.forgotten] == [[0, 1]]
     assert not session.is_open
+
+
+def test_an_empty_answer_to_a_throttled_fetch_is_followed_by_the_same_question():
+    session = FetchSession()
+    session.build(wanted(t0=0, t1=0))
+    assert not session.take(FetchResponse(throttle_time_ms=500))
+    again = session.build(wanted(t0=0, t1=0))
+    assert (again.session_id, again.session_epoch, asked(again)) == (0, 0, {"t0": 0, "t1": 0})
+
+    session = opened()
+    session.build(wanted(t0=5, t1=0))
+    assert session.take(FetchResponse(throttle_time_ms=500, session_id=9))
+    assert session.build(wanted(t0=5, t1=0))[1:] == (2, [], []), "the broker took note of the change"
