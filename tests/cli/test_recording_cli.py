@@ -2,6 +2,7 @@
 
 from click.testing import CliRunner
 
+import kohort
 from kohort.cli.main import main
 from support.processes.served_broker import Served
 
@@ -46,6 +47,35 @@ def test_a_broker_of_several_listeners_is_recorded_too(tmp_path):
 
     assert replayed.exit_code == 0, replayed.output
     assert "every decision is the same" in replayed.output
+
+
+def test_a_broker_with_first_users_takes_the_same_decisions_again(tmp_path):
+    file = tmp_path / "broker.rec"
+    served = Served(
+        *("--record", str(file)),
+        *("--set", "listeners=SASL_PLAINTEXT://127.0.0.1:0"),
+        *("--add-scram", "SCRAM-SHA-256=[name=alice,password=planted]"),
+        *("--add-scram", 'SCRAM-SHA-512=[name="bob",salt="c2FsdA==",password="planted too"]'),
+    )
+    login = {
+        "bootstrap.servers": served.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "alice",
+        "sasl.password": "planted",
+    }
+    try:
+        with kohort.Admin(login) as admin:
+            admin.create_topics({"orders": 1})
+            told = admin.describe_user_scram_credentials()
+    finally:
+        served.stop()
+
+    replayed = call("sim", "replay-recording", file)
+
+    assert replayed.exit_code == 0, replayed.output
+    assert sorted(told) == ["alice", "bob"]
+    assert b"planted" not in file.read_bytes()
 
 
 def test_a_file_that_is_no_recording_is_refused(tmp_path):

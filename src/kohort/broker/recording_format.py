@@ -42,10 +42,12 @@ from kohort.broker.io import (
 )
 from kohort.broker.recorded_logins import Judged
 from kohort.config.broker import BrokerConfig
+from kohort.config.first_users import ADD_SCRAM
 from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.errors import NotARecording
 from kohort.log.json_files import MISFITS
 from kohort.secret import Secret
+from kohort.security.sasl.scram_text import without_passwords
 
 MAGIC: Final = b"kohort recording\n"
 VERSION: Final = 1
@@ -107,9 +109,12 @@ def build_head(head: RecordingHead) -> bytes:
 
 
 def _openly(config: BrokerConfig) -> dict[str, Any]:
-    """Return the options less those that are secret: a broker is played again without knowing them."""
+    """Return the options less those that are secret: a broker is played again without knowing them. Its first users are
+    there, with other passwords."""
     said = {f.name: getattr(config, f.name) for f in fields(config)}
     said["listener_overrides"] = {name: _without_secrets(of) for name, of in config.listener_overrides.items()}
+    if config.add_scram is not None:
+        said["add_scram"] = without_passwords(ADD_SCRAM, config.add_scram)
     return _without_secrets(said)
 
 
@@ -183,7 +188,8 @@ def _config_of(said: Mapping[str, Any]) -> BrokerConfig:
     known = {f.name: f for f in fields(BrokerConfig)}
     if strangers := sorted(said.keys() - known.keys()):
         raise NotARecording(f"it has options that this version does not know: {', '.join(strangers)}")
-    return BrokerConfig(**said)
+    users = said.get("add_scram")
+    return BrokerConfig(**{**said, "add_scram": None if users is None else Secret(users)})
 
 
 def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[RecordedEvent | RecordingEnd]:
