@@ -16,7 +16,7 @@ from kohort.security.principal import Principal
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class LoginOutcome:
     """What a login made of a frame of its connection, or of a wait that was over: goes into a broker that is played
     again, before the event in which it happened. ``outcome`` is JSON; it holds no token."""
 
@@ -29,7 +29,7 @@ class RecordedLogin(Login):
 
     __slots__ = ("_connection", "_frames", "_inner", "_judged")
 
-    def __init__(self, inner: Login, connection: ConnectionId, judged: list[Judged]) -> None:
+    def __init__(self, inner: Login, connection: ConnectionId, judged: list[LoginOutcome]) -> None:
         self._inner = inner
         self._connection = connection
         self._judged = judged
@@ -64,7 +64,7 @@ class RecordedLogin(Login):
             "wait_ms": step.wait_ms,
             "awaits_keys": self.awaits_keys,
         }
-        self._judged.append(Judged(self._connection, json.dumps(said).encode()))
+        self._judged.append(LoginOutcome(self._connection, json.dumps(said).encode()))
         return step
 
 

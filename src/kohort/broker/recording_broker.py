@@ -9,7 +9,7 @@ from typing import Final
 from kohort.broker.broker import Broker
 from kohort.broker.concealing import Concealer
 from kohort.broker.io import Disconnected, Input, Output, Received
-from kohort.broker.recorded_logins import Judged, RecordedLogin, ReplayedLogin
+from kohort.broker.recorded_logins import LoginOutcome, RecordedLogin, ReplayedLogin
 from kohort.broker.recording_format import (
     UNCOMPARED,
     RecordingHead,
@@ -42,7 +42,7 @@ class RecordingBroker(Broker):
         self._write = write
         self._room = most_bytes
         self._concealers: dict[ConnectionId, Concealer] = {}
-        self._judged: list[Judged] = []
+        self._judged: list[LoginOutcome] = []
         """What logins made of frames in the event that is being handled."""
         super().__init__(head.config, MemoryStorage(), rng, head.started_ms)
         self._record(build_head(head), head.started_ms)
@@ -112,9 +112,9 @@ class ReplayingBroker(Broker):
             config = replace(config, sasl_jaas_config=Secret(HIDDEN))
         super().__init__(config, MemoryStorage(), rng, head.started_ms, checked=checked)
 
-    def handle(self, given: Input | Judged, now_ms: int) -> Sequence[Output]:
+    def handle(self, given: Input | LoginOutcome, now_ms: int) -> Sequence[Output]:
         """Take one event, or what a login made of the next one. Raises ValueError for an outcome that is none."""
-        if not isinstance(given, Judged):
+        if not isinstance(given, LoginOutcome):
             return super().handle(given, now_ms)
         connection = self._connections.get(given.connection)
         if connection is not None and isinstance(connection.login, ReplayedLogin):

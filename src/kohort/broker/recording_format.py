@@ -10,10 +10,10 @@ is ``kind (1 byte) | now_ms (8) | connection (8) | CRC-32 of the outputs (4) | d
 that had become as large as it may be.
 
 Passwords and tokens are overwritten before they are written (broker/concealing.py). What a login made of a frame is an
-entry of its own, Judged, before the event in which it happened: a broker that is played again takes it in the place of
-the token, and what follows from that event is not compared. Nor is what follows from other frames whose secrets could
-not be told from the rest: malformed ones, and those above a mebibyte; from there on the two brokers may differ. What
-clients set as the value of an unknown option is overwritten, too, so words about it may differ.
+entry of its own, LoginOutcome, before the event in which it happened: a broker that is played again takes it in the
+place of the token, and what follows from that event is not compared. Nor is what follows from other frames whose
+secrets could not be told from the rest: malformed ones, and those above a mebibyte; from there on the two brokers may
+differ. What clients set as the value of an unknown option is overwritten, too, so words about it may differ.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from kohort.broker.io import (
     Send,
     Tick,
 )
-from kohort.broker.recorded_logins import Judged
+from kohort.broker.recorded_logins import LoginOutcome
 from kohort.config.broker import BrokerConfig
 from kohort.config.first_users import ADD_SCRAM
 from kohort.config.listeners import DEFAULT_LISTENER
@@ -62,7 +62,7 @@ KINDS: Final[Mapping[int, type]] = {
     5: Congested,
     6: Drained,
     7: Secured,
-    8: Judged,
+    8: LoginOutcome,
     9: KeysFetched,
 }
 """Serve and EndWaits are given in tests alone, and have no place in a recording."""
@@ -89,7 +89,7 @@ class RecordingHead:
 class RecordedEvent:
     """One event; ``outputs_crc`` is ``crc_of`` what followed from it, or UNCOMPARED."""
 
-    given: Input | Judged
+    given: Input | LoginOutcome
     now_ms: int
     outputs_crc: int
 
@@ -122,7 +122,7 @@ def _without_secrets(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in said.items() if not isinstance(value, Secret)}
 
 
-def build_event(given: Input | Judged, now_ms: int, outputs_crc: int) -> bytes:
+def build_event(given: Input | LoginOutcome, now_ms: int, outputs_crc: int) -> bytes:
     """Return one event as an entry."""
     connection, data = getattr(given, "connection", -1), b""
     if isinstance(given, Received):
@@ -133,7 +133,7 @@ def build_event(given: Input | Judged, now_ms: int, outputs_crc: int) -> bytes:
             data += _END + given.listener.encode()
     elif isinstance(given, Secured) and given.name is not None:
         data = _END + given.name.encode()
-    elif isinstance(given, Judged):
+    elif isinstance(given, LoginOutcome):
         data = given.outcome
     elif isinstance(given, KeysFetched):
         data = json.dumps([given.url, given.problem]).encode() + _END + (given.content or b"")
@@ -216,7 +216,7 @@ def parse_events(read: Callable[[int], bytes], position: int) -> Iterator[Record
         position += _PREFIX.size + len(body)
 
 
-def _input(kind: int, connection: int, data: bytes, position: int) -> Input | Judged:
+def _input(kind: int, connection: int, data: bytes, position: int) -> Input | LoginOutcome:
     match KINDS.get(kind):
         case None:
             raise NotARecording(f"the entry at byte {position} is of a kind that is not known: {kind}")
@@ -229,8 +229,8 @@ def _input(kind: int, connection: int, data: bytes, position: int) -> Input | Ju
             return Connected(connection, host, listener or DEFAULT_LISTENER)
         case made if made is Secured:
             return Secured(connection, data[1:].decode(errors="replace") if data else None)
-        case made if made is Judged:
-            return Judged(connection, data)
+        case made if made is LoginOutcome:
+            return LoginOutcome(connection, data)
         case made if made is KeysFetched:
             return _keys_fetched(data, position)
         case made:
