@@ -6,6 +6,7 @@ in Kafka.
 
 from __future__ import annotations
 
+import zlib
 from typing import Any, Final
 
 from kohort.client.requests.credentials import Credentials
@@ -44,7 +45,9 @@ class KerberosClient(ClientExchange):
             mine = None
             if own.principal or own.keytab:
                 who = gssapi.Name(own.principal, gssapi.NameType.kerberos_principal) if own.principal else None
-                store = {"client_keytab": own.keytab} if own.keytab else None
+                # Tickets of a keytab have a cache of their own: the user's may be somebody else's.
+                cache = f"MEMORY:kohort-{zlib.crc32(f'{own.principal} {own.keytab}'.encode()):x}"
+                store = {"client_keytab": own.keytab, "ccache": cache} if own.keytab else None
                 mine = gssapi.Credentials(name=who, usage="initiate", mechs=[mech], store=store)
             flags = (gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.out_of_sequence_detection)
             self._context = gssapi.SecurityContext(name=name, creds=mine, usage="initiate", mech=mech, flags=flags)
