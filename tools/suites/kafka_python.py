@@ -15,11 +15,14 @@ from support.processes.served_broker import Served
 SUITE_S = 1800
 TEST_S = 90
 PARTS = ("admin", "consumer", "producer")
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SETTINGS = {
     "node.id": "0",
     "num.partitions": "4",
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
+    "authorizer.class.name": AUTHORIZER,
+    "allow.everyone.if.no.acl.found": "true",
 }
 SERVICE = '''"""A broker that somebody else started: what the source distribution leaves out."""
 
