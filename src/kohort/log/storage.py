@@ -123,8 +123,9 @@ class Storage(Protocol):
         """Return all of a small file, or None if it is missing."""
         ...
 
-    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:
-        """Give the file ``name`` this content, atomically; ``durable`` waits for the disk."""
+    def replace(self, name: str, content: Buffer, *, durable: bool = True, private: bool = False) -> None:
+        """Give the file ``name`` this content, atomically; ``durable`` waits for the disk, ``private`` lets nobody else
+        read it."""
         ...
 
     def rename(self, name: str, new: str) -> None:
@@ -240,7 +241,14 @@ class MemoryStorage:
         data = self._folders.get(folder, {}).get(file)
         return None if data is None else bytes(data)
 
-    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:  # noqa: ARG002 - memory knows no disk
+    def replace(
+        self,
+        name: str,
+        content: Buffer,
+        *,
+        durable: bool = True,  # noqa: ARG002 - memory knows no disk
+        private: bool = False,  # noqa: ARG002 - memory knows no users
+    ) -> None:
         folder, file = self._place(name)
         folder[file] = bytearray(content)
 

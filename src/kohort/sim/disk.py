@@ -40,9 +40,9 @@ class FaultyDisk(MemoryStorage):
     def open(self, name: str) -> MemoryFile:
         return _FaultyFile(super().open(name), self)
 
-    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:
+    def replace(self, name: str, content: Buffer, *, durable: bool = True, private: bool = False) -> None:
         self.strike(f"replace {name}")
-        super().replace(name, content, durable=durable)
+        super().replace(name, content, durable=durable, private=private)
 
     def strike(self, what: str) -> bool:
         """Tell whether the process dies in this write. Raises StorageError where the disk refuses it."""

@@ -35,6 +35,14 @@ def storage(tmp_path):
         yield storage
 
 
+def test_what_is_private_is_for_nobody_else_though_an_earlier_try_left_a_file_for_all(storage, tmp_path):
+    left = tmp_path / "data" / "users.json.tmp"
+    left.write_bytes(b"torn")
+    left.chmod(0o644)
+    storage.replace("users.json", b"salted", private=True)
+    assert (tmp_path / "data" / "users.json").stat().st_mode & 0o777 == 0o600
+
+
 def test_it_behaves_like_a_folder(storage):
     storage.make_folder("a")
     file = storage.open("a/x")

@@ -206,7 +206,7 @@ def test_a_change_holds_for_the_next_request_of_whoever_is_connected():
 def test_a_change_that_the_disk_refuses_is_none(guarded, admin, monkeypatch):
     make(admin, creation("a"))
 
-    def full(name, data):
+    def full(name, data, **_how):
         raise StorageError("no space left")
 
     monkeypatch.setattr(guarded.storage, "replace", full)

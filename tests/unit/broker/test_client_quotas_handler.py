@@ -205,10 +205,10 @@ def test_more_quotas_than_there_is_room_for_are_refused():
 class FullStorage(MemoryStorage):
     """A disk that takes no file of quotas."""
 
-    def replace(self, path, data):
+    def replace(self, path, data, **how):
         if path == SECURITY_FILE:
             raise StorageError("the disk is full")
-        super().replace(path, data)
+        super().replace(path, data, **how)
 
 
 # ------------------------------------------------------------ describing

@@ -109,10 +109,10 @@ class FullDisk(MemoryStorage):
 
     full = False
 
-    def replace(self, name, content, *, durable=True):
+    def replace(self, name, content, *, durable=True, private=False):
         if self.full:
             raise StorageError(f"cannot replace {name}: no space left")
-        super().replace(name, content, durable=durable)
+        super().replace(name, content, durable=durable, private=private)
 
 
 @pytest.mark.parametrize("refused", ["kohort-cluster.json", "leader-epoch-checkpoint"])

@@ -327,10 +327,10 @@ def test_producer_ids_are_never_given_twice(storage):
 class RefusingStorage(MemoryStorage):
     refused: tuple[str, ...] = ()
 
-    def replace(self, name, content, *, durable=True):
+    def replace(self, name, content, *, durable=True, private=False):
         if name.endswith(self.refused or ("nothing",)):
             raise StorageError(f"no space left for {name}")
-        super().replace(name, content, durable=durable)
+        super().replace(name, content, durable=durable, private=private)
 
 
 @pytest.mark.parametrize("refused", ["kohort-topics.json", "partition.metadata"])

@@ -22,11 +22,11 @@ class CountingStorage(MemoryStorage):
         self.replaced = []
         self.refused = "nothing"
 
-    def replace(self, name, content, *, durable=True):
+    def replace(self, name, content, *, durable=True, private=False):
         if self.refused in name:
             raise StorageError(f"no space left for {name}")
         self.replaced.append(name)
-        super().replace(name, content, durable=durable)
+        super().replace(name, content, durable=durable, private=private)
 
 
 @pytest.fixture

@@ -284,12 +284,15 @@ class FileStorage:
             except FileNotFoundError:
                 return None
 
-    def replace(self, name: str, content: Buffer, *, durable: bool = True) -> None:
+    def replace(self, name: str, content: Buffer, *, durable: bool = True, private: bool = False) -> None:
         path = self._root / name
         making = path.with_name(path.name + REPLACEMENT)
+        mode = 0o600 if private else 0o644
         with _saying(f"write {name}"):
-            fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+            fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:
+                if private:  # what is left of an earlier try may be for all
+                    os.fchmod(fd, mode)
                 rest = memoryview(content)
                 while rest:
                     rest = rest[os.write(fd, rest) :]

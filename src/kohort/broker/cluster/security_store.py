@@ -37,7 +37,7 @@ class SecurityStore:
         """Keep ``content`` as a section from now on; durable when this returns. Raises ApiError."""
         sections = {**self._sections, name: content}
         try:
-            self._storage.replace(SECURITY_FILE, msgspec.json.encode({"version": VERSION, **sections}))
+            self._storage.replace(SECURITY_FILE, msgspec.json.encode({"version": VERSION, **sections}), private=True)
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{SECURITY_FILE} cannot be written: {error}") from error
         self._sections = sections
