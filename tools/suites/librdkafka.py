@@ -38,7 +38,12 @@ AT_ONCE = 4
 BROKER_VERSION = "4.0.0"
 SCENARIOS = ("default", "noautocreate")
 NODES = "3"
-SETTINGS = {"num.partitions": "4", "default.replication.factor": NODES}
+SETTINGS = {
+    "num.partitions": "4",
+    "default.replication.factor": NODES,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "allow.everyone.if.no.acl.found": "true",
+}
 """Those of their scenarios."""
 OWN_PART = {"0045_subscribe_update_non_exist_and_partchange": "do_test_non_exist_and_partchange"}
 """A test that is a single subtest, and runs in one process behind one that does not end: tried again without it."""
