@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kohort.config.broker import BrokerConfig
+from kohort.config.dynamic_broker import DynamicBrokerConfig
 from kohort.config.options import Option, options_of
-from kohort.config.throttles import ThrottleConfig
 from kohort.config.topic import TopicConfig
 from kohort.secret import Secret
 
@@ -102,15 +102,15 @@ def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping
     return settings
 
 
-def throttle_settings(throttles: Mapping[str, Mapping[str, str]], name: str) -> list[Setting]:
-    """Return what was set of the rates of replication for the broker ``name``, or for all of them under ``""``."""
+def dynamic_settings(given_while_running: Mapping[str, Mapping[str, str]], name: str) -> list[Setting]:
+    """Return what was set while it runs of the broker ``name``, or of all of them under ``""``."""
     settings = []
-    for option in options_of(ThrottleConfig):
+    for option in options_of(DynamicBrokerConfig):
         synonyms: list[Synonym] = [
             (option.name, given[option.name], source)
             for given, source in (
-                (throttles.get(name, {}) if name else {}, DYNAMIC_BROKER_CONFIG),
-                (throttles.get("", {}), DYNAMIC_DEFAULT_BROKER_CONFIG),
+                (given_while_running.get(name, {}) if name else {}, DYNAMIC_BROKER_CONFIG),
+                (given_while_running.get("", {}), DYNAMIC_DEFAULT_BROKER_CONFIG),
             )
             if option.name in given
         ]

@@ -103,7 +103,7 @@ def state_of(stage: BrokerStage) -> dict[str, Any]:
         "members": members,
         "transactions": transactions,
         "acls": sorted(map(str, state.access or ())),
-        "throttles": repr(state.cluster.throttles),
+        "dynamic options": repr(state.cluster.dynamic_options),
     }
 
 

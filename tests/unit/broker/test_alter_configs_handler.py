@@ -18,6 +18,8 @@ from support.machines.broker_stage import BrokerStage
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 RATE = "leader.replication.throttled.rate"
+RELOGIN = "sasl.kerberos.min.time.before.relogin"
+RULES = "sasl.kerberos.principal.to.local.rules"
 THROTTLED = "leader.replication.throttled.replicas"
 
 
@@ -73,8 +75,8 @@ def test_a_list_that_was_empty_is_added_to_and_emptied(peer, topic):
     assert change(peer, (THROTTLED, APPEND, "many")) == ErrorCode.INVALID_CONFIG
 
 
-def described(peer, name):
-    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=[RATE])
+def described(peer, name, option=RATE):
+    resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=[option])
     told = peer.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results[0].configs
     return [[(s.name, s.value, s.source) for s in c.synonyms] for c in told]
 
@@ -101,6 +103,36 @@ def test_rates_of_replication_are_kept_and_shown_until_they_are_deleted(peer):
     assert described(peer, "1") == [[(RATE, "5", dynamic_default)]]
     assert replace(peer, "", BROKER) == 0
     assert described(peer, "1") == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [
+        (RELOGIN, "58000", "58000"),
+        ("sasl.kerberos.kinit.cmd", "/bin/kinit", "/bin/kinit"),
+        (RULES, "RULE:[1:$1], DEFAULT", "RULE:[1:$1],DEFAULT"),
+        ("sasl.login.refresh.window.factor", "0.9", "0.9"),
+        ("num.io.threads", "12", "12"),
+        ("log.cleaner.io.max.bytes.per.second", "1000", "1000.0"),
+    ],
+)
+def test_what_means_nothing_here_may_change_while_a_broker_runs(peer, option, value, told):
+    assert replace(peer, "1", BROKER, **{option: value}) == 0
+
+    assert described(peer, "1", option) == [[(option, told, 2)]]
+    assert replace(peer, "1", BROKER) == 0
+    assert described(peer, "1", option) == []
+
+
+def test_a_list_of_a_broker_is_added_to_and_taken_from(peer):
+    def changed(operation, value):
+        configs = [AlterableConfig(name=RULES, config_operation=operation, value=value)]
+        resource = AlterConfigsResource(resource_type=BROKER, resource_name="1", configs=configs)
+        answer = peer.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
+        return answer.error_code, described(peer, "1", RULES)[0][0][1]
+
+    assert changed(APPEND, "RULE:[1:$1]") == (0, "DEFAULT,RULE:[1:$1]")
+    assert changed(SUBTRACT, "DEFAULT") == (0, "RULE:[1:$1]")
 
 
 def test_the_least_compaction_lag_is_at_most_the_longest_when_it_is_given(stage, peer, topic):
@@ -157,6 +189,10 @@ def test_validation_alone_changes_nothing(peer, topic):
         ([(RATE, SET, "-1")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
         ([(RATE, SET, None)], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
         ([(RATE, APPEND, "5")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_CONFIG),
+        ([(RELOGIN, SET, "5")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_REQUEST),
+        ([(RELOGIN, SET, "soon")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([("sasl.login.refresh.window.factor", SET, "0.4")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
+        ([("num.io.threads", SET, "0")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
         ([(RATE, 9, "5")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_REQUEST),
         ([(RATE, DELETE, None)], {"kind": BROKER, "name": "2"}, ErrorCode.INVALID_REQUEST),
     ],

@@ -57,8 +57,8 @@ class Cluster:
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)
         """The nodes that shall be up; whoever runs them makes it so."""
-        self.throttles: dict[str, dict[str, str]] = {}
-        """What was set of ``ThrottleConfig`` for one broker, by its id as text, or for all, by ``""``."""
+        self.dynamic_options: dict[str, dict[str, str]] = {}
+        """What was set of ``DynamicBrokerConfig`` for one broker, by its id as text, or for all, by ``""``."""
         self.is_alone = not nodes
         self._only: int | None = None
         self._inboxes: dict[int, deque[NodeMessage]] = {node: deque() for node in self.nodes}

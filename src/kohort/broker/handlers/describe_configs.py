@@ -13,7 +13,7 @@ from kohort.broker.topic_settings import (
     Setting,
     broker_settings,
     cluster_settings,
-    throttle_settings,
+    dynamic_settings,
     topic_settings,
 )
 from kohort.errors import ApiError, ErrorCode, KohortError
@@ -84,13 +84,13 @@ def _of_brokers(state: BrokerState, name: str) -> Sequence[Setting]:
     cluster = state.cluster
     if name:
         check_broker(state, name)
-        return [*broker_settings(state.config), *throttle_settings(cluster.throttles, name)]
-    throttles = throttle_settings(cluster.throttles, name)
+        return [*broker_settings(state.config), *dynamic_settings(cluster.dynamic_options, name)]
+    dynamic = dynamic_settings(cluster.dynamic_options, name)
     if cluster.is_alone:
-        return throttles
+        return dynamic
     return [
         *cluster_settings(node_id for node_id in sorted(cluster.nodes) if node_id not in cluster.wanted),
-        *throttles,
+        *dynamic,
     ]
 
 
