@@ -33,8 +33,9 @@ def parse_seeds(text: str) -> range:
 
 def world_option(command: F) -> F:
     """``--world``, as every command has it that runs seeds."""
-    what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move."
-    choice = click.Choice(["group", "transactions", "moves"])
+    what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move; "
+    what += "secured: logins, ACLs and quotas that change."
+    choice = click.Choice(["group", "transactions", "moves", "secured"])
     return click.option("--world", type=choice, default="group", show_default=True, help=what)(command)
 
 

@@ -245,8 +245,10 @@ class ConsumerMachine:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing of what the user does in poll() changes anything for the engine: it knows the assignment, no
-        rebalance is under way, no commit waits, every node works on a fetch. What is due by the clock has its timer."""
-        is_waiting = self._group is not None and self._group.commits.is_waiting
+        rebalance is under way, no commit waits, no heartbeat was held up, every node works on a fetch. What is due by
+        the clock has its timer."""
+        group = self._group
+        is_waiting = group is not None and (group.commits.is_waiting or group.membership.has_resumed)
         return self._fetcher.has_seen_assignment and not is_waiting and self.is_stable and not self.may_fetch
 
     @property

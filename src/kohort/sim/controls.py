@@ -29,9 +29,10 @@ class Control:
 
 def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
     """Plant the bug ``name`` and run ``seeds`` seeds from ``first`` on, up to the one that catches it."""
-    from kohort.sim.worlds.one_broker import run_seed
+    from kohort.sim.worlds.catalogue import WORLDS
 
     bug = all_bugs()[name]
+    run_seed = WORLDS[bug.world].run_seed
     with bug.planted():
         for seed in range(first, first + seeds):
             verdict = run_seed(seed)

@@ -84,6 +84,8 @@ class Membership:
         self._leads = False
         self._beating: Unsent | None = None
         self._beats_held = False
+        self.has_resumed = False
+        """Whether heartbeats may go on again, and the engine has not heard of it."""
         self._leaves: list[tuple[LeaveGroupRequest, str, Promise[None]]] = []
 
     # What the rebalance asks of it
@@ -135,6 +137,7 @@ class Membership:
     # The source
 
     def poll(self, now_ms: int) -> Poll:
+        self.has_resumed = False
         unsent = self._poll_leaves()
         if self.state is MemberState.UNJOINED:
             return Poll(unsent)
@@ -335,6 +338,7 @@ class Membership:
 
     def resume_heartbeats(self) -> None:
         """Send heartbeats again: the user has seen the error that held them."""
+        self.has_resumed = self.has_resumed or self._beats_held
         self._beats_held = False
 
     # Leave, and what ends a generation

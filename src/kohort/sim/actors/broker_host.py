@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Pause, Received, Resume, Send, Tick
+from kohort.config.listeners import DEFAULT_LISTENER
 from kohort.sim.disk import ProcessDied
 from kohort.sim.network import Address
 from kohort.sim.stage import Stage
@@ -35,8 +36,11 @@ class HostProcess(Protocol):
 class BrokerHost:
     """One machine: bytes go in and out, ticks come when it wants them, and what arrives while it is frozen waits."""
 
-    def __init__(self, process: HostProcess, name: str, address: Address, stage: Stage) -> None:
+    def __init__(
+        self, process: HostProcess, name: str, address: Address, stage: Stage, listener: str = DEFAULT_LISTENER
+    ) -> None:
         self.broker: Broker | None = None
+        self._listener = listener
         self._process = process
         self._name = name
         self._address = address
@@ -73,7 +77,7 @@ class BrokerHost:
     # ------------------------------------------------------------ the network's side
 
     def peer_connected(self, link: int, host: str) -> None:
-        self.handle(Connected(link, host))
+        self.handle(Connected(link, host, self._listener))
 
     def peer_received(self, link: int, data: bytes) -> None:
         if link in self._paused:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kohort.broker.broker import Broker
 from kohort.broker.io import Tick
 from kohort.config.broker import BrokerConfig
+from kohort.config.listeners import listeners_of
 from kohort.errors import StorageError
 from kohort.log.topics import Topics
 from kohort.model import TopicPartition
@@ -27,7 +28,8 @@ class BrokerActor:
         self._world = stage.world
         self._history = stage.history
         self._rng = stage.world.fork_rng()
-        self._host = BrokerHost(self, "broker", (config.listen_host, config.listen_port), stage)
+        listener = listeners_of(config)[0]
+        self._host = BrokerHost(self, "broker", (listener.host, listener.port), stage, listener.name)
 
     @property
     def broker(self) -> Broker | None:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from kohort.client.producer import ProducerMachine, record_metadata
 from kohort.client.requests.engine import Engine
-from kohort.client.requests.io import Close, Closed, Input, Open, Opened, Received, Send, Tick
+from kohort.client.requests.io import Close, Closed, Input, Open, Opened, Received, Send, Tick, WantToken
 from kohort.client.writing.produce_batch import ProduceBatch
 from kohort.config.client import ProducerConfig
 from kohort.errors import KohortError
 from kohort.model import TopicPartition
+from kohort.sim.actors.logins import PasswordLogins
 from kohort.sim.stage import Stage
 from kohort.wire.record_batch import NewRecord
 
@@ -32,6 +33,7 @@ class EngineActor:
         self._wake_at_ms: int | None = None
         self._held: list[Input] = []
         self._offset_of_connections = 0
+        self._logins = PasswordLogins(self.rng)
 
     # ------------------------------------------------------------ life and death
 
@@ -48,6 +50,7 @@ class EngineActor:
         assert self.engine is None, "it runs already"
         self.engine = engine
         self._offset_of_connections += 1_000_000  # an old link must not be taken for a new one
+        self._logins.begin(engine.credentials)
         self.history.add(self.name, "started")
         self.step(Tick())
 
@@ -119,6 +122,13 @@ class EngineActor:
                     self.network.client_sends(self, number + self._offset_of_connections, data)
                 case Close(connection=number):
                     self.network.client_closes(self, number + self._offset_of_connections)
+                case WantToken():
+                    self._tell_later(self._logins.token(output))
+
+    def _tell_later(self, given: Input) -> None:
+        """Give the engine an event after this one, unless the process has ended since."""
+        engine = self.engine
+        self.world.after(0, lambda: self.step(given) if self.engine is engine else None)
 
     def after_step(self) -> None:
         """Do what the user of the engine does after each of its steps."""

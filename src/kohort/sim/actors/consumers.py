@@ -10,13 +10,14 @@ from kohort.client.group.membership_classic import MemberState
 from kohort.client.requests.io import Tick
 from kohort.client.requests.promise import Promise
 from kohort.config.client import ConsumerConfig
-from kohort.errors import KohortError
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import Record, TopicPartition
 from kohort.sim.actors.clients import EngineActor
 from kohort.sim.stage import Stage
 
 POLL_MS = 1000
 RESTART_MS = (20, 3000)
+DENIED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED})
 
 
 @dataclass(slots=True)
@@ -28,6 +29,8 @@ class UserPace:
     slow_ms: tuple[int, int] = (1000, 4000)
     commit_each_poll: float = 0.2
     most_records: int = 500
+    polls_on: bool = False
+    """Whether the user polls on after it was told that it may not read."""
     commits: list[Promise[Offsets]] = field(default_factory=list)
 
 
@@ -198,9 +201,7 @@ class ConsumerActor(EngineActor):
                 fetched.decode_records(check_crcs=True)
                 records = machine.hand_out(fetched, self.pace.most_records)
         except KohortError as error:
-            self.history.add(self.name, "gives up", str(error))
-            self.kill(f"its application ends: {error}")
-            self.restart_later()
+            self._hear(error)
             return
         if records:
             self._watcher.read(self, records)
@@ -208,6 +209,16 @@ class ConsumerActor(EngineActor):
         elif not (self._kicked or machine.is_quiet):
             self._kicked = True
             self.step_soon()
+
+    def _hear(self, error: KohortError) -> None:
+        """Be the user to whom poll() raised ``error``."""
+        if self.pace.polls_on and isinstance(error, ApiError) and error.code in DENIED:
+            self.history.add(self.name, "is denied", str(error))
+            self._leave_poll()
+            return
+        self.history.add(self.name, "gives up", str(error))
+        self.kill(f"its application ends: {error}")
+        self.restart_later()
 
     def take(self, records: list[Record]) -> None:
         """Be the user who was given records."""

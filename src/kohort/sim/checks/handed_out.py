@@ -50,10 +50,16 @@ class HandedOut(Watcher):
             return
         if asked.group_id != self._group_id:
             return
-        for topic, told in zip(asked.topics, answer.topics, strict=True):
+        taken = {
+            (topic.name, topic.topic_id, p.partition_index)  # in what order they are answered is the broker's business
+            for topic in answer.topics
+            for p in topic.partitions
+            if not p.error_code
+        }
+        for topic in asked.topics:
             name = topic.name or self._topic_name(topic.topic_id)
-            for p, result in zip(topic.partitions, told.partitions, strict=True):
-                if name is not None and not result.error_code:
+            for p in topic.partitions:
+                if name is not None and (topic.name, topic.topic_id, p.partition_index) in taken:
                     partition = TopicPartition(name, p.partition_index)
                     self.check_commit(exchange.client, partition, p.committed_offset)
                     self._committed[partition] = (p.committed_offset, self._life.expired(partition))

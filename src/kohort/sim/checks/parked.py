@@ -30,9 +30,11 @@ def check_parked(broker: Broker) -> None:
 
 
 def bytes_there(state: BrokerState, reading: OpenFetch) -> int:
-    """Count the bytes that the fetch could be given now."""
+    """Count the bytes that the fetch could be given now; what its client may not read is none of them."""
     there = 0
     for wanted in reading.plan.wanted:
+        if wanted.topic in reading.denied:
+            continue
         topic: Topic | None
         topic = state.topics.by_id(wanted.topic) if isinstance(wanted.topic, bytes) else state.topics.get(wanted.topic)
         log = topic.partitions[wanted.partition] if topic is not None else None

@@ -10,16 +10,18 @@ from typing import Final
 from kohort.sim.planted.patch import Patch
 
 Plant = Callable[[Patch], None]
+GROUP: Final = "group"
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """One bug: ``what`` is wrong while it is planted, in which ``area``."""
+    """One bug: ``what`` is wrong while it is planted, in which ``area``; the ``world`` is the one that must find it."""
 
     name: str
     area: str
     what: str
     plant: Plant
+    world: str = GROUP
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -32,13 +34,13 @@ class Bug:
 _BUGS: Final[dict[str, Bug]] = {}
 
 
-def bug(area: str, what: str) -> Callable[[Plant], Plant]:
+def bug(area: str, what: str, world: str = GROUP) -> Callable[[Plant], Plant]:
     """Register a function that plants; its name, with dashes, is the bug's."""
 
     def register(plant: Plant) -> Plant:
         name = plant.__name__.replace("_", "-")
         assert name not in _BUGS, f"{name} is planted twice"
-        _BUGS[name] = Bug(name, area, what, plant)
+        _BUGS[name] = Bug(name, area, what, plant, world)
         return plant
 
     return register

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kohort.sim.planted import coordinator, fetcher, log, membership, offsets
+from kohort.sim.planted import coordinator, fetcher, log, membership, offsets, security
 from kohort.sim.planted.bugs import Bug, registered
 
-AREAS = (coordinator, offsets, log, membership, fetcher)
+AREAS = (coordinator, offsets, log, membership, fetcher, security)
 """Importing them registers what they plant."""
 
 

@@ -10,6 +10,7 @@ from kohort.sim.swarm import Plan, plan_of
 from kohort.sim.verdict import Verdict, verdict_of
 from kohort.sim.worlds.copying import CopyingGroup, plan_of_copies
 from kohort.sim.worlds.one_broker import OneBroker
+from kohort.sim.worlds.secured import SecuredGroup, plan_of_secured
 from kohort.sim.worlds.simulation import Simulation
 from kohort.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 
@@ -35,5 +36,6 @@ WORLDS: Final = {
     GROUP: SimulatedWorld(plan_of, OneBroker),
     "transactions": SimulatedWorld(plan_of_copies, CopyingGroup),
     "moves": SimulatedWorld(plan_of_moves, ThreeNodes),
+    "secured": SimulatedWorld(plan_of_secured, SecuredGroup),
 }
-"""A group on one broker; members that copy in transactions; three nodes whose leaders move."""
+"""A group on one broker; members that copy in transactions; three nodes whose leaders move; a secured broker."""

@@ -64,12 +64,15 @@ class OneBroker(Simulation):
         super().__init__(plan, decode_all=bool(also))
         stage = self.stage
         self.process = self.broker = BrokerActor(stage, self._broker_config())
-        producing = ProducerConfig(bootstrap_servers=SERVERS, request_timeout_ms=plan.request_timeout_ms)
+        producing = ProducerConfig(
+            bootstrap_servers=SERVERS, request_timeout_ms=plan.request_timeout_ms, **self.login_of("producer")
+        )
         self.producer = ProducerActor("producer", stage, producing)
         self.members = self.consumers = [self.consumer(f"c{i}", f"i{i}") for i in range(plan.consumers)]
         self.double = self.consumer("double", "i0")
         # As in Kafka, a static leader that was away does not learn of partitions that came meanwhile (KIP-814).
-        self.admin = AdminActor(stage, AdminConfig(bootstrap_servers=SERVERS), GROUP, widens=not plan.static)
+        administering = AdminConfig(bootstrap_servers=SERVERS, **self.login_of("admin"))
+        self.admin = AdminActor(stage, administering, GROUP, widens=not plan.static)
         life = GroupLife(GROUP, self.topics)
         self.handed_out = HandedOut(GROUP, self.topic_name, life, once=not plan.faults and script is None)
         self.silence = Silence()
@@ -92,11 +95,14 @@ class OneBroker(Simulation):
 
     def _broker_config(self) -> BrokerConfig:
         return self.broker_config(
-            listen_host=BROKER[0],
-            listen_port=BROKER[1],
+            **self.listener_options(),
             offsets_retention_minutes=1 if self.plan.forgets else 10_080,
             offsets_retention_check_interval_ms=self.plan.sweep_ms,
         )
+
+    def listener_options(self) -> dict[str, Any]:
+        """Return the options that say where the broker listens, and who may do what there."""
+        return {"listen_host": BROKER[0], "listen_port": BROKER[1]}
 
     def _timers_of(self, group_id: str) -> list[TimerKey]:
         broker = self.broker.broker
@@ -110,11 +116,7 @@ class OneBroker(Simulation):
         self.start()
         if self._script is not None:
             self._script(self)
-        own = OwnFaults(
-            {"admin": lambda: self.admin.act(self._topics)},
-            {"impostor": lambda c: self.admin.pretend(c, min(plan.topics)), "kick": self.admin.kick},
-        )
-        self.endure(Faults(self.stage, plan, Victims(self.broker, self.consumers, self.double), own))
+        self.endure(Faults(self.stage, plan, Victims(self.broker, self.consumers, self.double), self.own_faults()))
         bound_ms = self.settles_within_ms
         self.run_until_settled(bound_ms)
         if plan.may_orphan and self._orphans():
@@ -127,6 +129,13 @@ class OneBroker(Simulation):
         self._farewell()
         clear_up(self._administer, GROUP, min(plan.topics), self._restart)
         self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
+
+    def own_faults(self) -> OwnFaults:
+        """Return the faults that this world alone has."""
+        return OwnFaults(
+            {"admin": lambda: self.admin.act(self._topics)},
+            {"impostor": lambda c: self.admin.pretend(c, min(self.plan.topics)), "kick": self.admin.kick},
+        )
 
     def _orphans(self) -> set[TopicPartition]:
         """Return the partitions that nobody owns."""

@@ -72,6 +72,11 @@ class Simulation(ABC):
 
     # ------------------------------------------------------------ configuration
 
+    def login_of(self, name: str) -> dict[str, Any]:
+        """Return the options with which the client ``name`` logs in: none where nobody has to."""
+        del name
+        return {}
+
     def broker_config(self, **own: Any) -> BrokerConfig:
         """Return the options of a broker by the plan, with those that are the world's own."""
         plan = self.plan
@@ -100,6 +105,7 @@ class Simulation(ABC):
             heartbeat_interval_ms=plan.heartbeat_interval_ms,
             max_poll_interval_ms=plan.max_poll_interval_ms,
             request_timeout_ms=plan.request_timeout_ms,
+            **self.login_of(name),
             **own,
         )
 

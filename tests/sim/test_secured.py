@@ -1,0 +1,169 @@
+"""A secured broker: whatever is forbidden, limited or removed meanwhile, nobody does what it may not, and all go on."""
+
+from pathlib import Path
+
+import pytest
+
+from kohort.errors import ErrorCode
+from kohort.sim.checks.broken import CheckFailed
+from kohort.sim.checks.denials import DenialsHold
+from kohort.sim.checks.logins import KnownUsers
+from kohort.sim.checks.throttles import Throttles
+from kohort.sim.checks.watcher import Exchange
+from kohort.sim.world import START_MS, World
+from kohort.sim.worlds.catalogue import WORLDS
+from kohort.sim.worlds.secured import run_secured
+from kohort.wire.apis import api_of
+from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.produce import ProduceRequest, ProduceResponse
+
+EVERY_RUN = range(24)
+MORE = range(24, 120)
+CHUNK = 8
+EVER_FAILED = [int(line.split()[0]) for line in Path(__file__).with_name("secured.txt").read_text().splitlines()]
+READ_GROUP = ("READ", "GROUP", "g")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "first", [*EVERY_RUN[::CHUNK], *(pytest.param(first, marks=pytest.mark.whole) for first in MORE[::CHUNK])]
+)
+def test_the_group_survives_denials_and_settles_once_they_are_lifted(first):
+    for seed in range(first, first + CHUNK):
+        run = run_secured(seed)
+
+        assert run.producer.acknowledged or run.producer.failed, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", EVER_FAILED)
+def test_a_seed_that_once_failed_passes(seed):
+    run_secured(seed)
+
+
+def test_the_same_seed_gives_the_same_run():
+    first, second = (WORLDS["secured"].run_seed(6) for _ in range(2))
+
+    assert (first.passed, first.events, first.digest) == (True, second.events, second.digest)
+
+
+def test_requests_and_logins_are_refused_and_clients_held_up():
+    told = refused = kept_out = 0
+    for seed in range(8):
+        run = run_secured(seed)
+        told += run.throttles.told
+        refused += run.denials.refused
+        kept_out += run.known_users.refused
+
+    assert told > 10
+    assert refused > 100
+    assert kept_out > 2
+
+
+# The checks themselves
+
+
+class KeptSection:
+    """What the brokers keep, as a check asks for it."""
+
+    def __init__(self, *held):
+        self.held = list(held)
+
+    def section(self, _name):
+        return self.held
+
+
+def deny(principal="User:c0", pattern="LITERAL", name="g", operation="READ", kind="GROUP"):
+    return {
+        "resourceType": kind,
+        "resourceName": name,
+        "patternType": pattern,
+        "principal": principal,
+        "host": "*",
+        "operation": operation,
+        "permissionType": "DENY",
+    }
+
+
+def exchange(request, answer, sent_ms, link_id=1):
+    return Exchange("c0", link_id, api_of(request), 4, 1, sent_ms, request, answer)
+
+
+def denials(world, *acls):
+    check = DenialsHold(world, "g", {"c0": "c0"}, {"c0": [READ_GROUP]})
+    check.security = lambda: KeptSection(*acls)
+    check.look()
+    return check
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [
+        deny(),
+        deny("User:*"),
+        deny(operation="ALL"),
+        deny(name="*"),
+        deny(pattern="PREFIXED"),
+    ],
+)
+def test_what_is_answered_to_whom_it_was_denied_before_is_an_error(acl):
+    world = World(1)
+    check = denials(world, acl)
+
+    with pytest.raises(CheckFailed, match="Heartbeat of c0 is answered NONE, and READ GROUP g was denied before"):
+        check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
+    denied = HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    check.answered(exchange(HeartbeatRequest(group_id="g"), denied, START_MS + 1))
+    assert check.refused == 1
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [
+        deny("User:c1"),
+        deny(name="h"),
+        deny(operation="DELETE"),
+        deny(kind="TOPIC"),
+        deny(pattern="PREFIXED", name="gg"),
+    ],
+)
+def test_what_is_denied_to_others_or_of_others_is_not(acl):
+    denials(World(1), acl).answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
+
+
+def test_what_was_asked_before_it_was_denied_may_be_answered_still():
+    check = denials(World(1), deny())
+
+    check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS))
+    check.security = KeptSection
+    check.answered(exchange(HeartbeatRequest(group_id="g"), HeartbeatResponse(), START_MS + 1))
+
+
+def test_who_is_held_up_is_not_served():
+    check = Throttles()
+    check.now_ms = lambda: 1_000
+    check.answered(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=500), 900))
+    assert check.longest_left_ms == 500
+
+    check.answered(exchange(HeartbeatRequest(), HeartbeatResponse(), 900, link_id=2))
+    with pytest.raises(CheckFailed, match="Produce of c0 is answered 500 ms before the time"):
+        check.answered(exchange(ProduceRequest(), ProduceResponse(), 900))
+    check.now_ms = lambda: 1_500
+    check.answered(exchange(ProduceRequest(), ProduceResponse(), 900))
+
+    check.check_told(500)
+    with pytest.raises(CheckFailed, match="held up for 700 ms in all, and were told of 500 ms"):
+        check.check_told(700)
+
+
+def test_who_was_removed_is_not_let_in():
+    check = KnownUsers(World(1), {"c0": "c0", "c1": "c1"})
+    check.security = lambda: KeptSection({"name": "c1"})
+    check.look()
+
+    check.check_known("c1", START_MS + 1, ErrorCode.NONE)
+    check.check_known("c0", START_MS, ErrorCode.NONE)
+    check.check_known("c0", START_MS + 1, ErrorCode.SASL_AUTHENTICATION_FAILED)
+    assert check.refused == 1
+    with pytest.raises(CheckFailed, match="c0 is let in, and its user had been removed"):
+        check.check_known("c0", START_MS + 1, ErrorCode.NONE)
