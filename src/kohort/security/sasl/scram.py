@@ -238,7 +238,7 @@ class ScramServer(ServerExchange):
         proof = _unbase64(found["proof"]) if found is not None else None
         if found is None or proof is None or len(proof) != len(credential.stored_key):
             raise Refused(detail="the client's final token makes no sense")
-        if found["nonce"] != self._nonce:
+        if not found["nonce"].endswith(self._nonce):  # librdkafka before 2.6.1 says its own twice; Kafka takes that too
             raise Refused(detail="the client's nonce is not the one that was given")
         auth_message = ",".join([*self._said, found["without_proof"]]).encode()
         signature = hmac.digest(credential.stored_key, auth_message, self._hash)

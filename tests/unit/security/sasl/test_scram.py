@@ -1,6 +1,8 @@
 """SCRAM, both halves: the vectors of RFC 7677 and of Kafka, and every way to get it wrong."""
 
 import base64
+import hashlib
+import hmac
 import random
 
 import pytest
@@ -92,6 +94,19 @@ def test_any_name_and_password_will_do(mechanism, name, password):
 
     assert theirs.user == LoggedInAs(name)
     assert ours.next(proof) is None
+
+
+def test_a_client_that_says_its_nonce_twice_is_let_in_as_in_kafka():
+    theirs, salted = server(), Derivation(Secret("alice-secret"), b"saltsaltsalt", 8192, "sha256").derive()
+    challenge = theirs.evaluate(b"n,,n=alice,r=mine", 0)
+    nonce = b"mine" + challenge.partition(b",")[0].removeprefix(b"r=")
+    signed = b"n=alice,r=mine," + challenge + b",c=biws,r=" + nonce
+    key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(key).digest(), signed, "sha256")
+    proof = base64.b64encode(bytes(a ^ b for a, b in zip(key, signature, strict=True)))
+
+    assert theirs.evaluate(b"c=biws,r=" + nonce + b",p=" + proof, 0).startswith(b"v=")
+    assert theirs.user == LoggedInAs("alice")
 
 
 def test_a_password_is_derived_once_for_all_connections():
