@@ -5,9 +5,10 @@ The oldest is Debian's source package. The newest comes with Confluent's package
 rdkafka-sys is older.
 
 A test is a process of its own and passes if its row in the runner's summary says PASSED; the exit code counts for
-nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone. Two
-brokers serve: topics are made on use in one, and not in the other ("noautocreate", a scenario of theirs). Some tests
-call Kafka's own command-line tools: they are given those of ``tools/kafka``, which need Java and Maven.
+nothing. Many of them have deadlines of a few seconds: one that fails beside others is tried once more, alone. Three
+brokers serve: topics are made on use in one, and not in the next ("noautocreate", a scenario of theirs); the third has
+TLS and logins for the tests that skip themselves without (``secured``). Some tests call Kafka's own command-line tools:
+they are given those of ``tools/kafka``, which need Java and Maven.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from functools import cache
 from pathlib import Path
 
 from results import Results, rows, subtest_passed
-from sources import WORK, debian_source, npm
+from secured import Way, secured_broker
+from sources import WORK, debian_library, debian_source, npm
 
 from support.peers.apache_kafka import kafka_tool
 from support.processes.served_broker import Served
@@ -32,6 +34,8 @@ NEWEST = ("@confluentinc/kafka-javascript", "1.10.1")
 """Holds librdkafka 2.15.1."""
 RAPIDJSON = "1.1.0+dfsg2"
 """Headers alone, that four of the tests are built with."""
+CURL = ("libcurl4-openssl-dev", "libcurl4")
+"""What it asks for tokens with; without, it is built without OIDC."""
 TEST_S = 900
 AT_ONCE = 4
 """Most of them wait most of the time."""
@@ -81,36 +85,48 @@ def suite(folder: Path) -> Results:
     with ExitStack() as stack:
         brokers = {}
         for scenario in SCENARIOS:
-            settings = {**SETTINGS, "auto.create.topics.enable": str(scenario == "default").lower()}
-            options = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
-            brokers[scenario] = stack.enter_context(Served("--nodes", NODES, *options)).bootstrap
+            served = Served(*broker_words(scenario))
+            brokers[scenario] = Way(stack.enter_context(served).bootstrap, {}, {})
+        secured = stack.enter_context(secured_broker(tests / "secured", *broker_words("default")))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         wanted = list(broker_tests((tests / "test.c").read_text()))
-        runs = [(name, pool.submit(run, tests, name, scenario, brokers[scenario])) for name, scenario in wanted]
+        found_at = {name: secured.get(name, brokers[scenario]) for name, scenario in wanted}
+        runs = [(name, pool.submit(run, tests, name, scenario, found_at[name])) for name, scenario in wanted]
         for name, running in runs:
             found[name] = running.result()
             print(f"  {name}: {found[name]}", flush=True)
         for name, scenario in wanted:
             if found[name] == "failed":
-                found[name] = run(tests, name, scenario, brokers[scenario], OWN_PART.get(name))
+                found[name] = run(tests, name, scenario, found_at[name], OWN_PART.get(name))
                 print(f"  {name}, alone: {found[name]}", flush=True)
     return found
+
+
+def broker_words(scenario: str) -> list[str]:
+    """What a broker of theirs is told when it starts."""
+    settings = {**SETTINGS, "auto.create.topics.enable": str(scenario == "default").lower()}
+    return ["--nodes", NODES, *(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))]
 
 
 def build(folder: Path) -> Path:
     """The folder of the tests, built."""
     tests = folder / "tests"
-    if not (tests / "test-runner").exists():
-        headers = debian_source("rapidjson", RAPIDJSON) / "include"
+    if not (tests / "test-runner").exists() or "#define WITH_CURL 1" not in (folder / "config.h").read_text():
+        curl = debian_library(*CURL)
+        headers = [debian_source("rapidjson", RAPIDJSON) / "include", *curl.glob("usr/include/*-linux-gnu")]
+        told = {
+            "CPATH": os.pathsep.join(map(str, headers)),
+            "LIBRARY_PATH": os.pathsep.join(map(str, curl.glob("usr/lib/*-linux-gnu"))),
+        }
         for command in (["./configure", "--disable-lz4-ext", "--disable-zstd"], ["make", "libs"]):
-            _make(command, folder, headers)
-        _make(["make", "test-runner"], tests, headers)
+            _make(command, folder, told)
+        _make(["make", "test-runner"], tests, told)
     return tests
 
 
-def _make(command: list[str], folder: Path, headers: Path) -> None:
+def _make(command: list[str], folder: Path, told: dict[str, str]) -> None:
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "CPLUS_INCLUDE_PATH": str(headers)},
+        command, cwd=folder, env={**os.environ, **told},
         capture_output=True, text=True, timeout=BUILD_S, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -142,7 +158,7 @@ def broker_tests(source: str) -> Iterator[tuple[str, str]]:
             yield test["name"], "noautocreate" if '"noautocreate"' in rest else "default"
 
 
-def run(tests: Path, name: str, scenario: str, bootstrap: str, part: str | None = None) -> str:
+def run(tests: Path, name: str, scenario: str, way: Way, part: str | None = None) -> str:
     """Run one test; passed, failed or skipped. What it printed is kept beside the others'.
 
     All the tests of its number run in its process, or of them the one subtest that is ``part``.
@@ -150,13 +166,15 @@ def run(tests: Path, name: str, scenario: str, bootstrap: str, part: str | None 
     log = tests / "said"
     log.mkdir(exist_ok=True)
     conf = log / f"{name}.conf"  # of its own: others read theirs at the same time
-    conf.write_text(f"metadata.broker.list={bootstrap}\ntest.timeout.multiplier=3\n")
+    said_of_it = {"metadata.broker.list": way.bootstrap, "test.timeout.multiplier": "3", **way.conf}
+    conf.write_text("".join(f"{key}={value}\n" for key, value in said_of_it.items()))
     told = {
         "TESTS": name[:4],
         "TEST_KAFKA_VERSION": BROKER_VERSION,
         "RDKAFKA_TEST_CONF": str(conf),
         "KAFKA_PATH": str(kafka_tools()),
-        "BROKERS": bootstrap,
+        "BROKERS": way.bootstrap,
+        **way.told,
         **({"SUBTESTS": part} if part else {}),
         "LD_LIBRARY_PATH": f"{tests.parent / 'src'}:{tests.parent / 'src-cpp'}",
     }

@@ -63,6 +63,26 @@ def debian_source(name: str, version: str) -> Path:
     return folder
 
 
+def debian_library(*packages: str) -> Path:
+    """A folder with the files of Debian's packages, as they would lie under ``/``; nothing is installed.
+
+    Raises RuntimeError in words where there is no apt.
+    """
+    folder = WORK / packages[0]
+    if not folder.exists():
+        if shutil.which("apt-get") is None:
+            raise RuntimeError(f"{packages[0]} comes from Debian, and this is no Debian")
+        unpacking = WORK / "unpacking"
+        shutil.rmtree(unpacking, ignore_errors=True)
+        unpacking.mkdir(parents=True)
+        subprocess.run(["apt-get", "-qq", "download", *packages], cwd=unpacking, check=True, timeout=DOWNLOAD_S)
+        for package in list(unpacking.glob("*.deb")):
+            subprocess.run(["dpkg-deb", "-x", str(package), str(unpacking)], check=True, timeout=DOWNLOAD_S)
+            package.unlink()
+        unpacking.rename(folder)
+    return folder
+
+
 def npm(name: str, version: str) -> Path:
     """The unpacked package of npm; nothing of it is installed or run.
 
