@@ -92,6 +92,7 @@ def ways(listeners: dict[str, str], files: dict[str, str], url: str) -> dict[str
                 "sasl.oauthbearer.client.id": USER,
                 "sasl.oauthbearer.client.secret": PASSWORD,
                 "sasl.oauthbearer.scope": "test",
+                "sasl.oauthbearer.token.endpoint.url": f"{url}/valid",
             },
             {
                 "VALID_OIDC_URL": f"{url}/valid",
