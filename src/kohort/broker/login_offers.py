@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from kohort.broker.scram_users import ScramUsers
 from kohort.clock import Rng, earliest
 from kohort.config.broker import BrokerConfig
-from kohort.config.listener_security import ListenerConfig
-from kohort.config.listeners import listener_config, listeners_of
+from kohort.config.listener_security import SIGNED_TOKENS, ListenerConfig
+from kohort.config.listeners import demands_signed_tokens, listener_config, listeners_of
 from kohort.errors import ConfigError
 from kohort.extras import needs
 from kohort.notes import Note, debug, warning
@@ -27,7 +27,6 @@ from kohort.security.sasl.scram import DerivedChance, ScramServer, new_nonce
 from kohort.security.sasl.signing_keys import SigningKeys
 from kohort.security.sasl.tokens import SignedTokens, TokenValidator, UnsecuredTokens
 
-VALIDATOR: Final = "OAuthBearerValidatorCallbackHandler"
 UNSECURED: Final = "OAuthBearerUnsecuredValidatorCallbackHandler"
 URLS: Final = ("https://", "http://", "file:")
 PLAIN_ADVICE: Final = 'give org.apache.kafka.common.security.plain.PlainLoginModule required user_NAME="PASSWORD";'
@@ -88,11 +87,11 @@ class LoginOffers:
     def _validator(self, said: ListenerConfig, listener: str, prefix: str) -> TokenValidator:
         handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
         url = said.sasl_oauthbearer_jwks_endpoint_url
-        if handler not in {"", VALIDATOR, UNSECURED}:
+        if handler not in {"", SIGNED_TOKENS, UNSECURED}:
             raise ConfigError(
-                f"{prefix}sasl.server.callback.handler.class: {handler} is not known here, only {VALIDATOR}"
+                f"{prefix}sasl.server.callback.handler.class: {handler} is not known here, only {SIGNED_TOKENS}"
             )
-        if handler == VALIDATOR or (url and not handler):
+        if demands_signed_tokens(said):
             return self._signed(said, url, listener)
         self.notes.append(
             warning(f"the listener {listener} believes every token (OAUTHBEARER, unsecured): this is for tests alone")

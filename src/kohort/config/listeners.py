@@ -135,9 +135,13 @@ def believes_every_token(config: BrokerConfig, name: str) -> bool:
     """Tell whether whoever comes to a listener with logins may name himself: by OAUTHBEARER without signatures."""
     if OAUTHBEARER not in listener_config(config, name).sasl_enabled_mechanisms:
         return False
-    said = listener_config(config, name, OAUTHBEARER)
+    return not demands_signed_tokens(listener_config(config, name, OAUTHBEARER))
+
+
+def demands_signed_tokens(said: ListenerConfig) -> bool:
+    """Tell whether tokens have to be signed: by the name of the handler, or, where none is named, as keys are."""
     handler = (said.sasl_server_callback_handler_class or "").rpartition(".")[2]
-    return handler != SIGNED_TOKENS and (bool(handler) or not said.sasl_oauthbearer_jwks_endpoint_url)
+    return handler == SIGNED_TOKENS or (not handler and bool(said.sasl_oauthbearer_jwks_endpoint_url))
 
 
 def with_ports(config: BrokerConfig, ports: Sequence[int]) -> BrokerConfig:
