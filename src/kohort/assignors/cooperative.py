@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kohort.assignors.numbering import as_runs
 from kohort.assignors.previous_ownership import MemberData
 from kohort.assignors.spec import Assignment, Assignor, MemberSubscription, SubscribedTopics
 from kohort.assignors.sticky import deal
@@ -31,8 +32,9 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
     transferring = dealt.transferring
     if transferring is None:
         transferring = changing_hands(members, dealt.assignment)
-    for partition, new_owner in transferring.items():
-        dealt.assignment[new_owner].remove(partition)
+    for new_owner in set(transferring.values()):
+        kept = [p for p in dealt.assignment[new_owner] if p not in transferring]
+        dealt.assignment[new_owner] = kept
     return dealt.assignment
 
 
@@ -52,15 +54,16 @@ def changing_hands(
 def read_claim(member: MemberSubscription) -> MemberData:
     """Return what a member owns, and since when: by its Subscription, or by its user data where that is older than
     v2."""
+    owned = as_runs(member.owned)
     if member.generation is not None:
-        return MemberData(member.owned, member.generation)
+        return MemberData(owned, member.generation)
     if not member.user_data:
-        return MemberData(member.owned, None)
+        return MemberData(owned, None)
     try:
         data, _ = decode(CooperativeUserData, 0, bytes(member.user_data))
     except ProtocolError:
-        return MemberData(member.owned, -1)
-    return MemberData(member.owned, data.generation)
+        return MemberData(owned, -1)
+    return MemberData(owned, data.generation)
 
 
 def user_data(_owned: Iterable[TopicPartition], generation: int) -> bytes | None:

@@ -33,7 +33,9 @@ def _owners(members: Sequence[MemberSubscription]) -> dict[TopicPartition, str]:
     """Return who had what, by the newest claims."""
     claims = [(m.member_id, read_claim(m)) for m in members]
     claims.sort(key=lambda c: (-1 if c[1].generation is None else c[1].generation, c[0]))
-    return {partition: member_id for member_id, claim in claims for partition in claim.partitions}
+    return {
+        TopicPartition(t, n): member_id for member_id, claim in claims for t, numbers in claim.runs for n in numbers
+    }
 
 
 def _deal(

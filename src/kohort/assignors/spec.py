@@ -103,7 +103,7 @@ def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscript
 
 def known_topics(topics: SubscribedTopics, members: Iterable[MemberSubscription]) -> list[str]:
     """Return the topics that somebody subscribes to and that have partitions, by name."""
-    wanted = {topic for member in members for topic in member.topics}
+    wanted = {topic for topics_of in {member.topics for member in members} for topic in topics_of}
     return sorted((t for t in wanted if topics.counts.get(t, 0) > 0), key=java_order)
 
 
@@ -113,6 +113,8 @@ def racks_matter(
     """Tell whether placing by rack can help: racks are shared with the members, and not every rack has every
     partition."""
     of_members = {member.rack for member in members if member.rack}
+    if not of_members or not topics.racks:
+        return False
     per_partition = [topics.racks_of(p) for p in partitions]
     of_partitions: frozenset[str] = frozenset().union(*per_partition)
     return not of_members.isdisjoint(of_partitions) and any(racks != of_partitions for racks in per_partition)

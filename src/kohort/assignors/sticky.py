@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from kohort.assignors.numbering import PartitionNumbers
 from kohort.assignors.previous_ownership import MemberData, ReadMemberData, decide_ownership
 from kohort.assignors.spec import (
     Assignment,
@@ -51,11 +52,12 @@ def deal(topics: SubscribedTopics, members: Sequence[MemberSubscription], read: 
         return Dealt({}, {})
     ordered = in_hash_order(members)
     names = known_topics(topics, ordered)
-    ownership = decide_ownership(ordered, {name: topics.counts[name] for name in names}, read)
-    if all(set(m.topics) == set(ordered[0].topics) for m in ordered):
-        equal = EqualSubscriptions(topics, names, ordered, ownership)
-        return Dealt(equal.assign(), equal.transferring)
-    return Dealt(MixedSubscriptions(topics, names, ordered, ownership).assign(), None)
+    numbering = PartitionNumbers(names, topics.counts)
+    ownership = decide_ownership(ordered, numbering, read)
+    if len({frozenset(wanted) for wanted in {m.topics for m in ordered}}) == 1:
+        equal = EqualSubscriptions(topics, numbering, ordered, ownership)
+        return Dealt(equal.assign(), equal.transferring())
+    return Dealt(MixedSubscriptions(topics, numbering, ordered, ownership).assign(), None)
 
 
 def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> Assignment:
@@ -72,8 +74,8 @@ def read_claim(member: MemberSubscription) -> MemberData:
             data, _ = decode(StickyUserData, version, bytes(member.user_data))
         except ProtocolError:
             continue
-        partitions = [TopicPartition(t.topic, p) for t in data.previous_assignment for p in t.partitions]
-        return MemberData(partitions, data.generation if version else -1)
+        runs = [(t.topic, t.partitions) for t in data.previous_assignment]
+        return MemberData(runs, data.generation if version else -1)
     return MemberData((), None)
 
 

@@ -1,10 +1,11 @@
-"""The broker's options: Kafka's names, defaults and bounds, as in Apache Kafka 4.3."""
+"""The broker's options: Kafka's names, defaults and bounds, as in Apache Kafka 4.4."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
+from kohort.config.kafka_releases import NEWEST, RELEASES
 from kohort.config.listener_overrides import PREFIX, Overrides, gather
 from kohort.config.listener_security import ListenerConfig
 from kohort.config.options import INT_MAX, ValueRule, gathered, option
@@ -17,6 +18,14 @@ GZIP_LEVELS: Final = ValueRule(lambda level: level == -1 or 1 <= level <= 9, "a 
 AUTHORIZERS: Final = ValueRule(
     lambda name: name == "" or name.rpartition(".")[2] == "StandardAuthorizer",
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, which is the one that is here, or nothing",
+)
+ASSIGNORS: Final = ValueRule(
+    lambda names: 0 < len(names) == len(set(names)) and set(names) <= {"uniform", "range"},
+    "uniform, range, or both, each once",
+)
+PROTOCOLS: Final = ValueRule(
+    lambda names: "classic" in names and set(names) <= {"classic", "consumer", "share", "streams"},
+    "a comma-separated list of classic, consumer, share, streams, with classic among them",
 )
 
 # Why some options of Kafka's do nothing here: the broker's, and the topics' that take their default from them.
@@ -65,6 +74,12 @@ class BrokerConfig(ListenerConfig):
         "Users to add at the start unless they are there, one a line: SCRAM-SHA-256=[name=USER,password=PASSWORD].",
         of=Secret,
     )  # fmt: skip
+    as_version: str = option(
+        "kohort.as.version",
+        NEWEST,
+        "The release of Apache Kafka whose APIs, versions and features are shown and served.",
+        choices=RELEASES,
+    )
     allow_anyone: bool = option(
         "kohort.allow.anyone",
         False,
@@ -265,6 +280,67 @@ class BrokerConfig(ListenerConfig):
         134217728,
         "Memory, about, that groups may hold: above it new groups and members are refused; -1: no limit.",
         low=-1,
+    )
+    group_coordinator_rebalance_protocols: list[str] = option(
+        "group.coordinator.rebalance.protocols",
+        ["classic", "consumer", "streams"],
+        "Group protocols that are served: consumer is that of KIP-848; of streams there is nothing here.",
+        choices=("classic", "consumer", "share", "streams"),
+        rule=PROTOCOLS,
+    )
+    group_consumer_session_timeout_ms: int = option(
+        "group.consumer.session.timeout.ms", 45000, "Silence after which a member is removed (KIP-848).", low=1, bits=32
+    )
+    group_consumer_min_session_timeout_ms: int = option(
+        "group.consumer.min.session.timeout.ms", 45000, "Shortest session timeout of a group.", low=1, bits=32
+    )
+    group_consumer_max_session_timeout_ms: int = option(
+        "group.consumer.max.session.timeout.ms", 60000, "Longest session timeout of a group.", low=1, bits=32
+    )
+    group_consumer_heartbeat_interval_ms: int = option(
+        "group.consumer.heartbeat.interval.ms", 5000, "How often members say that they are there.", low=1, bits=32
+    )
+    group_consumer_min_heartbeat_interval_ms: int = option(
+        "group.consumer.min.heartbeat.interval.ms", 5000, "Shortest heartbeat interval of a group.", low=1, bits=32
+    )
+    group_consumer_max_heartbeat_interval_ms: int = option(
+        "group.consumer.max.heartbeat.interval.ms", 15000, "Longest heartbeat interval of a group.", low=1, bits=32
+    )
+    group_consumer_assignment_interval_ms: int = option(
+        "group.consumer.assignment.interval.ms",
+        1000,
+        "Time between two target assignments of a group, at least; 0: none.",
+        low=0,
+        bits=32,
+    )
+    group_consumer_min_assignment_interval_ms: int = option(
+        "group.consumer.min.assignment.interval.ms", 0, "Shortest assignment interval of a group.", low=0, bits=32
+    )
+    group_consumer_max_assignment_interval_ms: int = option(
+        "group.consumer.max.assignment.interval.ms", 15000, "Longest assignment interval of a group.", low=0, bits=32
+    )
+    group_consumer_max_size: int = option(
+        "group.consumer.max.size", INT_MAX, "Most members of one consumer group (KIP-848).", low=1
+    )
+    group_consumer_assignors: list[str] = option(
+        "group.consumer.assignors",
+        ["uniform", "range"],
+        "Assignors that members may ask for; the first is for those who ask for none.",
+        choices=("uniform", "range"),
+        rule=ASSIGNORS,
+    )
+    group_consumer_migration_policy: str = option(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which way groups with members may go between the classic protocol and that of KIP-848.",
+        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+    )
+    group_consumer_regex_refresh_interval_ms: int = option(
+        "group.consumer.regex.refresh.interval.ms",
+        600000,
+        "How often the regular expressions of members are resolved again.",
+        low=10000,
+        bits=32,
     )
     offset_metadata_max_bytes: int = option(
         "offset.metadata.max.bytes", 4096, "Longest metadata of a commit, in UTF-16 units.", low=0

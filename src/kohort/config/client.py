@@ -1,4 +1,4 @@
-"""The clients' options: Kafka's names, defaults and bounds, as in Apache Kafka 4.3."""
+"""The clients' options: Kafka's names, defaults and bounds, as in Apache Kafka 4.4."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ C = TypeVar("C", bound="ClientConfig")
 
 MAX_IN_FLIGHT_IDEMPOTENT: Final = 5
 """A broker remembers this many batches of a producer and partition, so order survives retries up to there."""
+INSTEAD_OF_CLASSIC: Final = {
+    "session.timeout.ms": "the broker says it for all (group.consumer.session.timeout.ms), or for the group "
+    "(consumer.session.timeout.ms of the group)",
+    "heartbeat.interval.ms": "the broker says it for all (group.consumer.heartbeat.interval.ms), or for the group "
+    "(consumer.heartbeat.interval.ms of the group)",
+    "partition.assignment.strategy": "the coordinator assigns, with one of group.consumer.assignors; "
+    "group.remote.assignor says which",
+}
+"""Options of the classic group protocol, and what took their place."""
 _DURATION: Final = re.compile(r"P(?=.)(?:(\d+)D)?(?:T(?=.)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
 
@@ -44,6 +53,11 @@ class ClientConfig(ClientSecurityConfig):
     metadata_max_age_ms: int = option(
         "metadata.max.age.ms", 300000, "Age after which metadata is asked for again.", low=0
     )
+    metadata_cluster_check_enable: bool = option(
+        "metadata.cluster.check.enable",
+        True,
+        "Whether a node is asked to be the one that is meant, of the cluster that is meant (KIP-1242).",
+    )
     receive_message_max_bytes: int = option(
         "receive.message.max.bytes", 1_000_000_000, "Largest response that is read.", low=1024, high=INT_MAX
     )
@@ -64,7 +78,15 @@ class ConsumerConfig(ClientConfig):
 
     group_id: str | None = option("group.id", None, "The consumer group; without one, nothing can be committed.")
     group_instance_id: str | None = option("group.instance.id", None, "Makes this a static member (KIP-345).")
-    group_protocol: str = option("group.protocol", "classic", "The group protocol.", choices=("classic",))
+    group_protocol: str = option(
+        "group.protocol",
+        "classic",
+        "Who assigns: the members (classic), the coordinator (consumer, KIP-848), or the one that the cluster serves.",
+        choices=("classic", "consumer", "auto"),
+    )
+    group_remote_assignor: str | None = option(
+        "group.remote.assignor", None, "The coordinator's assignor to vote for, with group.protocol=consumer."
+    )
     session_timeout_ms: int = option(
         "session.timeout.ms", 45000, "Silence after which the coordinator removes the member.", low=0, high=INT_MAX
     )
@@ -132,6 +154,8 @@ class ConsumerConfig(ClientConfig):
                 f"heartbeat.interval.ms={self.heartbeat_interval_ms} must be below "
                 f"session.timeout.ms={self.session_timeout_ms}"
             )
+        if self.group_remote_assignor == "":
+            raise ConfigError("group.remote.assignor='': expected a name; leave it out for the broker's own choice")
         if not self.partition_assignment_strategy:
             raise ConfigError("partition.assignment.strategy is empty: expected at least one assignor")
         check_offset_reset(self.auto_offset_reset)
@@ -243,7 +267,23 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
     for name in given:
         if hint := instead_of(name):
             raise ConfigError(f"unknown option {name!r}{hint}")
+    if cls is ConsumerConfig:
+        _check_group_protocol(given)
     return parse_config(cls, given)
+
+
+def _check_group_protocol(given: Mapping[str, Any]) -> None:
+    """Raise ConfigError for an option that means nothing to the group protocol chosen, with what took its place."""
+    protocol = given.get("group.protocol", "classic")
+    if protocol == "consumer":
+        for name, instead in INSTEAD_OF_CLASSIC.items():
+            if name in given:
+                raise ConfigError(f"{name} has no meaning with group.protocol=consumer: {instead}")
+    if protocol == "classic" and given.get("group.remote.assignor") is not None:
+        raise ConfigError(
+            "group.remote.assignor has no meaning with group.protocol=classic, where the members assign: "
+            "set partition.assignment.strategy, or group.protocol=consumer"
+        )
 
 
 def _check_whose(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:

@@ -1,36 +1,40 @@
-"""Java's properties format, as far as the files of brokers use it."""
+"""Java's properties format, as java.util.Properties reads it: escapes are undone, lines go on behind a backslash."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import javaproperties
 
 from kohort.errors import ConfigError
 
 
 def parse_properties(text: str, *, is_damaged: bool = False) -> dict[str, str]:
-    """Return the names and values of ``name=value`` or ``name: value``; there may be comments and continuations.
+    """Return the names and values of ``name=value``, ``name: value`` or ``name value``; a name that comes again wins.
 
-    Raises ConfigError, with its number, for a line that is neither; of a file that may be damaged such lines are
-    passed over.
+    Raises ConfigError, with its number, for a line without a name or without a value, or with an escape that is none;
+    of a file that may be damaged such lines are passed over.
     """
-    pairs: dict[str, str] = {}
-    pending = ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        line = pending + raw.strip()
-        pending = ""
-        if not line or line[0] in "#!":
-            continue
-        if line.endswith("\\"):
-            pending = line[:-1]
-            continue
-        ends = min((i for i in (line.find("="), line.find(":")) if i > 0), default=-1)
-        if ends >= 0:
-            pairs[line[:ends].strip()] = line[ends + 1 :].strip()
-        elif not is_damaged:
-            raise ConfigError(f"line {number}: expected name=value; there is no = in it")  # its text may be a secret
-    return pairs
+    return {name: value for name, value in _pairs(text, is_damaged=is_damaged) if name}
+
+
+def _pairs(text: str, *, is_damaged: bool) -> Iterator[tuple[str, str]]:
+    number = 1  # of the line that is read next
+    try:
+        for found in javaproperties.parse(text):
+            if isinstance(found, javaproperties.KeyValue):
+                is_pair = found.key and (found.value or found.source.rstrip().endswith(("=", ":")))
+                if is_pair:
+                    yield found.key, found.value
+                elif not is_damaged:  # its text may be a secret
+                    raise ConfigError(f"line {number}: expected name=value; there is no name or no = in it")
+            number += max(1, len(found.source.splitlines()))
+    except javaproperties.InvalidUEscapeError:
+        if not is_damaged:
+            raise ConfigError(f"line {number}: expected four hexadecimal digits behind \\u, or \\\\ for \\") from None
+        yield from _pairs(text.replace("\\", ""), is_damaged=True)
 
 
 def build_properties(properties: Mapping[str, str]) -> str:
-    """Return a file of plain names and values, one to a line."""
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
+    """Return a file of names and values, one to a line."""
+    return "".join(f"{javaproperties.join_key_value(name, value)}\n" for name, value in properties.items())

@@ -32,9 +32,8 @@ IGNORED: Final = frozenset(
     transaction.state.log.min.isr transaction.partition.verification.enable
     share.coordinator.state.topic.replication.factor share.coordinator.state.topic.min.isr
     share.coordinator.state.topic.num.partitions group.coordinator.new.enable
-    group.coordinator.rebalance.protocols group.coordinator.threads group.coordinator.append.linger.ms
-    group.consumer.session.timeout.ms group.consumer.heartbeat.interval.ms group.consumer.max.size
-    group.consumer.assignors group.consumer.migration.policy
+    group.coordinator.threads group.coordinator.append.linger.ms group.coordinator.background.threads
+    group.coordinator.cached.buffer.max.bytes group.consumer.assignor.offload.enable
     auto.leader.rebalance.enable leader.imbalance.check.interval.seconds
     leader.imbalance.per.broker.percentage controlled.shutdown.enable controlled.shutdown.max.retries
     replica.lag.time.max.ms replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.wait.max.ms

@@ -1,7 +1,7 @@
 """The APIs that kohort speaks, and the versions of each that it serves and asks for.
 
-The versions are those of Apache Kafka 4.3 (protocol/requests.md#served-versions): where a message declares one more, it
-was drafted in 4.4 or is not yet stable, and is read and written but neither advertised nor negotiated.
+The versions are those of Apache Kafka 4.4 (protocol/requests.md#served-versions): where a message declares one more, it
+is not yet stable, and is read and written but neither advertised nor negotiated.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kohort.wire.schema import MAX_VERSION, Message
 
 PRODUCE: Final = 0
 API_VERSIONS: Final = 18
+INIT_PRODUCER_ID: Final = 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class Api:
         return self.low <= version <= self.high
 
 
-HIGHEST_SERVED: Final = {API_VERSIONS: 4, 22: 5, 42: 2}
-"""Where 4.3 stops short of what is declared: ApiVersions 5 and DeleteGroups 3 are of 4.4, InitProducerId 6 is draft."""
+HIGHEST_SERVED: Final = {INIT_PRODUCER_ID: 5}
+"""Where 4.4 stops short of what is declared: InitProducerId 6 is a draft (KIP-939)."""
 
 
 def _declared() -> Iterator[type[Message]]:

@@ -171,7 +171,8 @@ class _ReaderSource(CodeText):
     def nested(self, depth: int, spec: FieldSpec, target: str, path: str) -> None:
         assert isinstance(spec.of, type)
         if self.version in spec.nullable:
-            self.add(path, depth, "p += 1", f"if b[p - 1] > 127: {target} = None", "else:")
+            null = "== 0" if spec.tag is not None else "> 127"  # in a tag it is a varint
+            self.add(path, depth, "p += 1", f"if b[p - 1] {null}: {target} = None", "else:")
             depth += 1
         inner = self.new("m")
         self.struct(depth, spec.of, inner, path)

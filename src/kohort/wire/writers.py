@@ -154,7 +154,8 @@ class _WriterSource(CodeText):
             self.struct(depth, spec.of, x, path)
             return
         self.flush(depth)
-        self.add(path, depth, f"if {x} is None: {self.sink}((b'\\xff',))", "else:")
+        null = r"\x00" if spec.tag is not None else r"\xff"
+        self.add(path, depth, f"if {x} is None: {self.sink}((b'{null}',))", "else:")
         self.put(path, "b'\\x01'")
         self.struct(depth + 1, spec.of, x, path)
         self.flush(depth + 1)

@@ -85,7 +85,7 @@ def test_sticky_reads_its_claim_from_the_user_data():
     data = sticky.user_data(tps("t-0 t-1"), 3)
     members = [MemberSubscription("a", ("t",), generation=-1, user_data=data), MemberSubscription("b", ("t",))]
 
-    assert sticky.read_claim(members[0]) == (list(tps("t-0 t-1")), 3)
+    assert sticky.read_claim(members[0]) == ([("t", [0, 1])], 3)
     assert shown(sticky.assign(SubscribedTopics({"t": 4}), members)) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
@@ -93,13 +93,36 @@ def test_sticky_has_no_user_data_before_the_first_assignment_and_survives_nonsen
     assert sticky.user_data([], -1) is None
     assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=b"\xff\xff\xff\xff")) == ((), None)
     old = b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0\0\0"
-    assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=old)) == (list(tps("t-0")), -1)
+    assert sticky.read_claim(MemberSubscription("a", ("t",), user_data=old)) == ([("t", [0])], -1)
+
+
+def test_claims_on_partitions_that_cannot_be_are_forgotten():
+    members = [owner("a", topics="t u", generation=3), owner("b", topics="t u", generation=3)]
+    claimed = (TopicPartition("t", -1), TopicPartition("t", 2), TopicPartition("t", 1), TopicPartition("v", 0))
+    members[0] = MemberSubscription("a", ("t", "u"), owned=claimed, generation=3)
+
+    assert shown(cooperative.assign(SubscribedTopics({"t": 2, "u": 2}), members)) == {"a": "t-0 t-1", "b": "u-0 u-1"}
+
+
+def test_a_newcomer_among_many_mixed_subscriptions_takes_its_share_and_no_more():
+    topics = SubscribedTopics({f"t{i}": 20 for i in range(50)})
+    members = [MemberSubscription(f"m{i:02}", tuple(topics.counts)) for i in range(40)]
+    members.append(MemberSubscription("one", ("t0",)))
+    before = sticky.assign(topics, members)
+    told = [
+        MemberSubscription(m.member_id, m.topics, user_data=sticky.user_data(before[m.member_id], 1)) for m in members
+    ]
+
+    after = sticky.assign(topics, [*told, MemberSubscription("new", tuple(topics.counts))])
+
+    assert {len(partitions) for partitions in after.values()} <= {19, 20, 23, 24}
+    assert all(set(after[m]) <= set(before[m]) for m in before)
 
 
 def test_an_old_member_of_a_cooperative_group_says_its_generation_in_the_user_data():
     claim = cooperative.read_claim(MemberSubscription("a", ("t",), owned=tps("t-0"), user_data=b"\0\0\0\7"))
 
-    assert claim == (tps("t-0"), 7)
+    assert claim == ([("t", [0])], 7)
 
 
 def test_partitions_are_given_to_members_of_their_rack():

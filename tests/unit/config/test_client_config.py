@@ -106,13 +106,35 @@ def test_values_are_what_can_be_sent(options, told):
         {"partition_assignment_strategy": []},
         {"partition_assignment_strategy": "fair"},
         {"auto_offset_reset": "newest"},
-        {"group_protocol": "consumer"},
+        {"group_protocol": "streams"},
+        {"group_remote_assignor": "", "group_protocol": "consumer"},
         {"security_protocol": "TLS"},
     ],
 )
 def test_combinations_that_cannot_work_are_refused(options):
     with pytest.raises(ConfigError):
         client_config(ConsumerConfig, None, {**WHERE, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"session_timeout_ms": 45000},
+            r"session\.timeout\.ms has no meaning with group\.protocol=consumer: the broker says it for all "
+            r"\(group\.consumer\.session\.timeout\.ms\), or for the group \(consumer\.session\.timeout\.ms",
+        ),
+        ({"heartbeat_interval_ms": 3000}, r"group\.consumer\.heartbeat\.interval\.ms"),
+        ({"partition_assignment_strategy": "range"}, r"the coordinator assigns.*group\.remote\.assignor says which"),
+    ],
+)
+def test_options_of_the_other_group_protocol_are_refused_with_what_took_their_place(options, text):
+    with pytest.raises(ConfigError, match=text):
+        client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", "group_protocol": "consumer", **options})
+    with pytest.raises(ConfigError, match=r"with group\.protocol=classic.*set partition\.assignment\.strategy"):
+        client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", "group_remote_assignor": "uniform"})
+    both = {**options, "group_protocol": "auto", "group_remote_assignor": "uniform"}
+    assert client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", **both}).group_protocol == "auto"
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, make):
 
 def test_a_line_that_is_no_option_is_named_without_what_it_says(tmp_path):
     file = tmp_path / "client.properties"
-    file.write_text(f"sasl.username=alice\nsasl.password {PASSWORD}\n")
+    file.write_text(f"sasl.username=alice\n{PASSWORD}\n")
     with pytest.raises(ConfigError, match=r"client\.properties: line 2: expected name=value") as refused:
         read_client_file(file, {})
     assert PASSWORD not in str(refused.value)

@@ -1,4 +1,4 @@
-"""The table of APIs: what Kafka 4.3 serves, and where the flexible versions begin."""
+"""The table of APIs: what Kafka 4.4 serves, and where the flexible versions begin."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from kohort.wire.apis import APIS, api_of, response_of
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 
-KAFKA_4_3 = {
+KAFKA_4_4 = {
     0: ("Produce", 3, 13, 9),
     1: ("Fetch", 4, 18, 12),
     2: ("ListOffsets", 1, 11, 6),
@@ -22,7 +22,7 @@ KAFKA_4_3 = {
     15: ("DescribeGroups", 0, 6, 5),
     16: ("ListGroups", 0, 5, 3),
     17: ("SaslHandshake", 0, 1, 32767),
-    18: ("ApiVersions", 0, 4, 3),
+    18: ("ApiVersions", 0, 5, 3),
     19: ("CreateTopics", 2, 7, 5),
     20: ("DeleteTopics", 1, 6, 4),
     21: ("DeleteRecords", 0, 2, 2),
@@ -32,7 +32,7 @@ KAFKA_4_3 = {
     25: ("AddOffsetsToTxn", 0, 4, 3),
     26: ("EndTxn", 0, 5, 3),
     27: ("WriteTxnMarkers", 1, 2, 1),
-    28: ("TxnOffsetCommit", 0, 5, 3),
+    28: ("TxnOffsetCommit", 0, 6, 3),
     29: ("DescribeAcls", 1, 3, 2),
     30: ("CreateAcls", 1, 3, 2),
     31: ("DeleteAcls", 1, 3, 2),
@@ -42,7 +42,7 @@ KAFKA_4_3 = {
     35: ("DescribeLogDirs", 1, 5, 2),
     36: ("SaslAuthenticate", 0, 2, 2),
     37: ("CreatePartitions", 0, 3, 2),
-    42: ("DeleteGroups", 0, 2, 2),
+    42: ("DeleteGroups", 0, 3, 2),
     43: ("ElectLeaders", 0, 2, 2),
     44: ("IncrementalAlterConfigs", 0, 1, 1),
     45: ("AlterPartitionReassignments", 0, 1, 0),
@@ -57,13 +57,15 @@ KAFKA_4_3 = {
     61: ("DescribeProducers", 0, 0, 0),
     65: ("DescribeTransactions", 0, 0, 0),
     66: ("ListTransactions", 0, 2, 0),
+    68: ("ConsumerGroupHeartbeat", 0, 1, 0),
+    69: ("ConsumerGroupDescribe", 0, 1, 0),
     74: ("ListConfigResources", 0, 1, 0),
     75: ("DescribeTopicPartitions", 0, 0, 0),
 }
 
 
-def test_the_versions_are_those_of_kafka_4_3() -> None:
-    assert {k: (a.name, a.low, a.high, a.flexible_from) for k, a in APIS.items()} == KAFKA_4_3
+def test_the_versions_are_those_of_kafka_4_4() -> None:
+    assert {k: (a.name, a.low, a.high, a.flexible_from) for k, a in APIS.items()} == KAFKA_4_4
 
 
 def test_produce_alone_is_shown_from_a_version_that_is_not_served() -> None:

@@ -201,7 +201,7 @@ def test_unknown_tags_are_passed_over() -> None:
 def test_a_tag_longer_than_its_field_is_refused() -> None:
     head = b"\xff\x01"
     with pytest.raises(ProtocolError, match="its tag is 2 bytes longer") as raised:
-        decode(Outer, 1, head + b"\x01\x03\x03" + b"\xff\x00\x00")
+        decode(Outer, 1, head + b"\x01\x03\x03" + b"\x00\x00\x00")
     assert raised.value.path == "Outer.tagged"
 
 

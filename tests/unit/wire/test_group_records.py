@@ -1,4 +1,4 @@
-"""The records of __consumer_offsets, byte for byte as Apache Kafka 4.3 lays them out: no peer encodes them."""
+"""The records of __consumer_offsets, byte for byte as Apache Kafka 4.4 lays them out: no peer encodes them."""
 
 from __future__ import annotations
 

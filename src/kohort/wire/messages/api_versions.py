@@ -2,7 +2,7 @@
 
 - 3: flexible body; the client names its software (KIP-511). The response header is always the short one.
 - 4: a supported feature may start at version 0.
-- 5: the client says which cluster and node it means to reach (4.4; neither served nor asked for here).
+- 5: the client says which cluster and node it means to reach (KIP-1242).
 
 A version that the broker does not speak is answered in the form of version 0, with UNSUPPORTED_VERSION and the broker's
 range for this one API, so that the client can come back with a lower one.

@@ -8,7 +8,7 @@ ListGroups
 - 3: flexible. 4: a filter by state, and each state (KIP-518). 5: a filter by type, and each type (KIP-848).
 
 DeleteGroups
-- 2: flexible. 3: an error message for each group (4.4; not served).
+- 2: flexible. 3: an error message for each group (4.4).
 """
 
 from __future__ import annotations

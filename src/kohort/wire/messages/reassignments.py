@@ -40,7 +40,7 @@ class ElectLeadersResponse(Message, api_key=43, versions="0-2", flexible="2+"):
     """ElectLeaders: what a broker answers."""
 
     throttle_time_ms: int = int32()
-    error_code: int = int16("1+")
+    error_code: int = int16("1+", ignorable=True)  # Kafka's, too, is left out of version 0 by whoever makes it
     replica_election_results: list[ElectLeadersTopicResult] = array(ElectLeadersTopicResult)
 
 

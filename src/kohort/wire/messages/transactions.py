@@ -14,11 +14,12 @@ WriteTxnMarkers: what the end means for partitions; for brokers, and to abort wh
 
 TxnOffsetCommit: offsets that count once the transaction is committed.
 - 2: leader epochs. 3: flexible; member and generation (KIP-447). 4: TRANSACTION_ABORTABLE. 5: no AddOffsetsToTxn.
+- 6: topic ids (KIP-1319).
 """
 
 from __future__ import annotations
 
-from kohort.wire.schema import Message, array, boolean, int8, int16, int32, int64, string
+from kohort.wire.schema import Message, array, boolean, int8, int16, int32, int64, string, uuid
 
 
 class AddPartitionsToTxnTopic(Message):
@@ -153,11 +154,12 @@ class TxnOffsetCommitRequestPartition(Message):
 
 
 class TxnOffsetCommitRequestTopic(Message):
-    name: str = string()
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition] = array(TxnOffsetCommitRequestPartition)
 
 
-class TxnOffsetCommitRequest(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Message, api_key=28, versions="0-6", flexible="3+"):
     """TxnOffsetCommit: what a client asks."""
 
     transactional_id: str = string()
@@ -176,11 +178,12 @@ class TxnOffsetCommitResponsePartition(Message):
 
 
 class TxnOffsetCommitResponseTopic(Message):
-    name: str = string()
+    name: str = string("0-5", ignorable=True)
+    topic_id: bytes = uuid("6+", ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-class TxnOffsetCommitResponse(Message, api_key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Message, api_key=28, versions="0-6", flexible="3+"):
     """TxnOffsetCommit: what a broker answers."""
 
     throttle_time_ms: int = int32()

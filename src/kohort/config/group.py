@@ -1,0 +1,86 @@
+"""The options of one group, each with the broker's option that holds where the group has none of its own.
+
+The rules: protocol/consumer-groups.md#options-of-groups. Errors carry the words of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from kohort.config.broker import BrokerConfig
+from kohort.config.options import Option, as_in, options_of
+from kohort.errors import ConfigError
+
+GroupOptions: TypeAlias = Mapping[str, int]
+"""What one group has of its own, by Kafka's names."""
+NO_OPTIONS: Final[GroupOptions] = {}
+
+SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """What holds for one group whose members are assigned by the coordinator (KIP-848), in milliseconds."""
+
+    session_timeout_ms: int = as_in(BrokerConfig, "group_consumer_session_timeout_ms", SESSION_TIMEOUT)
+    heartbeat_interval_ms: int = as_in(BrokerConfig, "group_consumer_heartbeat_interval_ms", HEARTBEAT_INTERVAL)
+    assignment_interval_ms: int = as_in(BrokerConfig, "group_consumer_assignment_interval_ms", ASSIGNMENT_INTERVAL)
+
+
+OPTIONS: Final[Mapping[str, Option]] = {option.name: option for option in options_of(GroupConfig)}
+
+
+def bounds(broker: BrokerConfig, name: str) -> tuple[int, int]:
+    """Return the least and the largest value that this broker lets a group have."""
+    match name:
+        case "consumer.session.timeout.ms":
+            return broker.group_consumer_min_session_timeout_ms, broker.group_consumer_max_session_timeout_ms
+        case "consumer.heartbeat.interval.ms":
+            return broker.group_consumer_min_heartbeat_interval_ms, broker.group_consumer_max_heartbeat_interval_ms
+    return broker.group_consumer_min_assignment_interval_ms, broker.group_consumer_max_assignment_interval_ms
+
+
+def of_broker(broker: BrokerConfig, name: str) -> int:
+    """Return what holds for a group that has nothing of its own."""
+    value: int = getattr(broker, OPTIONS[name].falls_back_to or "")
+    return value
+
+
+def in_force(broker: BrokerConfig, own: GroupOptions, name: str) -> int:
+    """Return what holds for a group: its own value, as near to it as the broker's bounds are now, or the broker's."""
+    if name not in own:
+        return of_broker(broker, name)
+    low, high = bounds(broker, name)
+    return max(low, min(own[name], high))
+
+
+def parse_group_options(broker: BrokerConfig, given: Mapping[str, str]) -> dict[str, int]:
+    """Return the options that a group is to have, of their texts. Raises ConfigError for an unknown name, a value that
+    is none or out of the broker's bounds, and for sessions that are not longer than the heartbeat interval."""
+    for name in given:
+        if name not in OPTIONS:
+            raise ConfigError(f"Unknown group config name: {name}")
+    own = {name: _parsed(OPTIONS[name], text) for name, text in given.items()}
+    for name, value in own.items():
+        low, high = bounds(broker, name)
+        if not low <= value <= high:
+            raise ConfigError(f"{name} must be in the range {low} to {high} inclusive.")
+    if own and in_force(broker, own, SESSION_TIMEOUT) <= in_force(broker, own, HEARTBEAT_INTERVAL):
+        raise ConfigError(f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}")
+    return own
+
+
+def _parsed(option: Option, text: str) -> int:
+    shown = f"Invalid value {text} for configuration {option.name}: "
+    digits = text.strip()
+    if not re.fullmatch("[+-]?[0-9]{1,19}", digits) or not -(1 << 31) <= int(digits) < 1 << 31:
+        raise ConfigError(f"{shown}Not a number of type INT")
+    value = int(digits)
+    if option.low is not None and value < option.low:
+        raise ConfigError(f"{shown}Value must be at least {option.low}")
+    return value

@@ -1,0 +1,131 @@
+"""The keys and values of __consumer_offsets that groups of KIP-848 write (protocol/consumer-groups.md#records).
+
+A key and a value each start with an int16 that is not in these messages: the record type, and the version of the
+value, which is 0. Tags came later: the hash with 4.1 (KIP-1101); the epochs of assigned partitions (KIP-1251) and the
+time of the target (KIP-1263) with 4.3.
+"""
+
+from __future__ import annotations
+
+from kohort.wire.schema import Message, array, data, int8, int32, int64, string, struct, uuid
+
+
+class ConsumerGroupMetadataKey(Message, versions="0", flexible="none"):
+    """Type 3: a consumer group."""
+
+    group_id: str = string()
+
+
+class ConsumerGroupMetadataValue(Message, versions="0", flexible="0+"):
+    """The group's epoch, and a hash of what is known of the topics that its members subscribe to."""
+
+    epoch: int = int32()
+    metadata_hash: int = int64("0+", ignorable=True, tag=0)
+
+
+class ConsumerGroupPartitionMetadataKey(Message, versions="0", flexible="none"):
+    """Type 4: what a group knew of its topics, before 4.1; only its tombstones are written since."""
+
+    group_id: str = string()
+
+
+class ConsumerGroupMemberMetadataKey(Message, versions="0", flexible="none"):
+    """Type 5: a member of a consumer group."""
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+class ClassicProtocol(Message):
+    name: str = string()
+    metadata: bytes = data()
+
+
+class ClassicMemberMetadata(Message):
+    session_timeout_ms: int = int32()
+    supported_protocols: list[ClassicProtocol] = array(ClassicProtocol)
+
+
+class ConsumerGroupMemberMetadataValue(Message, versions="0", flexible="0+"):
+    """What a member said of itself; of one that speaks the classic protocol that, too."""
+
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(string())
+    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32(default=-1)
+    server_assignor: str | None = string(nullable="0+", default=None)
+    classic_member_metadata: ClassicMemberMetadata | None = struct(
+        ClassicMemberMetadata, "0+", nullable="0+", default=None, tag=0
+    )
+
+
+class ConsumerGroupTargetAssignmentMetadataKey(Message, versions="0", flexible="none"):
+    """Type 6: the target assignment of a group, as a whole."""
+
+    group_id: str = string()
+
+
+class ConsumerGroupTargetAssignmentMetadataValue(Message, versions="0", flexible="0+"):
+    """For which epoch of the group the target was computed, and when (ms since 1970; 0 if it was not)."""
+
+    assignment_epoch: int = int32()
+    assignment_timestamp: int = int64("0+", ignorable=True, tag=0)
+
+
+class ConsumerGroupTargetAssignmentMemberKey(Message, versions="0", flexible="none"):
+    """Type 7: the target assignment of one member."""
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+class TargetTopicPartition(Message):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32())
+
+
+class ConsumerGroupTargetAssignmentMemberValue(Message, versions="0", flexible="0+"):
+    """The partitions that a member is to have."""
+
+    topic_partitions: list[TargetTopicPartition] = array(TargetTopicPartition)
+
+
+class ConsumerGroupCurrentMemberAssignmentKey(Message, versions="0", flexible="none"):
+    """Type 8: the current assignment of one member."""
+
+    group_id: str = string()
+    member_id: str = string()
+
+
+class CurrentTopicPartitions(Message):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32())
+    assignment_epochs: list[int] | None = array(int32(), "0+", nullable="0+", default=None, ignorable=True, tag=0)
+
+
+class ConsumerGroupCurrentMemberAssignmentValue(Message, versions="0", flexible="0+"):
+    """The partitions that a member has, and those that it must give up; its epoch and how far it is on its way."""
+
+    member_epoch: int = int32()
+    previous_member_epoch: int = int32()
+    state: int = int8()
+    assigned_partitions: list[CurrentTopicPartitions] = array(CurrentTopicPartitions)
+    partitions_pending_revocation: list[CurrentTopicPartitions] = array(CurrentTopicPartitions)
+
+
+class ConsumerGroupRegularExpressionKey(Message, versions="0", flexible="none"):
+    """Type 16: a regular expression that members of a group subscribe to."""
+
+    group_id: str = string()
+    regular_expression: str = string()
+
+
+class ConsumerGroupRegularExpressionValue(Message, versions="0", flexible="0+"):
+    """The topics that it matched, as of which version of the topics, and when (ms since 1970)."""
+
+    topics: list[str] = array(string())
+    version: int = int64()
+    timestamp: int = int64()

@@ -1,0 +1,118 @@
+"""ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69): groups whose members are assigned by the broker (KIP-848).
+
+ConsumerGroupHeartbeat
+- 0: the broker makes the member id of a member that has none.
+- 1: subscription by a regular expression; a member makes its id itself (KIP-1082).
+
+ConsumerGroupDescribe
+- 1: which protocol a member speaks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.wire.schema import Message, array, boolean, int8, int16, int32, string, struct, uuid
+
+JOINING_EPOCH: Final = 0
+"""The member epoch of whoever joins, or joins again."""
+LEAVING_EPOCH: Final = -1
+LEAVING_FOR_A_WHILE_EPOCH: Final = -2
+"""The member epoch of a static member that leaves and will be back."""
+
+
+class ConsumerGroupHeartbeatRequestTopicPartitions(Message):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32())
+
+
+class ConsumerGroupHeartbeatRequest(Message, api_key=68, versions="0-1", flexible="0+"):
+    """ConsumerGroupHeartbeat: what a client asks. What is null, or -1, is as it was at the heartbeat before."""
+
+    group_id: str = string()
+    member_id: str = string()
+    member_epoch: int = int32()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    rebalance_timeout_ms: int = int32(default=-1)
+    subscribed_topic_names: list[str] | None = array(string(), nullable="0+", default=None)
+    subscribed_topic_regex: str | None = string("1+", nullable="1+", default=None)
+    server_assignor: str | None = string(nullable="0+", default=None)
+    topic_partitions: list[ConsumerGroupHeartbeatRequestTopicPartitions] | None = array(
+        ConsumerGroupHeartbeatRequestTopicPartitions, nullable="0+", default=None
+    )
+
+
+class ConsumerGroupHeartbeatResponseTopicPartitions(Message):
+    topic_id: bytes = uuid()
+    partitions: list[int] = array(int32())
+
+
+class ConsumerGroupHeartbeatResponseAssignment(Message):
+    topic_partitions: list[ConsumerGroupHeartbeatResponseTopicPartitions] = array(
+        ConsumerGroupHeartbeatResponseTopicPartitions
+    )
+
+
+class ConsumerGroupHeartbeatResponse(Message, api_key=68, versions="0-1", flexible="0+"):
+    """ConsumerGroupHeartbeat: what a broker answers. No assignment at all: it is as it was."""
+
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    member_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    heartbeat_interval_ms: int = int32()
+    assignment: ConsumerGroupHeartbeatResponseAssignment | None = struct(
+        ConsumerGroupHeartbeatResponseAssignment, nullable="0+", default=None
+    )
+
+
+class ConsumerGroupDescribeRequest(Message, api_key=69, versions="0-1", flexible="0+"):
+    """ConsumerGroupDescribe: what a client asks."""
+
+    group_ids: list[str] = array(string())
+    include_authorized_operations: bool = boolean()
+
+
+class ConsumerGroupDescribeTopicPartitions(Message):
+    topic_id: bytes = uuid()
+    topic_name: str = string()
+    partitions: list[int] = array(int32())
+
+
+class ConsumerGroupDescribeAssignment(Message):
+    topic_partitions: list[ConsumerGroupDescribeTopicPartitions] = array(ConsumerGroupDescribeTopicPartitions)
+
+
+class ConsumerGroupDescribeMember(Message):
+    member_id: str = string()
+    instance_id: str | None = string(nullable="0+", default=None)
+    rack_id: str | None = string(nullable="0+", default=None)
+    member_epoch: int = int32()
+    client_id: str = string()
+    client_host: str = string()
+    subscribed_topic_names: list[str] = array(string())
+    subscribed_topic_regex: str | None = string(nullable="0+", default=None)
+    assignment: ConsumerGroupDescribeAssignment = struct(ConsumerGroupDescribeAssignment)
+    target_assignment: ConsumerGroupDescribeAssignment = struct(ConsumerGroupDescribeAssignment)
+    member_type: int = int8("1+", default=-1, ignorable=True)
+
+
+class ConsumerGroupDescribeGroup(Message):
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    group_id: str = string()
+    group_state: str = string()
+    group_epoch: int = int32()
+    assignment_epoch: int = int32()
+    assignor_name: str = string()
+    members: list[ConsumerGroupDescribeMember] = array(ConsumerGroupDescribeMember)
+    authorized_operations: int = int32(default=-2147483648)
+
+
+class ConsumerGroupDescribeResponse(Message, api_key=69, versions="0-1", flexible="0+"):
+    """ConsumerGroupDescribe: what a broker answers."""
+
+    throttle_time_ms: int = int32()
+    groups: list[ConsumerGroupDescribeGroup] = array(ConsumerGroupDescribeGroup)
