@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.coordinator.classic.heartbeat import decide_heartbeat, refuse_heartbeat
-from kohort.coordinator.classic.join import check_join_request, decide_join
-from kohort.coordinator.classic.leave import decide_leave, refuse_leave
+from kohort.coordinator.by_protocol import (
+    decide_heartbeat_of_either,
+    decide_join_of_either,
+    decide_leave_of_either,
+    decide_sync_of_either,
+)
+from kohort.coordinator.classic.heartbeat import refuse_heartbeat
+from kohort.coordinator.classic.join import check_join_request
+from kohort.coordinator.classic.leave import refuse_leave
 from kohort.coordinator.classic.parked_requests import refuse_join, refuse_sync
-from kohort.coordinator.classic.sync import check_sync_request, decide_sync
+from kohort.coordinator.classic.sync import check_sync_request
+from kohort.coordinator.consumer.heartbeat import (
+    explain_refusal,
+    refuse_consumer_heartbeat,
+)
+from kohort.coordinator.consumer.validation import check_consumer_heartbeat
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi, check_group_id
-from kohort.coordinator.memory_budget import added_by_commit, added_by_join
+from kohort.coordinator.memory_budget import added_by_commit, added_by_consumer_heartbeat, added_by_join
+from kohort.coordinator.migration.finding import decide_heartbeat_or_upgrade
 from kohort.coordinator.offsets.commit import decide_commit, refuse_commit, withdraw_commit
 from kohort.coordinator.offsets.commit_in_transaction import (
     decide_commit_in_transaction,
@@ -26,10 +38,12 @@ from kohort.coordinator.offsets.fetch import refuse_offset_fetch
 from kohort.coordinator.outcome import Reply
 from kohort.coordinator.several_groups import (
     answer_delete_groups,
+    answer_describe_consumer_groups,
     answer_describe_groups,
     answer_list_groups,
     answer_offset_fetch,
     refuse_delete_groups,
+    refuse_describe_consumer_groups,
     refuse_describe_groups,
     refuse_list_groups,
 )
@@ -41,15 +55,16 @@ from kohort.wire.messages.group_classic import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 from kohort.wire.schema import Message
 
 GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
-    JoinGroupRequest: GroupApi(decide_join, refuse_join, check=check_join_request, added_bytes=added_by_join),
-    SyncGroupRequest: GroupApi(decide_sync, refuse_sync, check=check_sync_request),
-    HeartbeatRequest: GroupApi(decide_heartbeat, refuse_heartbeat, check=check_group_id),
-    LeaveGroupRequest: GroupApi(decide_leave, refuse_leave, check=check_group_id),
+    JoinGroupRequest: GroupApi(decide_join_of_either, refuse_join, check=check_join_request, added_bytes=added_by_join),
+    SyncGroupRequest: GroupApi(decide_sync_of_either, refuse_sync, check=check_sync_request),
+    HeartbeatRequest: GroupApi(decide_heartbeat_of_either, refuse_heartbeat, check=check_group_id),
+    LeaveGroupRequest: GroupApi(decide_leave_of_either, refuse_leave, check=check_group_id),
     # A commit takes any group id, even an empty one.
     OffsetCommitRequest: GroupApi(decide_commit, refuse_commit, withdraw=withdraw_commit, added_bytes=added_by_commit),
     TxnOffsetCommitRequest: GroupApi(
@@ -59,8 +74,18 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
         withdraw=withdraw_commit_in_transaction,
     ),
     OffsetDeleteRequest: GroupApi(decide_offset_delete, refuse_offset_delete, check=check_group_id),
+    ConsumerGroupHeartbeatRequest: GroupApi(
+        decide_heartbeat_or_upgrade,
+        refuse_consumer_heartbeat,
+        check=check_consumer_heartbeat,
+        added_bytes=added_by_consumer_heartbeat,
+        explain=explain_refusal,
+    ),
     OffsetFetchRequest: SeveralGroupsApi(answer_offset_fetch, refuse_offset_fetch, read_only=True),
     DescribeGroupsRequest: SeveralGroupsApi(answer_describe_groups, refuse_describe_groups, read_only=True),
+    ConsumerGroupDescribeRequest: SeveralGroupsApi(
+        answer_describe_consumer_groups, refuse_describe_consumer_groups, read_only=True
+    ),
     ListGroupsRequest: SeveralGroupsApi(answer_list_groups, refuse_list_groups, read_only=True),
     DeleteGroupsRequest: SeveralGroupsApi(answer_delete_groups, refuse_delete_groups),
 }

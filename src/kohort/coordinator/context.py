@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from kohort.clock import Rng
 from kohort.config import BrokerConfig
+from kohort.config.group import NO_OPTIONS, GroupOptions
 from kohort.coordinator.outcome import TopicsView
 
 REMEMBERED_CONNECTIONS: Final = 10_000
+
+OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
+"""What a group has of its own, by its id."""
+
+
+def no_options(_group_id: str) -> GroupOptions:
+    """Return nothing: every group goes by the broker's options."""
+    return NO_OPTIONS
 
 
 class ClosedConnections:
@@ -38,3 +48,4 @@ class Context:
     rng: Rng
     topics: TopicsView
     connections: ClosedConnections
+    options_of_group: OptionsOfGroup = no_options

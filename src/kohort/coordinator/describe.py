@@ -1,39 +1,45 @@
-"""DescribeGroups (15) v0-6, ListGroups (16) v0-5, DeleteGroups (42) v0-3.
+"""DescribeGroups (15) v0-6, ListGroups (16) v0-5, DeleteGroups (42) v0-3, for groups of both protocols.
 
 The rules: protocol/groups.md#describing-and-deleting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.rebalance import forget_timers
 from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.consumer.ending import group_tombstones
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.timers import timers_of
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupDeleted, Who
 from kohort.coordinator.offsets.groups import Groups
-from kohort.coordinator.outcome import GroupRequest, Outcome
+from kohort.coordinator.outcome import CancelTimer, GroupRequest, Outcome
 from kohort.coordinator.records import GroupWritten, OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
 from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, ResourceType
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE
 from kohort.wire.messages.group_admin import DescribedGroup, DescribedGroupMember, ListedGroup
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 6
 CLASSIC = "classic"
+CONSUMER = "consumer"
 
 
-def describe_group(
-    group_id: str, group: ClassicGroup | None, version: int, *, operations: bool = False
-) -> DescribedGroup:
+def describe_group(groups: Groups, group_id: str, version: int, *, operations: bool = False) -> DescribedGroup:
     """Describe a group. What members said of themselves is shown in a stable group only, what they were last given in
     any. Who may do less than everything to it is told so by whoever knows who asks."""
     allowed = ALL_OPERATIONS[ResourceType.GROUP] if operations else NOT_ASKED
+    group = groups.by_id.get(group_id)
     if group is None:
         missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
+        what = "is not a classic group" if group_id in groups.consumer else "not found"
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.NONE,
-            error_message=f"Group {group_id} not found." if missing else None,
+            error_message=f"Group {group_id} {what}." if missing else None,
             group_id=group_id,
             group_state=GroupState.DEAD.value,
             authorized_operations=NOT_ASKED if missing else allowed,
@@ -65,36 +71,48 @@ def refused_description(group_id: str, error: ApiError, version: int) -> Describ
     return DescribedGroup(error_code=error.code, error_message=message, group_id=group_id)
 
 
-def list_groups(groups: Iterable[ClassicGroup], states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-    """Return those whose state and type are among the ones asked for; no filter lets all through."""
+def list_groups(groups: Groups, states: Sequence[str], types: Sequence[str]) -> Iterator[ListedGroup]:
+    """Yield those whose state and type are among the ones asked for; no filter lets all through."""
     wanted = {s.strip().lower() for s in states}
-    if types and CLASSIC not in {t.lower() for t in types}:
-        return []
-    return [
-        ListedGroup(
-            group_id=group.group_id,
-            protocol_type=group.round.protocol_type,
-            group_state=group.state.value,
-            group_type=CLASSIC,
-        )
-        for group in groups
-        if not wanted or group.state.value.lower() in wanted
-    ]
+    kinds = {t.lower() for t in types}
+    listed: Iterator[tuple[str, str, str, str]] = chain(
+        ((g.group_id, g.round.protocol_type, g.state.value, CLASSIC) for g in groups.by_id.values()),
+        ((g.group_id, PROTOCOL_TYPE, g.state.value, CONSUMER) for g in groups.consumer.values()),
+    )
+    for group_id, protocol_type, state, kind in listed:
+        if (not kinds or kind in kinds) and (not wanted or state.lower() in wanted):
+            yield ListedGroup(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=kind)
 
 
 def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
     """Write tombstones for the group and all its offsets, at once. Raises ApiError if it is not empty, or not there."""
-    group, offsets = groups.by_id.get(group_id), groups.offsets.get(group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if group.state is not GroupState.EMPTY:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
+    offsets = groups.offsets.get(group_id)
     out = Outcome()
     for topic, partition in offsets.deletable() if offsets is not None else ():
-        out.records.append(OffsetCommitted(group.group_id, topic, partition, None))
+        out.records.append(OffsetCommitted(group_id, topic, partition, None))
+    consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
+    if consumer is not None:
+        _end_consumer(consumer, out)
+    elif group is not None:
+        _end_classic(group, out)
+    else:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    by = Who("", request.client_id, request.client_host)
+    out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group_id, why="deleted", by=by))
+    return out
+
+
+def _end_classic(group: ClassicGroup, out: Outcome) -> None:
+    if group.state is not GroupState.EMPTY:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
     out.records.append(GroupWritten(group.group_id, None))
     forget_timers(group, out)
     group.round.pending_join.clear()
-    by = Who("", request.client_id, request.client_host)
-    out.journal.append(GroupDeleted(at_ms=ctx.now_ms, group=group.group_id, why="deleted", by=by))
-    return out
+
+
+def _end_consumer(group: ModernGroup, out: Outcome) -> None:
+    if group.members:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"the group is {group.state.value}")
+    out.records += group_tombstones(group)
+    out.timers += map(CancelTimer, timers_of(group))
+    out.round_changed = False

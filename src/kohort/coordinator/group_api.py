@@ -20,6 +20,7 @@ Check = Callable[[GroupRequest, BrokerConfig], None]
 Decide = Callable[[Groups, GroupRequest, Context], Outcome]
 Answer = Callable[[Shards, GroupRequest, Context], Reply]
 Refuse = Callable[[GroupRequest, ErrorCode], Reply]
+Explain = Callable[[Reply, str], Reply]
 Withdraw = Callable[[Reply, ErrorCode], Reply]
 AddedBytes = Callable[[GroupRequest, Groups], int]
 
@@ -55,6 +56,13 @@ class GroupApi:
     """How much of the memory of groups a request takes, at most."""
     read_only: bool = False
     """Whether it is served without making ``__consumer_offsets`` first."""
+    explain: Explain | None = None
+    """Puts words into a refusal, where its answer has room for some."""
+
+    def refused(self, request: GroupRequest, error: ApiError) -> Reply:
+        """Return the refusal for an error."""
+        reply = self.refuse(request, error.code)
+        return reply if self.explain is None or not error.message else self.explain(reply, error.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ from kohort.clock import Timers
 from kohort.coordinator.classic.group import ClassicGroup
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.timers import pending_timer, round_timer, session_timer, sync_timer
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.invariants import check_consumer_group
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.outcome import Reply, TimerKey
@@ -46,8 +48,12 @@ def check_groups(groups: Groups, partition: int, timers: ShardTimers) -> None:
     """Check everything that can be checked of the groups of one partition."""
     for group in groups.by_id.values():
         check_group(groups, group, partition, timers)
+    for consumer in groups.consumer.values():
+        check_consumer_group(consumer, partition, timers)
+        if consumer.group_id in groups.by_id:
+            raise InvariantBroken(f"a group of both kinds: {consumer.group_id!r}")
     for group_id in groups.offsets:
-        if group_id not in groups.by_id:
+        if group_id not in groups:
             raise InvariantBroken(f"offsets of a group that is not here: {group_id!r}")
 
 
@@ -146,6 +152,8 @@ def check_acknowledged(groups: Groups, reply: Reply) -> None:
     message, asked = reply.message, reply.asked.message
     if isinstance(message, SyncGroupResponse) and message.error_code == ErrorCode.NONE:
         assert isinstance(asked, SyncGroupRequest)
+        if asked.group_id in groups.consumer:
+            return  # what a member of a modern group is told is what is written of it
         group = groups.by_id[asked.group_id]
         assigned = {m.member_id: m.assignment for m in group.written.members} if group.written else {}
         require(assigned.get(asked.member_id) == message.assignment, "an assignment that is not written", group)
@@ -186,7 +194,9 @@ def _check_pending_acknowledged(
 
 
 Pending = dict[tuple[str, int, str, int], OffsetCommitValue | None]
-Written = tuple[dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue], Pending]
+Written = tuple[
+    dict[str, GroupMetadataValue], dict[tuple[str, str, int], OffsetCommitValue], Pending, dict[str, tuple[object, ...]]
+]
 
 
 def written_state(groups: Groups) -> Written:
@@ -198,7 +208,15 @@ def written_state(groups: Groups) -> Written:
         for topic, partition, value in committed
     }
     pending = {(group_id, *place): value for group_id, o in groups.offsets.items() for *place, value in o.pending or ()}
-    return generations, offsets, pending  # type: ignore[return-value]  # a starred tuple has no length to mypy
+    consumers = {group_id: _written_of(group) for group_id, group in groups.consumer.items()}
+    return generations, offsets, pending, consumers  # type: ignore[return-value]  # a starred tuple has no length to mypy
+
+
+def _written_of(group: ModernGroup) -> tuple[object, ...]:
+    """Returns all that is written of a consumer group."""
+    members = {member_id: (member.said, member.current) for member_id, member in group.members.items()}
+    epochs = (group.epoch, group.metadata_hash, group.target_epoch, group.target_at_ms)
+    return epochs, members, group.targets, group.regexes, group.owners
 
 
 def check_replay(groups: Groups, log: Iterable[LogItem]) -> None:

@@ -30,6 +30,7 @@ TriggerEvent = Literal[
     "static_replaced",  # a static member came back under a new id, and the group could not go on as it was
     "over_capacity",  # loaded with more members than group.max.size
     "append_failed",  # the generation could not be written
+    "downgraded",  # the last member of the new protocol went, and the group is a classic one again
 ]
 Removal = Literal[
     "left",
@@ -40,6 +41,20 @@ Removal = Literal[
     "group_full",
     "pending_left",
     "pending_expired",  # was given an id and never came back with it
+]
+
+EpochEvent = Literal[
+    "member_joined",  # a new member with a subscription
+    "subscription_changed",  # a member subscribes to other topics, or by another expression
+    "assignor_changed",  # most members prefer another assignor now
+    "topics_changed",  # topics that members subscribe to were made, deleted, or given partitions
+    "regex_resolved",  # an expression matches other topics than before
+    "member_left",  # a heartbeat with epoch -1, or LeaveGroup
+    "session_expired",  # no sign of life within the session timeout
+    "revocation_timeout",  # a member did not give up what it was told to within its rebalance timeout
+    "rejoin_timeout",  # a member of the classic protocol was told to join again, and did not
+    "resync_timeout",  # a member of the classic protocol joined, and sent no SyncGroup
+    "converted",  # the group came from the classic protocol
 ]
 
 
@@ -209,6 +224,93 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     current: int
 
 
+class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Why the epoch of a consumer group rose (KIP-848): what happened, to whom, with the evidence."""
+
+    event: EpochEvent
+    who: Who | None = None
+    others: tuple[Who, ...] = ()
+    """Further members of the same event, such as a LeaveGroup of several."""
+    vitals: Vitals | None = None
+    topics_added: tuple[str, ...] = ()
+    topics_removed: tuple[str, ...] = ()
+    """What the member subscribes to now and did not before, and the other way round."""
+    assignor: str | None = None
+    """The one that most members prefer now, where that changed."""
+    reason: str | None = None
+    """What the client said about it."""
+
+
+class EpochRaised(JournalEntry, frozen=True, kw_only=True, tag="epoch_raised"):
+    """A consumer group has another epoch: a new target is due, within the assignment interval."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
+    epoch: int
+    cause: EpochCause
+    members: int
+    """How many the group has now."""
+
+
+class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_computed"):
+    """The target of a consumer group was computed for an epoch of it, ``after_ms`` after the epoch rose."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
+    epoch: int
+    assignor: str
+    moves: tuple[Move, ...]
+    """Partitions that are to be somebody else's now, or somebody's."""
+    members: int
+    after_ms: int | None = None
+    """None where the epoch is older than what this broker remembers."""
+
+
+class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A partition that a member was given, and how long nobody had had it, as far as is known."""
+
+    topic: str
+    partition: int
+    unowned_ms: int | None = None
+
+
+class AwaitedPartition(msgspec.Struct, frozen=True):
+    """A partition that a member is to have once another lets go of it."""
+
+    topic: str
+    partition: int
+    owner: str
+    """A member id."""
+
+
+class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reconciled"):
+    """A member of a consumer group came a step nearer to its target."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
+    who: Who
+    epoch: int
+    from_epoch: int
+    target_epoch: int
+    state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
+    """What is awaited: nothing, the member, or others."""
+    revoking: dict[str, tuple[int, ...]] = {}
+    """What it is told to give up, by topic."""
+    revoked: dict[str, tuple[int, ...]] = {}
+    """What it has given up, ``revoked_after_ms`` after it was told to."""
+    revoked_after_ms: int | None = None
+    given: tuple[GivenPartition, ...] = ()
+    awaited: tuple[AwaitedPartition, ...] = ()
+
+
+class StaticAway(JournalEntry, frozen=True, kw_only=True, tag="static_away"):
+    """A static member left, and said that it will be back: it keeps its place until its session ends."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
+    who: Who
+
+
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
     """The group was read from the log, at a start or when this broker became its coordinator."""
 
@@ -221,6 +323,19 @@ class GroupUnloaded(JournalEntry, frozen=True, kw_only=True, tag="group_unloaded
     """This broker is no longer the group's coordinator."""
 
     generation: int
+
+
+class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_converted"):
+    """The group goes on under the other protocol, with the members that it has."""
+
+    CLAIMS_WRITTEN: ClassVar[bool] = True
+
+    to: Literal["consumer", "classic"]
+    epoch: int
+    """The generation that became the group's epoch, or the other way around."""
+    members: tuple[Who, ...]
+    by: Who | None = None
+    """Whose coming, or going, brought it about."""
 
 
 class GroupDeleted(JournalEntry, frozen=True, kw_only=True, tag="group_deleted"):
@@ -242,8 +357,13 @@ AnyEntry = (
     | RoundDropped
     | StaticReplaced
     | RequestFenced
+    | EpochRaised
+    | TargetComputed
+    | MemberReconciled
+    | StaticAway
     | GroupLoaded
     | GroupUnloaded
+    | GroupConverted
     | GroupDeleted
 )
 KINDS: Final[tuple[type[JournalEntry], ...]] = get_args(AnyEntry)

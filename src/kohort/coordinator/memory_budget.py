@@ -14,12 +14,15 @@ from kohort.coordinator.classic.join import FIRST_WITH_REQUIRED_ID
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.outcome import GroupRequest
 from kohort.wire.messages.group_classic import JoinGroupRequest
+from kohort.wire.messages.group_consumer import JOINING_EPOCH, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.offsets import OffsetCommitRequest
 
 GROUP_BYTES: Final = 3_000
 MEMBER_BYTES: Final = 1_500
 PENDING_BYTES: Final = 500
 OFFSET_BYTES: Final = 400
+NAME_BYTES: Final = 100
+PARTITION_BYTES: Final = 400
 """What an object of each kind takes beside the bytes that it was given, about."""
 FREE_BYTES: Final = 16_384
 """Metadata up to this size from who is a member already is always taken."""
@@ -68,11 +71,26 @@ def added_by_commit(request: GroupRequest, groups: Groups) -> int:
     """Return how many bytes an OffsetCommit adds, at most, to what groups hold: none to a group that is there."""
     message = request.message
     assert isinstance(message, OffsetCommitRequest)
-    if message.group_id not in groups.by_id:
+    if message.group_id not in groups:
         return GROUP_BYTES + sum(
             OFFSET_BYTES + len(p.committed_metadata or "") for topic in message.topics for p in topic.partitions
         )
     return 0
+
+
+def added_by_consumer_heartbeat(request: GroupRequest, groups: Groups) -> int:
+    """Return how many bytes a ConsumerGroupHeartbeat adds, at most, to what groups hold."""
+    message = request.message
+    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    names = message.subscribed_topic_names
+    said = 0 if names is None else sum(map(len, names)) + NAME_BYTES * len(names)
+    said += len(message.subscribed_topic_regex or "")
+    group = groups.consumer.get(message.group_id)
+    if group is not None and message.member_id in group.members:
+        return said if said > FREE_BYTES else 0
+    if message.member_epoch != JOINING_EPOCH:
+        return 0
+    return said + MEMBER_BYTES + (GROUP_BYTES if group is None else 0)
 
 
 def bytes_of(groups: Groups) -> int:
@@ -84,4 +102,9 @@ def bytes_of(groups: Groups) -> int:
         for member in this.members.values():
             size += MEMBER_BYTES + len(member.assignment)
             size += sum(len(name) + len(metadata) for name, metadata in member.protocols)
+    for consumer in groups.consumer.values():
+        size += GROUP_BYTES + PARTITION_BYTES * len(consumer.owners)
+        for said in (member.said for member in consumer.members.values()):
+            size += MEMBER_BYTES + len(said.subscribed_topic_regex or "")
+            size += sum(map(len, said.subscribed_topic_names)) + NAME_BYTES * len(said.subscribed_topic_names)
     return size + OFFSET_BYTES * sum(map(len, groups.offsets.values()))

@@ -6,7 +6,7 @@ arms ``timers`` and releases ``replies``; if the append fails, the replies are r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
@@ -15,7 +15,18 @@ from kohort.coordinator.records import Record
 from kohort.model import ProducerIdAndEpoch
 from kohort.wire.schema import Message
 
-TimerKind = Literal["round", "sync", "session", "pending", "offsets"]
+TimerKind = Literal[
+    "round",
+    "sync",
+    "session",
+    "pending",
+    "offsets",
+    "member_session",
+    "revocation",
+    "rejoin",
+    "resync",
+    "regex",
+]
 
 
 class TimerKey(NamedTuple):
@@ -39,12 +50,21 @@ class CancelTimer(NamedTuple):
     key: TimerKey
 
 
+MayDescribe = Callable[[str], bool]
+
+
+def may_describe_all(_topic: str) -> bool:
+    """Return True: where there is no authorizer everybody may know of every topic."""
+    return True
+
+
 @dataclass(slots=True, eq=False)
 class GroupRequest:
     """A request as the coordinator sees it: the message, its version, who asks, and where the answer goes.
 
     ``client_host`` is in Kafka's textual form (``/127.0.0.1``). ``connection`` serves as evidence only: the
-    coordinator never acts on a connection's end.
+    coordinator never acts on a connection's end. ``may_describe`` tells whether the caller may know of a topic: an
+    expression that it subscribes by finds no others.
     """
 
     message: Message
@@ -53,6 +73,7 @@ class GroupRequest:
     client_host: str
     reply_to: Hashable
     connection: int = -1
+    may_describe: MayDescribe = may_describe_all
 
 
 class Reply(NamedTuple):
@@ -81,6 +102,10 @@ class Outcome:
     round_changed: bool = True
     producer: ProducerIdAndEpoch | None = None
     """In whose transaction ``records`` are."""
+    otherwise: list[SetTimer] = field(default_factory=list)
+    """Timers instead of ``timers`` where ``records`` cannot be appended: what fired is to fire again."""
+    then: Callable[[], Outcome] | None = None
+    """What is to be decided once ``records`` are on the log and replayed: how a group that was converted goes on."""
 
 
 class TopicsView(Protocol):
@@ -91,6 +116,13 @@ class TopicsView(Protocol):
     def topic_name(self, topic_id: bytes) -> str | None: ...
 
     def partition_count(self, name: str) -> int | None: ...
+
+    def names(self) -> Iterable[str]:
+        """Return every topic there is, those of the broker's own among them."""
+
+    @property
+    def version(self) -> int:
+        """A number that grows whenever a topic is made, deleted, or given partitions."""
 
 
 AppendRecords = Callable[[int, Sequence[tuple[bytes, bytes | None]], int, ProducerIdAndEpoch | None], None]

@@ -1,9 +1,9 @@
-"""The records of ``__consumer_offsets`` that classic groups write, and their bytes.
+"""The records of ``__consumer_offsets``, and their bytes: offsets and classic groups here, consumer groups beside.
 
 The rules: protocol/groups.md#records-of-groups.
 
 A key is its record type as int16 followed by the key's fields; a value is its version as int16 followed by the
-value's fields; a tombstone has no value. What is written is what Kafka 4.3 writes; all older versions are read.
+value's fields; a tombstone has no value. What is written is what Kafka 4.4 writes; all older versions are read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,12 @@ from __future__ import annotations
 import struct
 from typing import Final, NamedTuple
 
+from kohort.coordinator.consumer_records import (
+    ConsumerGroupRecord,
+    build_consumer_group_record,
+    is_consumer_group_record,
+    parse_consumer_group_record,
+)
 from kohort.errors import CorruptLog, ProtocolError
 from kohort.model import NO_UUID
 from kohort.wire.codec import decode, encode_bytes
@@ -50,7 +56,7 @@ class GroupWritten(NamedTuple):
     value: GroupMetadataValue | None
 
 
-Record = OffsetCommitted | GroupWritten
+Record = OffsetCommitted | GroupWritten | ConsumerGroupRecord
 KeyValue = tuple[bytes, bytes | None]
 
 
@@ -76,6 +82,8 @@ def build_record(record: Record) -> KeyValue:
     """Return the key and the value of ``record`` as bytes."""
     if isinstance(record, OffsetCommitted):
         return _offset_key(record.group_id, record.topic, record.partition), _offset_value(record.value)
+    if not isinstance(record, GroupWritten):
+        return build_consumer_group_record(record)
     key_bytes = _KEY_PREFIX[GROUP_METADATA] + encode_bytes(GroupMetadataKey(group=record.group_id), 0)
     if record.value is None:
         return key_bytes, None
@@ -111,7 +119,7 @@ def _offset_value(value: OffsetCommitValue | None) -> bytes | None:
 
 
 def parse_record(key: bytes, value: bytes | None) -> Record | None:
-    """Return what a record of the topic says, or None for a type that classic groups do not know.
+    """Return what a record of the topic says, or None for a type that is not known here.
 
     Raises CorruptLog for bytes that are not such a record and for a value of a version yet unknown.
     """
@@ -124,6 +132,8 @@ def parse_record(key: bytes, value: bytes | None) -> Record | None:
             group, _ = decode(GroupMetadataKey, 0, key, 2)
             generation = None if value is None else decode(GroupMetadataValue, _version(value), value, 2)[0]
             return GroupWritten(group.group, generation)
+        if is_consumer_group_record(kind):
+            return parse_consumer_group_record(kind, key, value)
     except (ProtocolError, struct.error) as error:
         raise CorruptLog(f"a record of __consumer_offsets with key {key[:80]!r} cannot be read: {error}") from error
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer_records import ConsumerGroupRecord, EpochWritten
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.pending import PendingOffsets
 from kohort.coordinator.offsets.state import GroupOffsets, Kept
@@ -31,15 +33,17 @@ def replay(groups: Groups, record: Record, now_ms: int, producer_id: int = NO_PR
     """Make ``record`` part of what is written; with a producer, part of its transaction."""
     if isinstance(record, OffsetCommitted):
         if producer_id != NO_PRODUCER and record.value is not None:
-            groups.ensure(record.group_id, now_ms)
+            groups.ensure_any(record.group_id, now_ms)
             offsets = groups.offsets.setdefault(record.group_id, GroupOffsets())
             offsets.pending = offsets.pending or PendingOffsets()
             offsets.pending.put(producer_id, record.topic, record.partition, record.value)
             groups.open.setdefault(producer_id, set()).add(record.group_id)
             return
         replay_offset(groups, record, now_ms)
-    else:
+    elif isinstance(record, GroupWritten):
         replay_group(groups, record, now_ms)
+    else:
+        replay_of_consumers(groups, record, now_ms)
 
 
 def replay_end(groups: Groups, ended: TransactionEnded) -> list[str]:
@@ -116,7 +120,7 @@ def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:
     else."""
     offsets = groups.offsets.get(record.group_id)
     if record.value is not None:
-        groups.ensure(record.group_id, now_ms)
+        groups.ensure_any(record.group_id, now_ms)
         if offsets is None:
             offsets = groups.offsets[record.group_id] = GroupOffsets()
         offsets.put(record.topic, record.partition, record.value)
@@ -132,3 +136,16 @@ def replay_group(groups: Groups, record: GroupWritten, now_ms: int) -> None:
         groups.ensure(record.group_id, now_ms).written = record.value
     elif record.group_id in groups.by_id:
         groups.by_id[record.group_id].written = None
+
+
+def replay_of_consumers(groups: Groups, record: ConsumerGroupRecord, now_ms: int) -> None:
+    """Change a consumer group by one record. A tombstone makes no group; that of the group's epoch is the last of its
+    life, and leaves at most its offsets."""
+    group = groups.consumer.get(record.group_id)
+    if group is None:
+        if record.value is None:
+            return
+        group = groups.ensure_consumer(record.group_id)
+    replay_consumer_group(group, record)
+    if isinstance(record, EpochWritten) and record.value is None:
+        groups.end_consumer(record.group_id, now_ms)

@@ -15,11 +15,15 @@ from kohort.coordinator.api_table import GROUP_APIS, withdraw
 from kohort.coordinator.append_errors import append_error
 from kohort.coordinator.classic.fencing import note_fenced
 from kohort.coordinator.classic.rebalance import drop_round
-from kohort.coordinator.context import ClosedConnections, Context
+from kohort.coordinator.consumer.fenced_requests import note_fenced_in_consumer_group
+from kohort.coordinator.consumer.invariants import check_consumer_group
+from kohort.coordinator.context import ClosedConnections, Context, OptionsOfGroup, no_options
 from kohort.coordinator.group_api import GroupApi, SeveralGroupsApi
 from kohort.coordinator.invariants import InvariantBroken, check_acknowledged, check_group, check_groups, check_replay
 from kohort.coordinator.journal import JournalEntry
 from kohort.coordinator.memory_budget import MemoryBudget
+from kohort.coordinator.migration.downgrade import downgraded
+from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import (
     AppendRecords,
@@ -50,12 +54,20 @@ class Coordinator:
     """
 
     def __init__(
-        self, config: BrokerConfig, rng: Rng, topics: TopicsView, append: AppendRecords, *, checked: bool = False
+        self,
+        config: BrokerConfig,
+        rng: Rng,
+        topics: TopicsView,
+        append: AppendRecords,
+        *,
+        options_of_group: OptionsOfGroup = no_options,
+        checked: bool = False,
     ) -> None:
         self._config = config
         self._rng = rng
         self._topics = topics
         self._append = append
+        self._options_of_group = options_of_group
         self._checked = checked
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self._timers: Timers[tuple[int, TimerKey]] = Timers()
@@ -78,8 +90,9 @@ class Coordinator:
             shard = self._shards.of_group(group_id)
             self._check_budget(api.added_bytes(request, shard.groups), now_ms)
         except ApiError as error:
-            return [api.refuse(request, error.code)]
-        return self._carry_out(shard, group_id, _decided(api, shard, group_id, request, ctx), ctx)
+            return [api.refused(request, error)]
+        outcome = _decided(api, shard, group_id, request, ctx)
+        return self._carry_out(shard, group_id, downgraded(shard.groups, group_id, outcome, ctx), ctx)
 
     def tick(self, now_ms: int) -> list[Reply]:
         """Fire what is due."""
@@ -93,7 +106,8 @@ class Coordinator:
                 self._timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
                 replies += self._carry_out_all(shard, shard.expire_offsets(ctx), ctx)
             else:
-                replies += self._carry_out(shard, key.group_id, shard.fire(key, ctx), ctx)
+                outcome = downgraded(shard.groups, key.group_id, shard.fire(key, ctx), ctx)
+                replies += self._carry_out(shard, key.group_id, outcome, ctx)
         return replies
 
     @property
@@ -132,6 +146,12 @@ class Coordinator:
         known."""
         shard = self._shards.get(self.partition_of(group_id))
         return None if shard is None else shard.groups.offsets.get(group_id)
+
+    def groups_beside(self, group_id: str) -> Groups | None:
+        """Return the groups of the partition that holds this one, for whoever looks from inside the process; None where
+        they cannot be asked."""
+        shard = self._shards.active_at(self.partition_of(group_id))
+        return None if shard is None else shard.groups
 
     def timers_of(self, group_id: str) -> list[TimerKey]:
         """Return what waits for the group, for whoever looks from inside the process."""
@@ -187,7 +207,7 @@ class Coordinator:
         """Go on with the groups of a partition of which all records were read."""
         shard = self._shards.by_partition[partition]
         ctx = self._at(now_ms)
-        for group_id in list(shard.groups.by_id):
+        for group_id in [*shard.groups.by_id, *shard.groups.consumer]:
             shard.groups.maybe_forget(group_id)
         shard.availability = Availability.ACTIVE
         self._timers.set((partition, SWEEP), now_ms + self._config.offsets_retention_check_interval_ms)
@@ -216,7 +236,7 @@ class Coordinator:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _at(self, now_ms: int) -> Context:
-        return Context(now_ms, self._config, self._rng, self._topics, self._connections)
+        return Context(now_ms, self._config, self._rng, self._topics, self._connections, self._options_of_group)
 
     # How a decision becomes real.
 
@@ -236,6 +256,8 @@ class Coordinator:
         if outcome.journal:
             self._journal += outcome.journal
         shard.groups.maybe_forget(group_id)
+        if outcome.then is not None:
+            return outcome.replies + self._carry_out(shard, group_id, outcome.then(), ctx)
         if self._checked:
             self._check(shard, group_id, outcome)
         return outcome.replies
@@ -251,6 +273,7 @@ class Coordinator:
         code = append_error(error)
         instead = Outcome(
             replies=[withdraw(reply, code) for reply in outcome.replies],
+            timers=[*outcome.otherwise],
             journal=[entry for entry in outcome.journal if not entry.CLAIMS_WRITTEN],
         )
         group = shard.groups.by_id.get(group_id)
@@ -292,6 +315,9 @@ class Coordinator:
         group = shard.groups.by_id.get(group_id)
         if group is not None:
             check_group(shard.groups, group, shard.partition, self._timers)
+        consumer = shard.groups.consumer.get(group_id)
+        if consumer is not None:
+            check_consumer_group(consumer, shard.partition, self._timers)
 
 
 def _decided(api: GroupApi, shard: Shard, group_id: str, request: GroupRequest, ctx: Context) -> Outcome:
@@ -300,7 +326,9 @@ def _decided(api: GroupApi, shard: Shard, group_id: str, request: GroupRequest, 
     try:
         return api.decide(shard.groups, request, ctx)
     except ApiError as error:
-        out = Outcome(replies=[api.refuse(request, error.code)], round_changed=False)
+        out = Outcome(replies=[api.refused(request, error)], round_changed=False)
         if group is not None:
             note_fenced(group, request, error, ctx, out)
+        elif group_id in shard.groups.consumer:
+            note_fenced_in_consumer_group(shard.groups.consumer[group_id], request, error, ctx, out)
         return out

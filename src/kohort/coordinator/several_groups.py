@@ -1,4 +1,5 @@
-"""Requests that are not about one group: OffsetFetch, DescribeGroups, ListGroups, DeleteGroups, over all shards.
+"""Requests that are not about one group: OffsetFetch, the describing of groups, ListGroups, DeleteGroups, over all
+shards.
 
 Kafka's broker asks its coordinator group by group; so does this. A group that is not coordinated here, or is still
 being read, has its error in its own place of the answer, where the answer has one.
@@ -6,13 +7,17 @@ being read, has its error in its own place of the answer, where the answer has o
 
 from __future__ import annotations
 
+from kohort.coordinator.consumer.describing import describe_consumer_group, refused_consumer_group
+from kohort.coordinator.consumer.group import ModernGroup
 from kohort.coordinator.context import Context
 from kohort.coordinator.describe import decide_delete_group, describe_group, list_groups, refused_description
 from kohort.coordinator.offsets.fetch import answer_fetch
 from kohort.coordinator.offsets.state import NO_OFFSETS, GroupOffsets
+from kohort.coordinator.offsets.who_may import check_fetch
 from kohort.coordinator.outcome import GroupRequest, Reply
 from kohort.coordinator.shards import Shards
 from kohort.errors import ApiError, ErrorCode
+from kohort.security.acls import ALL_OPERATIONS, NOT_ASKED, ResourceType
 from kohort.wire.messages.group_admin import (
     DeletableGroupResult,
     DeleteGroupsRequest,
@@ -23,13 +28,20 @@ from kohort.wire.messages.group_admin import (
     ListGroupsRequest,
     ListGroupsResponse,
 )
+from kohort.wire.messages.group_consumer import (
+    ConsumerGroupDescribeGroup,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
 
 
 def answer_offset_fetch(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
     """Answer an OffsetFetch with what each group has committed."""
 
-    def offsets_of(group_id: str) -> GroupOffsets:
-        return shards.of_group(group_id).groups.offsets.get(group_id, NO_OFFSETS)
+    def offsets_of(group_id: str, member_id: str | None, epoch: int) -> GroupOffsets:
+        groups = shards.of_group(group_id).groups
+        check_fetch(groups, group_id, member_id, epoch)
+        return groups.offsets.get(group_id, NO_OFFSETS)
 
     return answer_fetch(request, offsets_of, ctx.topics)
 
@@ -42,11 +54,46 @@ def answer_describe_groups(shards: Shards, request: GroupRequest, _ctx: Context)
     operations = message.include_authorized_operations
     for group_id in message.groups:
         try:
-            group = shards.of_group(group_id).groups.by_id.get(group_id)
-            described.append(describe_group(group_id, group, request.api_version, operations=operations))
+            groups = shards.of_group(group_id).groups
+            described.append(describe_group(groups, group_id, request.api_version, operations=operations))
         except ApiError as error:
             described.append(refused_description(group_id, error, request.api_version))
     return Reply(request, DescribeGroupsResponse(groups=described))
+
+
+def answer_describe_consumer_groups(shards: Shards, request: GroupRequest, ctx: Context) -> Reply:
+    """Answer a ConsumerGroupDescribe; groups that cannot be described have their errors, and come first."""
+    message = request.message
+    assert isinstance(message, ConsumerGroupDescribeRequest)
+    operations = ALL_OPERATIONS[ResourceType.GROUP] if message.include_authorized_operations else NOT_ASKED
+    refused, described = [], []
+    for group_id in message.group_ids:
+        try:
+            group = _consumer_group(shards, group_id)
+        except ApiError as error:
+            refused.append(refused_consumer_group(group_id, error))
+        else:
+            described.append(describe_consumer_group(group, ctx, operations))
+    return Reply(request, ConsumerGroupDescribeResponse(groups=refused + described))
+
+
+def _consumer_group(shards: Shards, group_id: str) -> ModernGroup:
+    if not group_id:
+        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+    groups = shards.of_group(group_id).groups
+    group = groups.consumer.get(group_id)
+    if group is None:
+        what = "is not a consumer group" if group_id in groups.by_id else "not found"
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
+    return group
+
+
+def refuse_describe_consumer_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
+    """Answer a ConsumerGroupDescribe with ``code`` for every group."""
+    message = asked.message
+    assert isinstance(message, ConsumerGroupDescribeRequest)
+    groups = [ConsumerGroupDescribeGroup(group_id=group_id, error_code=code) for group_id in message.group_ids]
+    return Reply(asked, ConsumerGroupDescribeResponse(groups=groups))
 
 
 def refuse_describe_groups(asked: GroupRequest, code: ErrorCode) -> Reply:
@@ -63,8 +110,11 @@ def answer_list_groups(shards: Shards, request: GroupRequest, _ctx: Context) -> 
     assert isinstance(message, ListGroupsRequest)
     if shards.is_loading:
         return refuse_list_groups(request, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    groups = (group for shard in shards.active() for group in shard.groups.by_id.values())
-    listed = list_groups(groups, message.states_filter, message.types_filter)
+    listed = [
+        group
+        for shard in shards.active()
+        for group in list_groups(shard.groups, message.states_filter, message.types_filter)
+    ]
     return Reply(request, ListGroupsResponse(groups=listed))
 
 

@@ -17,10 +17,12 @@ from kohort.coordinator.classic.rebalance import (
 from kohort.coordinator.classic.round import Round
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.classic.sync import on_sync_timer
+from kohort.coordinator.consumer.coming_and_going import begin_consumer_group, resign_consumer_group
+from kohort.coordinator.consumer.on_timer import TIMERS_OF_CONSUMER_GROUPS, on_timer
 from kohort.coordinator.context import Context
 from kohort.coordinator.journal import GroupLoaded, GroupUnloaded, Trigger
 from kohort.coordinator.offsets.delete import decide_topics_deleted
-from kohort.coordinator.offsets.expiry import decide_expiry
+from kohort.coordinator.offsets.expiry import decide_expiry, decide_expiry_in_consumer
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import NO_OFFSETS
 from kohort.coordinator.outcome import Outcome, TimerKey
@@ -45,6 +47,9 @@ class Shard:
 
     def fire(self, key: TimerKey, ctx: Context) -> Outcome:
         """Decide what a timer brings about whose moment has come; a timer of what is gone does nothing."""
+        if key.kind in TIMERS_OF_CONSUMER_GROUPS:
+            consumer = self.groups.consumer.get(key.group_id)
+            return Outcome() if consumer is None else on_timer(consumer, key, ctx)
         group = self.groups.by_id.get(key.group_id)
         if group is None:
             return Outcome()
@@ -73,6 +78,8 @@ class Shard:
             if this.state is GroupState.STABLE and len(this.members) > ctx.config.group_max_size:
                 open_round(group, ctx, out, Trigger(event="over_capacity"))
             yield group_id, out
+        for group_id, consumer in list(self.groups.consumer.items()):
+            yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
         """Send whoever waits to the broker that decides from now on (protocol/groups.md#unloading)."""
@@ -85,11 +92,15 @@ class Shard:
                 out.journal.append(GroupUnloaded(at_ms=ctx.now_ms, group=group_id, generation=generation))
             group.round.move_to(GroupState.DEAD, ctx.now_ms)
             yield group_id, out
+        for group_id, consumer in self.groups.consumer.items():
+            yield group_id, resign_consumer_group(consumer, ctx)
 
     def expire_offsets(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
         """Sweep for expired offsets, group by group, each in a write of its own."""
         for group_id, group in list(self.groups.by_id.items()):
             yield group_id, decide_expiry(group, self.groups.offsets.get(group_id, NO_OFFSETS), ctx)
+        for group_id, consumer in list(self.groups.consumer.items()):
+            yield group_id, decide_expiry_in_consumer(consumer, self.groups.offsets.get(group_id, NO_OFFSETS), ctx)
 
     def topics_deleted(self, names: Collection[str], ctx: Context) -> Iterator[tuple[str, Outcome]]:
         for group_id, offsets in list(self.groups.offsets.items()):

@@ -12,7 +12,7 @@ from typing import Any
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig
 from kohort.coordinator.journal import JournalEntry, build_entry, parse_entry
-from kohort.coordinator.outcome import GroupRequest, Reply
+from kohort.coordinator.outcome import GroupRequest, MayDescribe, Reply, may_describe_all
 from kohort.coordinator.records import (
     InTransaction,
     KeyValue,
@@ -33,6 +33,11 @@ from kohort.wire.messages.group_classic import (
     SyncGroupRequest,
     SyncGroupRequestAssignment,
 )
+from kohort.wire.messages.group_consumer import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatRequestTopicPartitions,
+    ConsumerGroupHeartbeatResponse,
+)
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -50,6 +55,7 @@ class Topics:
     def __init__(self, **partitions: int) -> None:
         self.partitions = dict(partitions)
         self.ids = {name: name.encode().ljust(16, b"\x01") for name in partitions}
+        self.changes = 0
 
     def topic_id(self, name: str) -> bytes | None:
         return self.ids.get(name)
@@ -60,8 +66,22 @@ class Topics:
     def partition_count(self, name: str) -> int | None:
         return self.partitions.get(name)
 
+    def names(self) -> list[str]:
+        return sorted(self.partitions)
+
+    @property
+    def version(self) -> int:
+        return self.changes
+
     def delete(self, name: str) -> None:
         del self.partitions[name], self.ids[name]
+        self.changes += 1
+
+    def make(self, name: str, partitions: int) -> None:
+        """Make a topic, or give it this many partitions."""
+        self.partitions[name] = partitions
+        self.ids.setdefault(name, name.encode().ljust(16, b"\x01"))
+        self.changes += 1
 
 
 RANGE = (("range", subscription("t")),)
@@ -114,11 +134,12 @@ class CoordinatorStage:
         client_id: str = "app",
         client_host: str = "/127.0.0.1",
         connection: int = 1,
+        may_describe: MayDescribe = may_describe_all,
     ) -> int:
         """Send a request; returns its ticket. Its answer is in ``answers`` as soon as it comes."""
         self.tickets += 1
         self.asked.add(type(message))
-        request = GroupRequest(message, version, client_id, client_host, self.tickets, connection)
+        request = GroupRequest(message, version, client_id, client_host, self.tickets, connection, may_describe)
         self._take(self.coordinator.handle(request, self.now))
         self.advance(0)
         self.check()
@@ -302,6 +323,51 @@ class CoordinatorStage:
         )
         response = self.answer(self.ask(message, version, **who))
         return [p.error_code for topic in response.topics for p in topic.partitions]
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        owned: Sequence[tuple[str, int]] | None = None,
+        *,
+        group: str = GROUP,
+        version: int = 1,
+        **said: Any,
+    ) -> ConsumerGroupHeartbeatResponse:
+        """The answer to a ConsumerGroupHeartbeat; ``said`` are fields of the request, ``client_id`` and the like."""
+        who = {
+            name: said.pop(name) for name in ("client_id", "client_host", "connection", "may_describe") if name in said
+        }
+        topic_partitions = None
+        if owned is not None:
+            by_topic: dict[str, list[int]] = {}
+            for topic, partition in owned:
+                by_topic.setdefault(topic, []).append(partition)
+            topic_partitions = [
+                ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=self.topics.ids[topic], partitions=of)
+                for topic, of in by_topic.items()
+            ]
+        message = ConsumerGroupHeartbeatRequest(
+            group_id=group, member_id=member_id, member_epoch=epoch, topic_partitions=topic_partitions, **said
+        )
+        answer = self.answer(self.ask(message, version, **who))
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        return answer
+
+    def come(self, member_id: str, *topics: str, **said: Any) -> ConsumerGroupHeartbeatResponse:
+        """The answer to a member that joins a consumer group, subscribing to ``topics`` (to t, if it names none)."""
+        said = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": list(topics or ("t",))} | said
+        return self.beat(member_id, 0, [], **said)
+
+    def told(self, answer: ConsumerGroupHeartbeatResponse) -> list[tuple[str, int]] | None:
+        """The assignment in an answer, by names of topics; None where it has none."""
+        if answer.assignment is None:
+            return None
+        return sorted(
+            (self.topics.topic_name(topic.topic_id) or "?", partition)
+            for topic in answer.assignment.topic_partitions
+            for partition in topic.partitions
+        )
 
     def stable(self, count: int, **options: Any) -> tuple[list[str], int]:
         """A stable group of ``count`` members, each with one partition of t; member ids (leader first), generation."""

@@ -61,12 +61,16 @@ TOPIC_ID = b"t" * 16
 
 
 class Leader(ScriptedBroker):
-    """Parks fetches that find nothing, and answers them before whatever comes next on their connection."""
+    """Parks fetches that find nothing, and answers them before whatever comes next on their connection.
+
+    Brokers answer in order: where another request gets SILENCE, so does all that follows on its connection.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.nothing_new: Callable[[], FetchResponse] = FetchResponse
         self._parked: dict[int, tuple[int, int]] = {}
+        self._silent: set[int] = set()
 
     def _serve(self, number: int, frame: bytes) -> list[Output]:
         out: list[Output] = []
@@ -75,8 +79,12 @@ class Leader(ScriptedBroker):
             out.append(Send(number, build_response(correlation_id, self.nothing_new(), version)))
         header = parse_request_header(frame)[0]
         answers = super()._serve(number, frame)
-        if header.api_key == FetchRequest.API_KEY and not answers:
+        if number in self._silent:
+            return out
+        if not answers and header.api_key == FetchRequest.API_KEY:
             self._parked[number] = (header.correlation_id, header.api_version)
+        elif not answers:
+            self._silent.add(number)
         return out + answers
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kohort.aio.calls import run_call
 from kohort.aio.consuming.call import Call, PollUntil, Run, Wait, WaitFor, WaitLast, WaitUntil
-from kohort.client.group.rebalance import CallbackNeeded
+from kohort.client.group.callbacks import CallbackNeeded
 from kohort.errors import ApiTimeout
 from support.machines.consumer_stage import User
 

@@ -97,7 +97,7 @@ def test_the_oldest_key_of_an_offset_is_read_too():
 
 
 def test_records_of_other_kinds_of_groups_are_skipped():
-    assert parse_record(bytes.fromhex("0003 0001 67"), b"\x00\x00\x01") is None
+    assert parse_record(bytes.fromhex("000b 0001 67"), b"\x00\x00\x01") is None
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,17 @@ import pytest
 from kohort.coordinator.journal import (
     KINDS,
     AssignmentWritten,
+    AwaitedPartition,
     Change,
+    EpochCause,
+    EpochRaised,
+    GivenPartition,
+    GroupConverted,
     GroupDeleted,
     GroupLoaded,
     GroupUnloaded,
     MemberArrived,
+    MemberReconciled,
     MemberRemoved,
     Move,
     RequestFenced,
@@ -17,7 +23,9 @@ from kohort.coordinator.journal import (
     RoundDropped,
     RoundOpened,
     RoundSettled,
+    StaticAway,
     StaticReplaced,
+    TargetComputed,
     Trigger,
     Vitals,
     Who,
@@ -94,6 +102,37 @@ STORED = [
         b'"error":"FENCED_INSTANCE_ID","generation":1,"current":2}',
     ),
     (
+        EpochRaised(
+            at_ms=14, group="g", epoch=3, members=2,
+            cause=EpochCause(event="subscription_changed", who=WHO, topics_added=("t",), topics_removed=("u",)),
+        ),
+        b'"epoch_raised","at_ms":14,"group":"g","epoch":3,"cause":{"event":"subscription_changed","who":%b,'
+        b'"topics_added":["t"],"topics_removed":["u"]},"members":2}' % WHO_STORED,
+    ),
+    (
+        TargetComputed(
+            at_ms=14, group="g", epoch=3, assignor="uniform", moves=(Move("t", 0, None, "app-1"),), members=2,
+            after_ms=5,
+        ),
+        b'"target_computed","at_ms":14,"group":"g","epoch":3,"assignor":"uniform",'
+        b'"moves":[{"topic":"t","partition":0,"before":null,"after":"app-1"}],"members":2,"after_ms":5}',
+    ),
+    (
+        MemberReconciled(
+            at_ms=14, group="g", who=WHO, epoch=3, from_epoch=2, target_epoch=3, state="unreleased_partitions",
+            revoked={"t": (1,)}, revoked_after_ms=7, given=(GivenPartition("t", 0, 9),),
+            awaited=(AwaitedPartition("t", 2, "app-2"),),
+        ),
+        b'"member_reconciled","at_ms":14,"group":"g","who":%b,"epoch":3,"from_epoch":2,"target_epoch":3,'
+        b'"state":"unreleased_partitions","revoked":{"t":[1]},"revoked_after_ms":7,'
+        b'"given":[{"topic":"t","partition":0,"unowned_ms":9}],'
+        b'"awaited":[{"topic":"t","partition":2,"owner":"app-2"}]}' % WHO_STORED,
+    ),
+    (
+        StaticAway(at_ms=14, group="g", who=WHO),
+        b'"static_away","at_ms":14,"group":"g","who":%b}' % WHO_STORED,
+    ),
+    (
         GroupLoaded(at_ms=14, group="g", generation=2, members=(WHO,), partitions={"app-1": {"t": (0,)}}),
         b'"group_loaded","at_ms":14,"group":"g","generation":2,"members":[%b],"partitions":{"app-1":{"t":[0]}}}'
         % WHO_STORED,
@@ -101,6 +140,10 @@ STORED = [
     (
         GroupUnloaded(at_ms=15, group="g", generation=2),
         b'"group_unloaded","at_ms":15,"group":"g","generation":2}',
+    ),
+    (
+        GroupConverted(at_ms=15, group="g", to="consumer", epoch=3, members=(WHO,)),
+        b'"group_converted","at_ms":15,"group":"g","to":"consumer","epoch":3,"members":[%b]}' % WHO_STORED,
     ),
     (
         GroupDeleted(at_ms=16, group="\ud800", why="expired"),

@@ -74,6 +74,12 @@ class Member:
         self.last_seen_ms = now_ms
         self.connection = connection
 
+    def note_commit(self, connection: int, now_ms: int) -> None:
+        """Note a commit; it renews the session."""
+        self.commits += 1
+        self.saw(connection, now_ms)
+        self.renew_session(now_ms)
+
     def vitals(self, connection_closed_at_ms: int | None) -> Vitals:
         return Vitals(
             session_timeout_ms=self.session_timeout_ms,

@@ -7,13 +7,13 @@ Deviation from Kafka: the answer keeps the request's order of topics. A topic wi
 
 from __future__ import annotations
 
-from kohort.coordinator.classic.fencing import note_fenced
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.member import Member
-from kohort.coordinator.classic.states import GroupState
+from collections.abc import Iterable
+
+from kohort.coordinator.committing import Committer, Committing
 from kohort.coordinator.context import Context
 from kohort.coordinator.offsets.groups import Groups
 from kohort.coordinator.offsets.state import GroupOffsets
+from kohort.coordinator.offsets.who_may import check_commit, existing_places, note_refused
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply, TopicsView
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
@@ -27,7 +27,7 @@ from kohort.wire.messages.offsets import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from kohort.wire.messages.transactions import TxnOffsetCommitRequestPartition
+from kohort.wire.messages.transactions import TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition
 from kohort.wire.schema import Message
 
 FIRST_WITH_GROUP_ID_NOT_FOUND = 9
@@ -38,19 +38,16 @@ def decide_commit(groups: Groups, request: GroupRequest, ctx: Context) -> Outcom
     """Write one record per accepted partition, all at once; the other partitions say why not."""
     message = request.message
     assert isinstance(message, OffsetCommitRequest)
-    group = groups.by_id.get(message.group_id)
     out = Outcome(round_changed=False)
     member, group_code = None, ErrorCode.NONE
     try:
-        member = _committing_member(group, message, request.api_version)
+        member = _committer(groups, request, message, ctx)
     except ApiError as error:
         group_code = error.code
-        if group is not None:
-            note_fenced(group, request, error, ctx, out)
+        note_refused(groups, message.group_id, request, error, ctx, out)
     topics = [_commit_topic(t, group_code, request, message, ctx, out) for t in message.topics if t.partitions]
     if member is not None and group_code is ErrorCode.NONE:
-        member.saw(request.connection, ctx.now_ms)
-        member.renew_session(ctx.now_ms)
+        member.note_commit(request.connection, ctx.now_ms)
         _note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
     out.replies.append(Reply(request, OffsetCommitResponse(topics=topics)))
     return out
@@ -89,23 +86,32 @@ def own_code(partition: Message) -> int:
     return int(getattr(partition, "error_code", 0))
 
 
-def _committing_member(group: ClassicGroup | None, message: OffsetCommitRequest, version: int) -> Member | None:
+def committed_places(
+    message: OffsetCommitRequest | TxnOffsetCommitRequest, ctx: Context, *, by_id: bool
+) -> Iterable[tuple[bytes, int]]:
+    """Return topic id and partition of all that a commit is about, and that can be committed."""
+    asked = (
+        (ctx.topics.topic_name(topic.topic_id) if by_id else topic.name, p.partition_index)
+        for topic in message.topics
+        for p in topic.partitions
+        if not is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes)
+    )
+    return existing_places(asked, ctx.topics)
+
+
+def _committer(groups: Groups, request: GroupRequest, message: OffsetCommitRequest, ctx: Context) -> Committer | None:
     """Return the member that commits, or None for a commit from outside of the group. Raises ApiError if it may not."""
-    generation_id = message.generation_id_or_member_epoch
-    if group is None:
-        if generation_id < 0:
-            return None
-        missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.ILLEGAL_GENERATION)
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return None
-    if generation_id < 0 and not message.member_id and message.group_instance_id is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
-    member = group.check_member(message.member_id, message.group_instance_id)
-    group.check_generation(generation_id)
-    if group.state is GroupState.COMPLETING_REBALANCE:
-        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
-    return member
+    version = request.api_version
+    commit = Committing(
+        message.member_id,
+        message.group_instance_id,
+        message.generation_id_or_member_epoch,
+        version,
+        committed_places(message, ctx, by_id=version >= FIRST_WITH_TOPIC_IDS),
+    )
+    missing = version >= FIRST_WITH_GROUP_ID_NOT_FOUND
+    code = ErrorCode.GROUP_ID_NOT_FOUND if missing else ErrorCode.ILLEGAL_GENERATION
+    return check_commit(groups, message.group_id, commit, code)
 
 
 def _commit_topic(
@@ -170,9 +176,8 @@ def is_too_long(metadata: str | None, limit: int) -> bool:
     return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > limit
 
 
-def _note_progress(member: Member, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
+def _note_progress(member: Committer, offsets: GroupOffsets | None, out: Outcome, now_ms: int) -> None:
     """Note the evidence for the journal that a member that commits, and moves forward, is at work."""
-    member.commits += 1
     for record in out.records:
         assert isinstance(record, OffsetCommitted)
         assert record.value is not None

@@ -1,4 +1,5 @@
-"""TxnOffsetCommit (28) v0-5: offsets that count once the transaction is committed (KIP-98, KIP-447, KIP-890).
+"""TxnOffsetCommit (28) v0-6: offsets that count once the transaction is committed (KIP-98, KIP-447, KIP-890), by topic
+ids from v6 on (KIP-1319).
 
 That the transaction is open, and that these offsets are part of it, is known before anyone comes here. A group's rules
 are those of Kafka: a request that names a member must come from one of this generation; older clients name none, and
@@ -7,12 +8,11 @@ may commit.
 
 from __future__ import annotations
 
-from kohort.coordinator.classic.fencing import note_fenced
-from kohort.coordinator.classic.group import ClassicGroup
-from kohort.coordinator.classic.groups import ClassicGroups
-from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.committing import Committing
 from kohort.coordinator.context import Context
-from kohort.coordinator.offsets.commit import is_too_long, own_code, value_of
+from kohort.coordinator.offsets.commit import committed_places, is_too_long, own_code, value_of
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.offsets.who_may import check_commit, note_refused
 from kohort.coordinator.outcome import GroupRequest, Outcome, Reply
 from kohort.coordinator.records import OffsetCommitted
 from kohort.errors import ApiError, ErrorCode
@@ -26,22 +26,23 @@ from kohort.wire.messages.transactions import (
 )
 
 NO_RETENTION = -1
+FIRST_WITH_TOPIC_IDS = 6
+"""And with GROUP_ID_NOT_FOUND and STALE_MEMBER_EPOCH."""
 
 
-def decide_commit_in_transaction(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
+def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Context) -> Outcome:
     """Write one record per accepted partition, all in one batch of the producer; the other partitions say why not."""
     message = request.message
     assert isinstance(message, TxnOffsetCommitRequest)
-    group = groups.by_id.get(message.group_id)
     out = Outcome(round_changed=False, producer=ProducerIdAndEpoch(message.producer_id, message.producer_epoch))
     group_code = ErrorCode.NONE
     try:
-        _check_member(group, message)
+        _check_committer(groups, request, message, ctx)
     except ApiError as error:
-        group_code = error.code
-        if group is not None:
-            note_fenced(group, request, error, ctx, out)
-    topics = [_commit_topic(topic, group_code, message, ctx, out) for topic in message.topics if topic.partitions]
+        stale = error.code is ErrorCode.STALE_MEMBER_EPOCH and request.api_version < FIRST_WITH_TOPIC_IDS
+        group_code = ErrorCode.ILLEGAL_GENERATION if stale else error.code
+        note_refused(groups, message.group_id, request, error, ctx, out)
+    topics = [_commit_topic(topic, group_code, request, ctx, out) for topic in message.topics if topic.partitions]
     out.replies.append(Reply(request, TxnOffsetCommitResponse(topics=topics)))
     return out
 
@@ -63,6 +64,7 @@ def _with_code(of: TxnOffsetCommitRequest | TxnOffsetCommitResponse, code: Error
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
+            topic_id=topic.topic_id,
             partitions=[
                 TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=own_code(p) or code)
                 for p in topic.partitions
@@ -73,36 +75,44 @@ def _with_code(of: TxnOffsetCommitRequest | TxnOffsetCommitResponse, code: Error
     return TxnOffsetCommitResponse(topics=topics)
 
 
-def _check_member(group: ClassicGroup | None, message: TxnOffsetCommitRequest) -> None:
-    generation_id = message.generation_id
-    if group is None:
-        if generation_id >= 0:
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
-        return
-    if generation_id < 0 and group.state is GroupState.EMPTY:
-        return  # whatever member it names: as with a commit outside of transactions
-    if generation_id >= 0 or message.member_id or message.group_instance_id is not None:
-        group.check_member(message.member_id, message.group_instance_id)
-        group.check_generation(generation_id)
+def _check_committer(groups: Groups, request: GroupRequest, message: TxnOffsetCommitRequest, ctx: Context) -> None:
+    version = request.api_version
+    by_id = version >= FIRST_WITH_TOPIC_IDS
+    commit = Committing(
+        message.member_id,
+        message.group_instance_id,
+        message.generation_id,
+        version,
+        committed_places(message, ctx, by_id=by_id),
+        in_transaction=True,
+    )
+    code = ErrorCode.GROUP_ID_NOT_FOUND if by_id else ErrorCode.ILLEGAL_GENERATION
+    check_commit(groups, message.group_id, commit, code)
 
 
 def _commit_topic(
     topic: TxnOffsetCommitRequestTopic,
     group_code: ErrorCode,
-    message: TxnOffsetCommitRequest,
+    request: GroupRequest,
     ctx: Context,
     out: Outcome,
 ) -> TxnOffsetCommitResponseTopic:
-    count = ctx.topics.partition_count(topic.name)
+    message = request.message
+    assert isinstance(message, TxnOffsetCommitRequest)
+    by_id = request.api_version >= FIRST_WITH_TOPIC_IDS
+    name = ctx.topics.topic_name(topic.topic_id) if by_id else topic.name
+    count = None if name is None else ctx.topics.partition_count(name)
+    missing = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     results = []
     for p in topic.partitions:
         code = group_code
         if count is None or not 0 <= p.partition_index < count:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = missing
         elif code is ErrorCode.NONE and is_too_long(p.committed_metadata, ctx.config.offset_metadata_max_bytes):
             code = ErrorCode.OFFSET_METADATA_TOO_LARGE
         elif code is ErrorCode.NONE:
-            value = value_of(p, topic.name, NO_RETENTION, ctx.topics, ctx.now_ms)
-            out.records.append(OffsetCommitted(message.group_id, topic.name, p.partition_index, value))
+            assert name is not None
+            value = value_of(p, name, NO_RETENTION, ctx.topics, ctx.now_ms)
+            out.records.append(OffsetCommitted(message.group_id, name, p.partition_index, value))
         results.append(TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code))
-    return TxnOffsetCommitResponseTopic(name=topic.name, partitions=results)
+    return TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=results)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kohort.coordinator.classic.states import GroupState
 from kohort.coordinator.context import Context
@@ -24,18 +24,14 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
     """Write tombstones for offsets that nobody works on; deleting what is not there is no error."""
     message = request.message
     assert isinstance(message, OffsetDeleteRequest)
-    group, offsets = groups.by_id.get(message.group_id), groups.offsets.get(message.group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    has_members = group.state is not GroupState.EMPTY
-    if has_members and group.round.protocol_type != PROTOCOL_TYPE:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "what its members work on is not known")
+    is_busy = _users_of(groups, message.group_id)
+    offsets = groups.offsets.get(message.group_id)
     out = Outcome(round_changed=False)
     held = set(offsets.deletable()) if offsets is not None else set()
     results = []
     for topic in message.topics:
         count = ctx.topics.partition_count(topic.name)
-        busy = has_members and group.round.subscribes_to(topic.name)
+        busy = is_busy(topic.name)
         partitions = []
         for p in topic.partitions:
             code = ErrorCode.NONE
@@ -44,11 +40,26 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
             elif busy:
                 code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
             elif (topic.name, p.partition_index) in held:
-                out.records.append(OffsetCommitted(group.group_id, topic.name, p.partition_index, None))
+                out.records.append(OffsetCommitted(message.group_id, topic.name, p.partition_index, None))
             partitions.append(OffsetDeleteResponsePartition(partition_index=p.partition_index, error_code=code))
         results.append(OffsetDeleteResponseTopic(name=topic.name, partitions=partitions))
     out.replies.append(Reply(request, OffsetDeleteResponse(topics=results)))
     return out
+
+
+def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
+    """Return what tells whether members of a group subscribe to a topic. Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP
+    where nobody can tell."""
+    consumer, group = groups.consumer.get(group_id), groups.by_id.get(group_id)
+    if consumer is not None:
+        return consumer.subscribes_to
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+    if group.state is GroupState.EMPTY:
+        return lambda _topic: False
+    if group.round.protocol_type != PROTOCOL_TYPE:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, "what its members work on is not known")
+    return group.round.subscribes_to
 
 
 def refuse_offset_delete(asked: GroupRequest, code: ErrorCode) -> Reply:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from kohort.coordinator.committing import NO_EPOCH
 from kohort.coordinator.offsets.state import GroupOffsets
 from kohort.coordinator.outcome import GroupRequest, Reply, TopicsView
 from kohort.errors import ApiError, ErrorCode
@@ -32,8 +33,9 @@ FIRST_WITH_GROUPS = 8
 FIRST_WITH_TOPIC_IDS = 10
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
-Lookup = Callable[[str], GroupOffsets]
-"""The offsets of a group, none if there is no such group. Raises ApiError if this broker cannot say."""
+Lookup = Callable[[str, str | None, int], GroupOffsets]
+"""The offsets of a group, none if there is no such group, for whoever asks: member id (None: nobody in particular) and
+epoch. Raises ApiError if this broker cannot say, or that member may not know."""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Reply:
@@ -46,7 +48,7 @@ def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) 
         groups = [_group(group, offsets_of, topics, by_id=by_id, stable=stable) for group in message.groups]
         return Reply(request, OffsetFetchResponse(groups=groups))
     try:
-        offsets = offsets_of(message.group_id)
+        offsets = offsets_of(message.group_id, None, NO_EPOCH)
     except ApiError as error:
         return refuse_offset_fetch(request, error.code)
     stable = request.api_version >= FIRST_WITH_STABLE and message.require_stable
@@ -91,7 +93,7 @@ def _group(
     group: OffsetFetchRequestGroup, offsets_of: Lookup, topics: TopicsView, *, by_id: bool, stable: bool
 ) -> OffsetFetchResponseGroup:
     try:
-        offsets = offsets_of(group.group_id)
+        offsets = offsets_of(group.group_id, group.member_id, group.member_epoch)
     except ApiError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=error.code)
     if group.topics is None:

@@ -20,13 +20,15 @@ from kohort.wire.messages.transactions import (
 from support.machines.coordinator_stage import GROUP, CoordinatorStage
 
 T, U = ("t", 0), ("u", 0)
+NO_SUCH_ID = b"\1" * 16
 WEEK_MS = 7 * 24 * 3_600_000
 
 
-def commit(stage, offsets, producer=7, **who):
+def commit(stage, offsets, producer=7, version=3, **who):
     topics = [
         TxnOffsetCommitRequestTopic(
             name=topic,
+            topic_id=stage.topics.topic_id(topic) or NO_SUCH_ID,
             partitions=[
                 TxnOffsetCommitRequestPartition(partition_index=p, committed_offset=offset, committed_metadata="")
             ],
@@ -41,7 +43,7 @@ def commit(stage, offsets, producer=7, **who):
         topics=topics,
         **who,
     )
-    answer = stage.answer(stage.ask(message, 3))
+    answer = stage.answer(stage.ask(message, version))
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
@@ -177,3 +179,17 @@ def test_an_append_that_fails_refuses_each_partition_and_leaves_nothing_pending(
 
 def test_a_group_without_a_name_is_refused():
     assert commit(CoordinatorStage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]
+
+
+def test_from_version_6_on_topics_go_by_id_and_a_group_that_is_not_there_has_a_code_of_its_own(stage):
+    assert commit(stage, {T: 5}, version=6, generation_id=3) == [ErrorCode.GROUP_ID_NOT_FOUND]
+    assert commit(stage, {T: 5}, version=5, generation_id=3) == [ErrorCode.ILLEGAL_GENERATION]
+    assert commit(stage, {T: 5, ("gone", 0): 5, ("t", 9): 5}, version=6) == [
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+
+    stage.end_transaction(7, commit=True)
+
+    assert fetch(stage, T) == [(0, 5)]

@@ -1,0 +1,144 @@
+"""A consumer group: everything the log says of it, and a few things that are found again where they are lost.
+
+The rules: protocol/consumer-groups.md#group-epoch. Decisions read it and change nothing but ``presence`` and ``soft``;
+the rest is changed by replay (``replaying.py``).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from kohort.coordinator.consumer.assignment import NO_TARGET, ReconciliationState, Target
+from kohort.coordinator.consumer.member import ConsumerMember, Presence
+from kohort.coordinator.consumer.topic_search import TopicSearch
+from kohort.coordinator.outcome import MayDescribe, may_describe_all
+from kohort.errors import ApiError, ErrorCode
+from kohort.wire.messages.consumer_group_records import (
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+)
+
+FIRST_EPOCH: Final = 1
+"""Of a group of which nothing is written. The first subscription makes it 2: the first that a member sees."""
+NO_OWNER: Final = -1
+
+
+class ConsumerGroupState(Enum):
+    """The value is the name on the wire. A state is derived, and never written."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+@dataclass(slots=True)
+class Soft:
+    """What a broker that takes over finds out anew."""
+
+    checked_topics_version: int = -1
+    """The version of all topics at which the hash was compared last (``TopicsView.version``)."""
+    regexes_refreshed_ms: int | None = None
+    regexes_topics_version: int = -1
+    wanted_by: MayDescribe = may_describe_all
+    """What the sender of the heartbeat that made a resolution due may know of."""
+    resolving: TopicSearch | None = None
+    fenced: set[tuple[str, str, str]] = field(default_factory=set)
+    """Refusals of stale members that are in the journal already: member, API, error."""
+    fenced_in_epoch: int = 0
+    """The epoch of the group in which they were."""
+    epoch_raised_ms: int | None = None
+    """When the group got its epoch."""
+    revoking_since_ms: dict[str, int] = field(default_factory=dict)
+    """When members were told to give up what they have not given up yet."""
+    released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
+    """Since when nobody has had a partition that somebody had."""
+
+    def note_released(self, held: Iterable[tuple[bytes, int, int]], now_ms: int) -> None:
+        """Note that nobody has these any more: topic id, partition, epoch."""
+        for topic_id, partition, _ in held:
+            self.released_ms[topic_id, partition] = now_ms
+
+
+class ModernGroup:
+    """What is written, by kind of record; and indices over it, kept by replay, so that a heartbeat costs the same in a
+    group of a thousand as in a group of two."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.target_epoch = FIRST_EPOCH
+        self.target_at_ms = 0
+        self.targets: dict[str, Target] = {}
+        self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
+        # Indices over what is written.
+        self.instances: dict[str, str] = {}
+        """Instance id to member id."""
+        self.owners: dict[tuple[bytes, int], str] = {}
+        """Topic id and partition to the member that is assigned it, or is yet to let go of it."""
+        self.subscribers: Counter[str] = Counter()
+        """How many members name a topic."""
+        self.regex_users: Counter[str] = Counter()
+        """How many members subscribe by an expression."""
+        self.assignor_votes: Counter[str] = Counter()
+        self.classic_members = 0
+        self.classic_protocols: Counter[str] = Counter()
+        """How many members of the classic protocol offer each of its protocols."""
+        # What is not written.
+        self.presence: dict[str, Presence] = {}
+        self.soft = Soft()
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerGroupState.ASSIGNING
+        if any(not self.is_settled(member) for member in self.members.values()):
+            return ConsumerGroupState.RECONCILING
+        return ConsumerGroupState.STABLE
+
+    def is_settled(self, member: ConsumerMember) -> bool:
+        """Tell whether a member has all that it is to have, and nothing else."""
+        return member.current.state is ReconciliationState.STABLE and member.epoch == self.target_epoch
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """Return the epoch of the member that has a partition, or ``NO_OWNER`` if it may be given to anybody."""
+        member_id = self.owners.get((topic_id, partition))
+        return NO_OWNER if member_id is None else self.members[member_id].epoch
+
+    def target(self, member_id: str) -> Target:
+        """Return what a member is to have."""
+        return self.targets.get(member_id, NO_TARGET)
+
+    def subscribes_to(self, topic: str) -> bool:
+        """Tell whether a member does, by name or by an expression."""
+        if self.subscribers[topic]:
+            return True
+        return any(topic in self.regexes[regex].topics for regex in self.regex_users if regex in self.regexes)
+
+    def topics_of(self, said: ConsumerGroupMemberMetadataValue) -> set[str]:
+        """Return the names that a member subscribes to that says ``said``, those that its expression was found to match
+        among them."""
+        names = set(said.subscribed_topic_names)
+        resolved = self.regexes.get(said.subscribed_topic_regex or "")
+        return names if resolved is None else names.union(resolved.topics)
+
+    def check_member(self, member_id: str) -> ConsumerMember:
+        """Return a member. Raises UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+        return member
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing is written of it: it need not be remembered."""
+        return not self.members and self.epoch == self.target_epoch == FIRST_EPOCH and not self.regexes

@@ -1,0 +1,75 @@
+"""A member of a consumer group: what is written of it, and what is known of it beside.
+
+The rules: protocol/consumer-groups.md#members-and-epochs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kohort.coordinator.consumer.assignment import NEW_MEMBER, Current
+from kohort.coordinator.journal import Vitals, Who
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+
+
+@dataclass(slots=True)
+class ConsumerMember:
+    """``said`` and ``current`` are the latest records of the member, and changed by replay alone."""
+
+    member_id: str
+    said: ConsumerGroupMemberMetadataValue
+    current: Current = NEW_MEMBER
+
+    @property
+    def epoch(self) -> int:
+        return self.current.epoch
+
+    @property
+    def instance_id(self) -> str | None:
+        return self.said.instance_id
+
+    @property
+    def speaks_classic(self) -> bool:
+        """Whether it is a member of the classic protocol in a group of both."""
+        return self.said.classic_member_metadata is not None
+
+    @property
+    def who(self) -> Who:
+        return Who(self.member_id, self.said.client_id, self.said.client_host, self.said.instance_id)
+
+
+@dataclass(slots=True)
+class Presence:
+    """What is not written of a member: when it was heard of, and what serves as evidence for the journal."""
+
+    expires_at_ms: int
+    """When the session ends. Heartbeats move it without touching the timer, which looks here when it fires."""
+    last_seen_ms: int
+    connection: int = -1
+    longest_gap_ms: int = 0
+    commits: int = 0
+    last_progress_ms: int | None = None
+    rejoin_by_ms: int | None = None
+    """Until when a member of the classic protocol is to join again, since it was told so; None if it was not."""
+
+    def saw(self, connection: int, now_ms: int) -> None:
+        """Note a sign of life."""
+        self.longest_gap_ms = max(self.longest_gap_ms, now_ms - self.last_seen_ms)
+        self.last_seen_ms = now_ms
+        self.connection = connection
+
+    def note_commit(self, _connection: int, _now_ms: int) -> None:
+        """Note a commit. It does not renew the session: heartbeats alone say that a member lives."""
+        self.commits += 1
+
+    def vitals(self, session_timeout_ms: int, rebalance_timeout_ms: int, closed_at_ms: int | None) -> Vitals:
+        """Return the evidence as the journal has it."""
+        return Vitals(
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            last_seen_ms=self.last_seen_ms,
+            longest_gap_ms=self.longest_gap_ms,
+            connection_closed_at_ms=closed_at_ms,
+            commits=self.commits,
+            last_progress_ms=self.last_progress_ms,
+        )

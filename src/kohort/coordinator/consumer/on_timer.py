@@ -1,0 +1,54 @@
+"""What the timers of a consumer group bring about.
+
+The rules: protocol/consumer-groups.md#timers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.coordinator.consumer.fencing import remove_member
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer.resolving import resolve
+from kohort.coordinator.consumer.sessions import awaits_revocation
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import EpochEvent
+from kohort.coordinator.outcome import Outcome, SetTimer, TimerKey, TimerKind
+
+TIMERS_OF_CONSUMER_GROUPS: Final = frozenset[TimerKind]({"member_session", "revocation", "rejoin", "resync", "regex"})
+
+RETRY_MS: Final = 500
+"""After which a member is removed where that could not be written."""
+
+
+def on_timer(group: ModernGroup, key: TimerKey, ctx: Context) -> Outcome:
+    """Remove the member that a timer waited for in vain, or resolve expressions. A timer of what is gone does
+    nothing."""
+    if key.kind == "regex":
+        return resolve(group, ctx)
+    out = Outcome(round_changed=False)
+    member = group.members.get(key.member_id)
+    if member is None:
+        return out
+    if key.kind == "member_session":
+        presence = group.presence[key.member_id]
+        if presence.expires_at_ms > ctx.now_ms:
+            out.timers.append(SetTimer(key, presence.expires_at_ms))
+        else:
+            presence.expires_at_ms = ctx.now_ms + RETRY_MS
+            _remove(group, member, "session_expired", key, ctx, out)
+    elif key.kind == "revocation" and awaits_revocation(member):
+        _remove(group, member, "revocation_timeout", key, ctx, out)
+    elif key.kind == "rejoin" and member.speaks_classic:
+        _remove(group, member, "rejoin_timeout", key, ctx, out)
+    elif key.kind == "resync" and member.speaks_classic:
+        _remove(group, member, "resync_timeout", key, ctx, out)
+    return out
+
+
+def _remove(
+    group: ModernGroup, member: ConsumerMember, event: EpochEvent, key: TimerKey, ctx: Context, out: Outcome
+) -> None:
+    remove_member(group, member, event, ctx, out)
+    out.otherwise.append(SetTimer(key, ctx.now_ms + RETRY_MS))

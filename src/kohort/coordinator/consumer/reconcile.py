@@ -1,0 +1,113 @@
+"""How far a member comes with one heartbeat on its way to the target: a pure function.
+
+The rules: protocol/consumer-groups.md#reconciliation (Kafka's CurrentAssignmentBuilder).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import NamedTuple
+
+from kohort.coordinator.consumer.assignment import NOTHING, Current, Held, ReconciliationState, Target
+
+Owned = Mapping[bytes, Collection[int]]
+"""What a member says that it has: topic id to partitions."""
+IsFree = Callable[[bytes, int], bool]
+"""Whether nobody has a partition."""
+
+
+class Goal(NamedTuple):
+    """What a member is to come to."""
+
+    epoch: int
+    """Of the target."""
+    target: Target
+    topics: Collection[bytes]
+    """The ids of the topics that it subscribes to: others are not for it, whatever an older target says."""
+    subscription_changed: bool = False
+    """With this heartbeat."""
+
+
+def reconciled(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:
+    """Return where the member is after a heartbeat that says that it owns ``owned``; None: it does not say.
+
+    The very ``current`` is returned where nothing changes. Nothing is given that is not free, but for what the member
+    was to revoke itself.
+    """
+    if current.state is ReconciliationState.STABLE:
+        if current.epoch != goal.epoch:
+            return _next(current, goal, owned, is_free)
+        return _without_others(current, goal, owned) if goal.subscription_changed else current
+    if current.state is ReconciliationState.UNREVOKED_PARTITIONS and _owns(owned, current.pending):
+        return _without_others(current, goal, owned) if goal.subscription_changed else current
+    return _next(current, goal, owned, is_free)
+
+
+def _owns(owned: Owned | None, held: Held) -> bool:
+    """Tells whether the member may still have some of it."""
+    if owned is None:
+        return True
+    return any(not held[topic].keys().isdisjoint(of) for topic, of in owned.items() if topic in held)
+
+
+def _next(current: Current, goal: Goal, owned: Owned | None, is_free: IsFree) -> Current:
+    """Returns the step towards the target; whoever has to revoke first, be it once more, keeps its epoch."""
+    target = {topic: of for topic, of in goal.target.items() if topic in goal.topics}
+    keep, revoke = _split(current.assigned, target)
+    if revoke and _owns(owned, revoke):
+        return _same_if_equal(
+            current, Current(current.epoch, current.epoch, ReconciliationState.UNREVOKED_PARTITIONS, keep, revoke)
+        )
+    waits = False
+    assigned = dict(keep)
+    for topic, partitions in target.items():
+        mine = keep.get(topic, {})
+        own = current.pending.get(topic, {})
+        free = []
+        for partition in partitions:
+            if partition in mine:
+                continue
+            if partition in own or is_free(topic, partition):
+                free.append(partition)
+            else:
+                waits = True
+        if free:
+            assigned[topic] = {**mine, **dict.fromkeys(sorted(free), goal.epoch)}
+    state = ReconciliationState.UNRELEASED_PARTITIONS if waits else ReconciliationState.STABLE
+    return _same_if_equal(current, Current(goal.epoch, current.epoch, state, assigned))
+
+
+def _split(assigned: Held, target: Target) -> tuple[Held, Held]:
+    """Returns what the member keeps, and what it is to revoke."""
+    keep: dict[bytes, Mapping[int, int]] = {}
+    revoke: dict[bytes, Mapping[int, int]] = {}
+    for topic, partitions in assigned.items():
+        wanted = target.get(topic, frozenset())
+        if wanted.issuperset(partitions):
+            keep[topic] = partitions
+            continue
+        kept = {partition: epoch for partition, epoch in partitions.items() if partition in wanted}
+        if kept:
+            keep[topic] = kept
+        revoke[topic] = {partition: epoch for partition, epoch in partitions.items() if partition not in wanted}
+    return keep, revoke
+
+
+def _without_others(current: Current, goal: Goal, owned: Owned | None) -> Current:
+    """Takes away what the member does not subscribe to any more, ahead of the next target."""
+    gone = {topic: of for topic, of in current.assigned.items() if topic not in goal.topics}
+    if not gone:
+        return current
+    assigned = {topic: of for topic, of in current.assigned.items() if topic in goal.topics}
+    pending = dict(current.pending)
+    for topic, of in gone.items():
+        pending[topic] = {**pending.get(topic, {}), **of}
+    if _owns(owned, pending):
+        return current._replace(
+            state=ReconciliationState.UNREVOKED_PARTITIONS, assigned=assigned or NOTHING, pending=pending
+        )
+    return current._replace(assigned=assigned or NOTHING)
+
+
+def _same_if_equal(current: Current, then: Current) -> Current:
+    return current if then == current else then

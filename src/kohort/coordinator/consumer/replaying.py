@@ -1,0 +1,112 @@
+"""How the records of consumer groups change what is written of them: live after an append, and at recovery, alike.
+
+Every index of a group is kept here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kohort.coordinator.consumer.assignment import current_of, target_of
+from kohort.coordinator.consumer.group import FIRST_EPOCH, ModernGroup
+from kohort.coordinator.consumer.member import ConsumerMember
+from kohort.coordinator.consumer_records import (
+    ConsumerGroupRecord,
+    CurrentWritten,
+    EpochWritten,
+    MemberWritten,
+    OldMetadataRemoved,
+    RegexResolved,
+    TargetEpochWritten,
+    TargetWritten,
+)
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+
+
+def replay_consumer_group(group: ModernGroup, record: ConsumerGroupRecord) -> None:
+    """Make ``record`` part of what is written of its group. Compaction may have put what a member has before what it
+    said of itself, or the end of a life without its beginning: a member begins with either record."""
+    if isinstance(record, EpochWritten):
+        group.epoch = FIRST_EPOCH if record.value is None else record.value.epoch
+        group.metadata_hash = 0 if record.value is None else record.value.metadata_hash
+    elif isinstance(record, MemberWritten):
+        _replay_member(group, record.member_id, record.value)
+    elif isinstance(record, TargetEpochWritten):
+        group.target_epoch = FIRST_EPOCH if record.value is None else record.value.assignment_epoch
+        group.target_at_ms = 0 if record.value is None else record.value.assignment_timestamp
+    elif isinstance(record, TargetWritten):
+        if record.value is None:
+            group.targets.pop(record.member_id, None)
+        else:
+            group.targets[record.member_id] = target_of(record.value)
+    elif isinstance(record, CurrentWritten):
+        _replay_current(group, record)
+    elif isinstance(record, RegexResolved):
+        if record.value is None:
+            group.regexes.pop(record.regex, None)
+        else:
+            group.regexes[record.regex] = record.value
+    else:
+        assert isinstance(record, OldMetadataRemoved)
+
+
+def _replay_member(group: ModernGroup, member_id: str, said: ConsumerGroupMemberMetadataValue | None) -> None:
+    member = group.members.get(member_id)
+    if member is not None:
+        _count(group, member.said, -1)
+        if member.instance_id is not None and group.instances.get(member.instance_id) == member_id:
+            del group.instances[member.instance_id]
+    if said is None:
+        if member is not None:
+            _release(group, member)
+            del group.members[member_id]
+            group.presence.pop(member_id, None)
+        return
+    _count(group, said, 1)
+    if said.instance_id is not None:
+        group.instances[said.instance_id] = member_id
+    if member is None:
+        group.members[member_id] = ConsumerMember(member_id, said)
+    else:
+        member.said = said
+
+
+def _count(group: ModernGroup, said: ConsumerGroupMemberMetadataValue, by: int) -> None:
+    for topic in said.subscribed_topic_names:
+        _add(group.subscribers, topic, by)
+    if said.subscribed_topic_regex:
+        _add(group.regex_users, said.subscribed_topic_regex, by)
+    if said.server_assignor is not None:
+        _add(group.assignor_votes, said.server_assignor, by)
+    if said.classic_member_metadata is not None:
+        group.classic_members += by
+        for protocol in said.classic_member_metadata.supported_protocols:
+            _add(group.classic_protocols, protocol.name, by)
+
+
+def _add(counter: Counter[str], name: str, by: int) -> None:
+    counter[name] += by
+    if not counter[name]:
+        del counter[name]
+
+
+def _replay_current(group: ModernGroup, record: CurrentWritten) -> None:
+    member = group.members.get(record.member_id)
+    if record.value is None:
+        if member is not None:
+            _release(group, member)
+            member.current = ConsumerMember(member.member_id, member.said).current
+        return
+    if member is None:
+        member = group.members[record.member_id] = ConsumerMember(record.member_id, ConsumerGroupMemberMetadataValue())
+    _release(group, member)
+    member.current = current_of(record.value)
+    for topic_id, partition, _ in member.current.held():
+        group.owners[topic_id, partition] = member.member_id
+
+
+def _release(group: ModernGroup, member: ConsumerMember) -> None:
+    """Take the member's partitions from the index; those that meanwhile are another's stay his."""
+    for topic_id, partition, _ in member.current.held():
+        if group.owners.get((topic_id, partition)) == member.member_id:
+            del group.owners[topic_id, partition]

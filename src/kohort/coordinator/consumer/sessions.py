@@ -1,0 +1,90 @@
+"""Signs of life of the members of a consumer group, and the timers that wait for them.
+
+The rules: protocol/consumer-groups.md#timers. A session timer is set once and looks at ``Presence.expires_at_ms``
+when it fires: a heartbeat only moves that moment.
+"""
+
+from __future__ import annotations
+
+from kohort.coordinator.consumer.assignment import ReconciliationState
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.groups import ConsumerGroups
+from kohort.coordinator.consumer.member import ConsumerMember, Presence
+from kohort.coordinator.consumer.settings import settings_of
+from kohort.coordinator.consumer.timers import member_session_timer, revocation_timer, timers_of_member
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import Vitals
+from kohort.coordinator.outcome import CancelTimer, Outcome, SetTimer
+from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
+
+NO_CONNECTION = -1
+
+
+def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:
+    """Return how long a member may be silent: the group's, or what a member of the classic protocol asked for."""
+    classic = member.said.classic_member_metadata
+    return settings_of(group.group_id, ctx).session_timeout_ms if classic is None else classic.session_timeout_ms
+
+
+def begin_session(
+    group: ModernGroup, member: ConsumerMember, ctx: Context, connection: int = NO_CONNECTION
+) -> SetTimer:
+    """Begin to watch a member that joined, or was read from the log."""
+    expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
+    group.presence[member.member_id] = Presence(expires_at_ms, ctx.now_ms, connection)
+    return SetTimer(member_session_timer(group.group_id, member.member_id), expires_at_ms)
+
+
+def renew_session(group: ModernGroup, member: ConsumerMember, connection: int, ctx: Context) -> list[SetTimer]:
+    """Note a sign of life of a member. Its timer is set anew only where the session ends earlier than before."""
+    presence = group.presence[member.member_id]
+    presence.saw(connection, ctx.now_ms)
+    expires_at_ms = ctx.now_ms + session_timeout_ms(group, member, ctx)
+    is_earlier = expires_at_ms < presence.expires_at_ms
+    presence.expires_at_ms = expires_at_ms
+    return [SetTimer(member_session_timer(group.group_id, member.member_id), expires_at_ms)] if is_earlier else []
+
+
+def begin_sessions_of(groups: ConsumerGroups, group_id: str, member_id: str, connection: int, ctx: Context) -> Outcome:
+    """Begin to watch a member that joined, once its records are written."""
+    group = groups.consumer[group_id]
+    timer = begin_session(group, group.members[member_id], ctx, connection)
+    return Outcome(timers=[timer], round_changed=False)
+
+
+def begin_all(group: ModernGroup, ctx: Context) -> list[SetTimer]:
+    """Begin to watch every member of a group that was read from the log: all waits begin anew."""
+    timers = []
+    for member in group.members.values():
+        timers.append(begin_session(group, member, ctx))
+        if awaits_revocation(member):
+            timers.append(begin_revocation(group.group_id, member.member_id, member.said.rebalance_timeout_ms, ctx))
+    return timers
+
+
+def awaits_revocation(member: ConsumerMember) -> bool:
+    """Tell whether a member must say within its rebalance timeout that it gave something up."""
+    return (
+        member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
+        and member.epoch != LEAVING_FOR_A_WHILE_EPOCH
+        and not member.speaks_classic
+    )
+
+
+def begin_revocation(group_id: str, member_id: str, rebalance_timeout_ms: int, ctx: Context) -> SetTimer:
+    """Wait for a member to say that it gave up what it was told to."""
+    return SetTimer(revocation_timer(group_id, member_id), ctx.now_ms + max(0, rebalance_timeout_ms))
+
+
+def forget_timers_of(group_id: str, member_id: str) -> list[CancelTimer]:
+    """Cancel whatever waits for a member that is gone."""
+    return [CancelTimer(key) for key in timers_of_member(group_id, member_id)]
+
+
+def vitals_of(group: ModernGroup, member: ConsumerMember, ctx: Context) -> Vitals | None:
+    """Return what is known of a member's signs of life, as evidence for the journal."""
+    presence = group.presence.get(member.member_id)
+    if presence is None:
+        return None
+    closed_at_ms = ctx.connections.closed_at_ms(presence.connection)
+    return presence.vitals(session_timeout_ms(group, member, ctx), member.said.rebalance_timeout_ms, closed_at_ms)

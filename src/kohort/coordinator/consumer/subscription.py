@@ -1,0 +1,98 @@
+"""What a member says of itself with a heartbeat: what is null in it is as it was.
+
+The rules: protocol/consumer-groups.md#heartbeats.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group_epoch import Said
+from kohort.coordinator.consumer.validation import UNCHANGED
+from kohort.coordinator.outcome import GroupRequest
+from kohort.errors import ApiError, ErrorCode
+from kohort.pattern import Pattern
+from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
+
+WORDS_OF_RE2J: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class range": "invalid character class range",
+    "trailing \\": "trailing backslash at end of expression",
+}
+"""Reasons by how they begin in RE2."""
+
+
+def said_after(before: Said | None, request: GroupRequest) -> Said:
+    """Return what is known of a member after its heartbeat; the very ``before`` where that is nothing new."""
+    message = request.message
+    assert isinstance(message, ConsumerGroupHeartbeatRequest)
+    if before is not None and _says_nothing(message) and _comes_as_before(before, request):
+        return before
+    was = Said() if before is None else before
+    names = message.subscribed_topic_names
+    regex = message.subscribed_topic_regex
+    said = Said(
+        instance_id=was.instance_id if message.instance_id is None else message.instance_id,
+        rack_id=was.rack_id if message.rack_id is None else message.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        subscribed_topic_names=was.subscribed_topic_names if names is None else sorted(set(names)),
+        subscribed_topic_regex=(was.subscribed_topic_regex or "") if regex is None else regex,
+        rebalance_timeout_ms=(
+            was.rebalance_timeout_ms if message.rebalance_timeout_ms == UNCHANGED else message.rebalance_timeout_ms
+        ),
+        server_assignor=was.server_assignor if message.server_assignor is None else message.server_assignor,
+    )
+    return before if before is not None and said == before else said
+
+
+def check_regex(group: ModernGroup, before: Said | None, said: Said) -> None:
+    """Raise INVALID_REGULAR_EXPRESSION for an expression that is new to the group and cannot be read."""
+    regex = said.subscribed_topic_regex
+    if not regex or regex in group.regex_users or (before is not None and regex == before.subscribed_topic_regex):
+        return
+    try:
+        Pattern(regex)
+    except ApiError as error:
+        problem = (
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_in_words_of_re2j(error.message)}."
+        )
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, problem) from None
+
+
+def _in_words_of_re2j(problem: str) -> str:
+    """Returns why an expression cannot be read, without the expression, in Kafka's words where they are others."""
+    why = problem.partition("': ")[2]
+    return next((words for ours, words in WORDS_OF_RE2J.items() if why.startswith(ours)), why or problem)
+
+
+def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
+    """Tell whether a heartbeat says everything, as the first one does, or one after an error."""
+    has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
+    return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
+
+
+def _says_nothing(message: ConsumerGroupHeartbeatRequest) -> bool:
+    return (
+        message.rebalance_timeout_ms == UNCHANGED
+        and message.subscribed_topic_names is None
+        and message.subscribed_topic_regex is None
+        and message.server_assignor is None
+        and message.instance_id is None
+        and message.rack_id is None
+    )
+
+
+def _comes_as_before(before: Said, request: GroupRequest) -> bool:
+    return (
+        before.classic_member_metadata is None
+        and before.client_id == request.client_id
+        and before.client_host == request.client_host
+    )

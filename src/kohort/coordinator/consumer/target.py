@@ -1,0 +1,134 @@
+"""What everybody in a consumer group is to have: when that is computed, and the records of it.
+
+The rules: protocol/consumer-groups.md#target-assignment (KIP-1263 for the interval).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kohort.assignors.server.builtin import SERVER_ASSIGNORS
+from kohort.assignors.server.iteration import as_kafka_keeps, in_member_order
+from kohort.assignors.server.spec import MemberSpec
+from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_value_of
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.group_epoch import Said, preferred_assignor
+from kohort.coordinator.consumer.settings import settings_of
+from kohort.coordinator.consumer_records import TargetEpochWritten, TargetWritten
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import Move
+from kohort.coordinator.outcome import TopicsView
+from kohort.coordinator.records import Record
+from kohort.errors import ApiError, ErrorCode, KohortError
+from kohort.wire.messages.consumer_group_records import ConsumerGroupTargetAssignmentMetadataValue
+
+
+class Newcomer(NamedTuple):
+    """The member whose heartbeat it is, as it is after that heartbeat."""
+
+    member_id: str
+    said: Said
+    owned: Target
+    """Its target so far, or that of the member whose place it takes."""
+    replaces: str | None
+    """A member id; maybe its own."""
+
+
+class ComputedTarget(NamedTuple):
+    """A target, with its records in Kafka's order."""
+
+    epoch: int
+    targets: Mapping[str, Target]
+    records: list[Record]
+    assignor: str
+    moves: tuple[Move, ...]
+
+
+def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
+    """Tell whether a heartbeat that finds the group at ``epoch`` is to compute the target."""
+    if epoch <= group.target_epoch:
+        return False
+    interval_ms = settings_of(group.group_id, ctx).assignment_interval_ms
+    return not group.target_at_ms or not interval_ms or ctx.now_ms >= group.target_at_ms + interval_ms
+
+
+def compute_target(group: ModernGroup, epoch: int, newcomer: Newcomer, ctx: Context) -> ComputedTarget:
+    """Return the target of the group with ``newcomer`` in it. Raises UNKNOWN_SERVER_ERROR if the assignor fails."""
+    before = None if (member := group.members.get(newcomer.replaces or newcomer.member_id)) is None else member.said
+    name = preferred_assignor(group, ctx, before, newcomer.said)
+    specs, counts = _specs(group, newcomer, ctx.topics)
+    try:
+        targets = SERVER_ASSIGNORS[name].assign(specs, counts)
+    except KohortError as error:
+        problem = f"Failed to compute a new target assignment for epoch {epoch}: {error}"
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, problem) from error
+    changed = []
+    for member_id in in_member_order(specs):
+        had = None if member_id == newcomer.replaces else group.targets.get(member_id)
+        if had is None or had != targets[member_id]:
+            changed.append(member_id)
+    records: list[Record] = [
+        TargetWritten(group.group_id, member_id, target_value_of(targets[member_id])) for member_id in changed
+    ]
+    value = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=ctx.now_ms)
+    records.append(TargetEpochWritten(group.group_id, value))
+    before_after = {m: (specs[m].owned, targets[m]) for m in changed}
+    return ComputedTarget(epoch, targets, records, name, _moves(before_after, ctx.topics))
+
+
+def _specs(
+    group: ModernGroup, newcomer: Newcomer, topics: TopicsView
+) -> tuple[dict[str, MemberSpec], dict[bytes, int]]:
+    """Returns what the assignor is told, in the order in which Kafka comes across the members."""
+    counts: dict[bytes, int] = {}
+    found: dict[tuple[tuple[str, ...], str], MemberSpec] = {}
+
+    def subscription_of(said: Said) -> MemberSpec:
+        key = (tuple(said.subscribed_topic_names), said.subscribed_topic_regex or "")
+        if key not in found:
+            by_name, names = frozenset(said.subscribed_topic_names), group.topics_of(said)
+            known = {name: topic_id for name in names if (topic_id := topics.topic_id(name)) is not None}
+            counts.update({topic_id: topics.partition_count(name) or 0 for name, topic_id in known.items()})
+            found[key] = MemberSpec(frozenset(known.values()), names=by_name, by_regex=bool(key[1]))
+        return found[key]
+
+    def spec(said: Said, owned: Target) -> MemberSpec:
+        return subscription_of(said)._replace(owned=owned, rack_id=said.rack_id, instance_id=said.instance_id)
+
+    kept = as_kafka_keeps(group.members)
+    specs = {
+        member_id: spec(group.members[member_id].said, group.target(member_id))
+        for member_id in kept
+        if member_id not in (newcomer.replaces, newcomer.member_id)
+    }
+    mine = spec(newcomer.said, newcomer.owned)
+    if newcomer.replaces is None and newcomer.member_id in group.members:
+        specs = {m: mine if m == newcomer.member_id else specs[m] for m in kept}
+    else:
+        specs[newcomer.member_id] = mine
+    return specs, counts
+
+
+def _moves(before_after: Mapping[str, tuple[Target, Target]], topics: TopicsView) -> tuple[Move, ...]:
+    """Returns which partitions are to be somebody else's, as the journal has it."""
+    losers: dict[tuple[bytes, int], str] = {}
+    takers: dict[tuple[bytes, int], str] = {}
+    for member_id, (had, has) in before_after.items():
+        for topic in {*had, *has}:
+            was, now = had.get(topic, frozenset()), has.get(topic, frozenset())
+            if was is not now:
+                losers.update(((topic, partition), member_id) for partition in was - now)
+                takers.update(((topic, partition), member_id) for partition in now - was)
+    named = ((topics.topic_name(topic) or topic.hex(), topic, partition) for topic, partition in {**losers, **takers})
+    return tuple(
+        Move(name, partition, losers.get((topic, partition)), takers.get((topic, partition)))
+        for name, topic, partition in sorted(named)
+    )
+
+
+def own_target(computed: ComputedTarget | None, member_id: str, so_far: Target | None) -> Target:
+    """Return what a member is to have: by the target just computed, if there is one."""
+    if computed is not None:
+        return computed.targets[member_id]
+    return NO_TARGET if so_far is None else so_far

@@ -1,0 +1,140 @@
+"""A modern group whose last member of the new protocol goes, and whose others speak the classic one, becomes classic.
+
+The rules: protocol/consumer-groups.md#both-protocols-in-one-group. Who goes, and why, is decided elsewhere: here the
+outcome of that decision is looked at, and replaced.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kohort.coordinator.classic.group import generation_of
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.rebalance import begin_sessions, open_round
+from kohort.coordinator.classic.round import Round
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.consumer.assignment import NO_TARGET, Target, target_of
+from kohort.coordinator.consumer.ending import group_tombstones
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.timers import timers_of
+from kohort.coordinator.consumer_records import EpochWritten, MemberWritten, TargetWritten
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import GroupConverted, Trigger
+from kohort.coordinator.migration.embedded import assignment_for
+from kohort.coordinator.migration.policy import may_downgrade
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.outcome import CancelTimer, Outcome
+from kohort.coordinator.records import GroupWritten, Record
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE
+from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
+
+
+class _Remains(NamedTuple):
+    """What a group would be once records are written, as far as a downgrade goes."""
+
+    members: dict[str, ConsumerGroupMemberMetadataValue]
+    targets: dict[str, Target]
+    removed: list[str]
+    is_replaced: bool
+    """Nobody is missing: a static member came back with the classic protocol, under a new id."""
+    is_current: bool
+    """The target is that of the group's epoch, which stays."""
+
+
+def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
+    """Return ``out``, or in its place the conversion of the group, if ``out`` removes the last member of the new
+    protocol and members of the classic one remain."""
+    group = groups.consumer.get(group_id)
+    if group is None or not any(isinstance(record, MemberWritten) and record.value is None for record in out.records):
+        return out
+    after = _after(group, out.records)
+    if not after.removed or not _is_due(after, ctx):
+        return out
+    return _convert(groups, group, after, out, ctx)
+
+
+def _after(group: ModernGroup, records: list[Record]) -> _Remains:
+    members = {member_id: member.said for member_id, member in group.members.items()}
+    targets = dict(group.targets)
+    removed: list[str] = []
+    is_current = group.epoch == group.target_epoch
+    for record in records:
+        if isinstance(record, MemberWritten):
+            if record.value is not None:
+                members[record.member_id] = record.value
+            elif members.pop(record.member_id, None) is not None:
+                removed.append(record.member_id)
+        elif isinstance(record, TargetWritten) and record.value is not None:
+            targets[record.member_id] = target_of(record.value)
+        elif isinstance(record, EpochWritten):
+            is_current = False
+    is_replaced = bool(removed) and len(members) == len(group.members)
+    return _Remains(members, targets, removed, is_replaced, is_current)
+
+
+def _is_due(after: _Remains, ctx: Context) -> bool:
+    if not 0 < len(after.members) <= ctx.config.group_max_size or not may_downgrade(ctx.config):
+        return False
+    return all(said.classic_member_metadata is not None for said in after.members.values())
+
+
+def _convert(groups: Groups, group: ModernGroup, after: _Remains, out: Outcome, ctx: Context) -> Outcome:
+    this = _round_of(group, after, ctx)
+    instead = Outcome(
+        records=[*group_tombstones(group), GroupWritten(group.group_id, generation_of(this))],
+        replies=out.replies,
+        timers=[*(change for change in out.timers if isinstance(change, CancelTimer))],
+        journal=[entry for entry in out.journal if not entry.CLAIMS_WRITTEN],
+    )
+    instead.timers += [CancelTimer(key) for key in timers_of(group)]
+    who = tuple(member.who for member in this.members.values())
+    gone = group.members[after.removed[0]].who
+    instead.journal.append(
+        GroupConverted(
+            at_ms=ctx.now_ms, group=group.group_id, to="classic", epoch=this.generation_id, members=who, by=gone
+        )
+    )
+
+    def go_on() -> Outcome:
+        classic = groups.by_id[group.group_id]
+        classic.round = this
+        then = Outcome()
+        begin_sessions(classic, ctx, then)
+        if not (after.is_replaced and after.is_current):
+            open_round(classic, ctx, then, Trigger(event="downgraded", who=gone))
+        return then
+
+    instead.then = go_on
+    return instead
+
+
+def _round_of(group: ModernGroup, after: _Remains, ctx: Context) -> Round:
+    """Return the round of a stable group whose members have what they were meant to have."""
+    this = Round(GroupState.STABLE, ctx.now_ms, group.epoch)
+    this.protocol_type = PROTOCOL_TYPE
+    for member_id, said in after.members.items():
+        classic = said.classic_member_metadata
+        assert classic is not None
+        presence = group.presence.get(member_id)
+        this.add(
+            Member(
+                member_id=member_id,
+                instance_id=said.instance_id,
+                client_id=said.client_id,
+                client_host=said.client_host,
+                session_timeout_ms=classic.session_timeout_ms,
+                rebalance_timeout_ms=said.rebalance_timeout_ms,
+                protocols=tuple((p.name, bytes(p.metadata)) for p in classic.supported_protocols),
+                expires_at_ms=ctx.now_ms + classic.session_timeout_ms,
+                last_seen_ms=ctx.now_ms if presence is None else presence.last_seen_ms,
+                connection=-1 if presence is None else presence.connection,
+            )
+        )
+    this.protocol_name = this.vote()
+    for member in this.members.values():
+        classic = after.members[member.member_id].classic_member_metadata
+        assert classic is not None
+        target = after.targets.get(member.member_id, NO_TARGET)
+        member.assignment = assignment_for(classic, target, ctx.topics, this.protocol_name)
+    this.learn_subscriptions()
+    return this

@@ -1,0 +1,43 @@
+"""Between what members of the classic protocol say (names, in a blob) and what a modern group knows (topic ids)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+
+from kohort.coordinator.outcome import TopicsView
+from kohort.model import TopicPartition
+from kohort.wire.consumer_protocol import Assignment, build_assignment
+from kohort.wire.messages.consumer_group_records import ClassicMemberMetadata
+
+_VERSION = struct.Struct(">h")
+
+
+def partitions_by_id(partitions: Iterable[TopicPartition], topics: TopicsView) -> dict[bytes, frozenset[int]]:
+    """Return partitions by topic id; those of topics that are not there are left out, as Kafka does."""
+    by_id: dict[bytes, set[int]] = {}
+    for topic, partition in partitions:
+        topic_id = topics.topic_id(topic)
+        if topic_id is not None:
+            by_id.setdefault(topic_id, set()).add(partition)
+    return {topic_id: frozenset(numbers) for topic_id, numbers in by_id.items()}
+
+
+def assignment_for(
+    said: ClassicMemberMetadata,
+    partitions: Mapping[bytes, Iterable[int]],
+    topics: TopicsView,
+    protocol: str | None = None,
+) -> bytes:
+    """Return the blob of an assignment, in the version of the member's subscription: that for ``protocol``, or for the
+    protocol that it puts first."""
+    named = ((topics.topic_name(topic_id), numbers) for topic_id, numbers in partitions.items())
+    flat = [TopicPartition(name, p) for name, numbers in named if name is not None for p in sorted(numbers)]
+    return build_assignment(Assignment(flat), _version_of(said, protocol))
+
+
+def _version_of(said: ClassicMemberMetadata, protocol: str | None) -> int:
+    """Return the version of a subscription that was read before; what is above the highest known counts as that."""
+    blob = next((p.metadata for p in said.supported_protocols if protocol in (None, p.name)), b"")
+    version: int = _VERSION.unpack_from(blob)[0] if len(blob) >= _VERSION.size else 0
+    return min(version, 3)

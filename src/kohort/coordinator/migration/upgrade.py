@@ -1,0 +1,137 @@
+"""A classic group becomes a modern one: by its records, so that a failover finds it as it is.
+
+The rules: protocol/consumer-groups.md#both-protocols-in-one-group.
+"""
+
+from __future__ import annotations
+
+from kohort.coordinator.classic.group import ClassicGroup
+from kohort.coordinator.classic.member import Member
+from kohort.coordinator.classic.states import GroupState
+from kohort.coordinator.consumer.assignment import Current, ReconciliationState, Target, target_value_of, value_of
+from kohort.coordinator.consumer.group import ModernGroup
+from kohort.coordinator.consumer.member import Presence
+from kohort.coordinator.consumer.replaying import replay_consumer_group
+from kohort.coordinator.consumer.timers import member_session_timer
+from kohort.coordinator.consumer_records import (
+    ConsumerGroupRecord,
+    CurrentWritten,
+    EpochWritten,
+    MemberWritten,
+    TargetEpochWritten,
+    TargetWritten,
+)
+from kohort.coordinator.context import Context
+from kohort.coordinator.journal import GroupConverted, Who
+from kohort.coordinator.migration.embedded import partitions_by_id
+from kohort.coordinator.migration.policy import may_upgrade
+from kohort.coordinator.outcome import GroupRequest, Outcome, SetTimer, TopicsView
+from kohort.coordinator.records import GroupWritten
+from kohort.errors import ApiError, ErrorCode, ProtocolError
+from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscription
+from kohort.wire.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+
+
+def upgrade(group: ClassicGroup, request: GroupRequest, ctx: Context, out: Outcome) -> ModernGroup:
+    """Return what a classic group with members is in the new protocol, and put the records of it into ``out``.
+
+    The members stay, with the partitions that they have. The classic group is left as it is. Raises GROUP_ID_NOT_FOUND,
+    with the reason, where the group cannot be converted.
+    """
+    _check(group, ctx)
+    this = group.round
+    try:
+        members = [_Converted(member, this.protocol_name, ctx.topics) for member in this.members.values()]
+    except ProtocolError as error:
+        raise _refused(group, "the embedded consumer protocol is malformed.") from error
+    if any(member.user_data for member in members):
+        raise _refused(
+            group,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+            "assignor before re-attempting the upgrade.",
+        )
+    modern = ModernGroup(group.group_id)
+    records = _records_of(group.group_id, this.generation_id, members)
+    for record in records:
+        replay_consumer_group(modern, record)
+    out.records += [GroupWritten(group.group_id, None), *records]
+    for member in this.members.values():
+        expires_at_ms = ctx.now_ms + member.session_timeout_ms
+        modern.presence[member.member_id] = Presence(
+            expires_at_ms=expires_at_ms,
+            last_seen_ms=member.last_seen_ms,
+            connection=member.connection,
+            longest_gap_ms=member.longest_gap_ms,
+            commits=member.commits,
+            last_progress_ms=member.last_progress_ms,
+        )
+        out.timers.append(SetTimer(member_session_timer(group.group_id, member.member_id), expires_at_ms))
+    by = Who(request.message.member_id, request.client_id, request.client_host)  # type: ignore[attr-defined]
+    out.journal.append(
+        GroupConverted(
+            at_ms=ctx.now_ms,
+            group=group.group_id,
+            to="consumer",
+            epoch=this.generation_id,
+            members=tuple(member.who for member in this.members.values()),
+            by=by,
+        )
+    )
+    return modern
+
+
+def _check(group: ClassicGroup, ctx: Context) -> None:
+    if not may_upgrade(ctx.config):
+        raise _refused(group, "online upgrade is disabled.")
+    if group.round.protocol_type != PROTOCOL_TYPE or group.round.state is GroupState.DEAD:
+        raise _refused(group, "the group does not use the consumer embedded protocol.")
+    if len(group.round.members) > ctx.config.group_consumer_max_size:
+        raise _refused(group, "the group size exceeds the consumer group maximum size.")
+
+
+def _refused(group: ClassicGroup, why: str) -> ApiError:
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.group_id} to consumer group because {why}"
+    )
+
+
+class _Converted:
+    """A member of the classic protocol as the new one has it. Raises ProtocolError for what cannot be read."""
+
+    def __init__(self, member: Member, protocol: str | None, topics: TopicsView) -> None:
+        subscription = parse_subscription(member.metadata_of(protocol) or member.protocols[0][1])
+        assignment = parse_assignment(member.assignment)
+        self.member_id = member.member_id
+        self.user_data = bool(assignment.user_data)
+        self.target: Target = partitions_by_id(assignment.partitions, topics)
+        self.said = ConsumerGroupMemberMetadataValue(
+            instance_id=member.instance_id,
+            rack_id=subscription.rack_id or None,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(set(subscription.topics)),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic_member_metadata=ClassicMemberMetadata(
+                session_timeout_ms=member.session_timeout_ms,
+                supported_protocols=[ClassicProtocol(name=name, metadata=blob) for name, blob in member.protocols],
+            ),
+        )
+
+
+def _records_of(group_id: str, epoch: int, members: list[_Converted]) -> list[ConsumerGroupRecord]:
+    """Return the records of a whole group, kind by kind as Kafka writes them."""
+    records: list[ConsumerGroupRecord] = [MemberWritten(group_id, m.member_id, m.said) for m in members]
+    records.append(EpochWritten(group_id, ConsumerGroupMetadataValue(epoch=epoch)))
+    records += [TargetWritten(group_id, m.member_id, target_value_of(m.target)) for m in members]
+    records.append(TargetEpochWritten(group_id, ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch)))
+    for m in members:
+        held = {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in m.target.items()}
+        current = Current(epoch, epoch, ReconciliationState.STABLE, held)
+        records.append(CurrentWritten(group_id, m.member_id, value_of(current)))
+    return records

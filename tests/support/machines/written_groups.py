@@ -1,0 +1,94 @@
+"""Consumer groups by their records: a state of the coordinator without the requests that lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kohort.coordinator.consumer.assignment import Current, Held, ReconciliationState, Target, target_value_of, value_of
+from kohort.coordinator.consumer_records import (
+    ConsumerGroupRecord,
+    CurrentWritten,
+    EpochWritten,
+    MemberWritten,
+    RegexResolved,
+    TargetEpochWritten,
+    TargetWritten,
+)
+from kohort.coordinator.records import build_record
+from kohort.wire.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from support.consumer_protocol import subscription
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
+
+T = b"t".ljust(16, b"\x01")
+U = b"u".ljust(16, b"\x01")
+"""The ids of the topics of the stage."""
+OF_CLASSIC_PROTOCOL = ClassicMemberMetadata(
+    session_timeout_ms=10_000, supported_protocols=[ClassicProtocol(name="range", metadata=subscription("t"))]
+)
+
+
+def epochs(group_epoch: int, target_epoch: int | None = None, group: str = GROUP) -> list[ConsumerGroupRecord]:
+    """A group's epoch, and the target's, which is the same if it is not given."""
+    target = ConsumerGroupTargetAssignmentMetadataValue(
+        assignment_epoch=group_epoch if target_epoch is None else target_epoch, assignment_timestamp=1
+    )
+    return [EpochWritten(group, ConsumerGroupMetadataValue(epoch=group_epoch)), TargetEpochWritten(group, target)]
+
+
+def member(
+    member_id: str,
+    epoch: int,
+    has: Held | None = None,
+    *,
+    pending: Held | None = None,
+    target: Target | None = None,
+    previous_epoch: int = 0,
+    names: Sequence[str] = ("t",),
+    regex: str | None = None,
+    instance_id: str | None = None,
+    rack_id: str | None = None,
+    classic: bool = False,
+    group: str = GROUP,
+) -> list[ConsumerGroupRecord]:
+    """A member of a group: what it said, what it is to have (what it has, if not given), what it has."""
+    said = ConsumerGroupMemberMetadataValue(
+        instance_id=instance_id,
+        rack_id=rack_id,
+        client_id="app",
+        client_host="/127.0.0.1",
+        subscribed_topic_names=list(names),
+        subscribed_topic_regex=regex,
+        rebalance_timeout_ms=60_000,
+        classic_member_metadata=OF_CLASSIC_PROTOCOL if classic else None,
+    )
+    state = ReconciliationState.UNREVOKED_PARTITIONS if pending else ReconciliationState.STABLE
+    current = Current(epoch, previous_epoch, state, has or {}, pending or {})
+    to_have = {topic_id: frozenset(of) for topic_id, of in (has or {}).items()} if target is None else target
+    return [
+        MemberWritten(group, member_id, said),
+        TargetWritten(group, member_id, target_value_of(to_have)),
+        CurrentWritten(group, member_id, value_of(current)),
+    ]
+
+
+def resolved(matched: Mapping[str, Sequence[str]], group: str = GROUP) -> list[ConsumerGroupRecord]:
+    """What expressions of a group matched."""
+    return [
+        RegexResolved(group, regex, ConsumerGroupRegularExpressionValue(topics=list(topics), version=1, timestamp=1))
+        for regex, topics in matched.items()
+    ]
+
+
+def write(stage: CoordinatorStage, *records: Sequence[ConsumerGroupRecord]) -> None:
+    """Put records on the log, and have the coordinator read it."""
+    for several in records:
+        for record in several:
+            stage.log[stage.coordinator.partition_of(record.group_id)].append(build_record(record))
+    stage.restart()

@@ -1,0 +1,198 @@
+"""Who may send a heartbeat with which epoch, and in which words others are refused (KIP-848)."""
+
+import pytest
+
+from kohort.coordinator.journal import EpochRaised, RequestFenced, StaticAway, StaticReplaced
+from kohort.errors import ErrorCode
+from support.machines.coordinator_stage import CoordinatorStage
+
+ABANDON = "The member must abandon all its partitions and rejoin."
+JOIN = {"rebalance_timeout_ms": 1_000, "subscribed_topic_names": ["t"], "owned": []}
+REFUSED = {
+    "group": ({"group": " "}, 42, "GroupId can't be empty."),
+    "member": ({"member_id": ""}, 42, "MemberId can't be empty."),
+    "instance": ({"instance_id": ""}, 42, "InstanceId can't be empty."),
+    "rack": ({"rack_id": " "}, 42, "RackId can't be empty."),
+    "timeout": ({"rebalance_timeout_ms": -1}, 42, "RebalanceTimeoutMs must be provided in first request."),
+    "owned": ({"owned": None}, 42, "TopicPartitions must be empty when (re-)joining."),
+    "owns": ({"owned": [("t", 0)]}, 42, "TopicPartitions must be empty when (re-)joining."),
+    "subscription": (
+        {"subscribed_topic_names": None},
+        42,
+        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+    ),
+    "no instance": ({"epoch": -2}, 42, "InstanceId can't be null."),
+    "epoch": ({"epoch": -3}, 42, "MemberEpoch is invalid."),
+    "assignor": (
+        {"server_assignor": "foo"},
+        112,
+        "ServerAssignor foo is not supported. Supported assignors: uniform, range.",
+    ),
+    "no group": ({"epoch": 1}, 69, "Consumer group g not found."),
+    "no group to leave": ({"epoch": -1}, 69, "Group g not found."),
+}
+
+
+@pytest.mark.parametrize(("changed", "code", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_is_refused_before_anyone_looks_at_the_group(changed, code, words):
+    stage = CoordinatorStage()
+    asked = {"member_id": "m", "epoch": 0} | JOIN | changed
+
+    answer = stage.beat(asked.pop("member_id"), asked.pop("epoch"), asked.pop("owned"), **asked)
+
+    assert (answer.error_code, answer.error_message) == (code, words)
+    assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms, answer.assignment) == (
+        None,
+        0,
+        0,
+        None,
+    )
+    assert stage.records() == []
+
+
+def test_the_protocol_can_be_switched_off():
+    stage = CoordinatorStage(group_coordinator_rebalance_protocols=["classic"])
+    assert stage.come("m").error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_an_expression_that_cannot_be_read_is_refused():
+    answer = CoordinatorStage().come("m", subscribed_topic_regex="a(")
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert answer.error_message == "SubscribedTopicRegex `a(` is not a valid regular expression: missing closing )."
+
+
+def test_in_version_0_the_broker_makes_the_member_id():
+    answer = CoordinatorStage().come("", version=0)
+    assert (answer.error_code, answer.member_epoch) == (0, 2)
+    assert len(answer.member_id) > 20
+
+
+def test_an_answer_that_was_lost_is_given_again():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1")
+    stage.come("m2")
+    stage.beat("m1", 2)
+    stage.beat("m1", 2, [("t", 0), ("t", 1)])  # now at epoch 3
+
+    again = stage.beat("m1", 2, [("t", 0)])
+    assert (again.error_code, again.member_epoch) == (0, 3)
+    refused = stage.beat("m1", 2)  # it does not say what it owns
+    assert refused.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert refused.error_message == (
+        "The consumer group member has a smaller member epoch (2) than the one known by the group coordinator (3). "
+        + ABANDON
+    )
+    assert stage.beat("m1", 2, [("t", 3)]).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    ahead = stage.beat("m1", 4)
+    assert ahead.error_message.startswith("The consumer group member has a greater member epoch (4)")
+    fenced = stage.entries(RequestFenced)
+    assert [(entry.error, entry.generation, entry.current) for entry in fenced] == [("FENCED_MEMBER_EPOCH", 2, 3)]
+
+
+def test_a_member_may_join_again_in_whatever_state_and_keeps_what_it_has():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1")
+    again = stage.come("m1")
+    assert (again.member_epoch, stage.told(again)) == (2, [("t", p) for p in range(4)])
+    stage.come("m2")
+    stage.beat("m1", 2)  # it is to revoke two
+
+    again = stage.come("m1")  # and owns nothing: it has revoked
+
+    assert (again.member_epoch, stage.told(again)) == (3, [("t", 0), ("t", 1)])
+
+
+def test_who_is_no_member_is_told_so():
+    stage = CoordinatorStage()
+    stage.come("m1")
+    assert stage.beat("x", 1).error_message == "Member x is not a member of group g."
+    assert stage.beat("x", -1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.beat("x", 1, instance_id="i").error_message == "Instance id i is unknown."
+
+
+def test_a_full_group_takes_its_own_members_only():
+    stage = CoordinatorStage(group_consumer_max_size=1)
+    stage.come("m1", instance_id="i")
+    answer = stage.come("m2")
+    assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert answer.error_message == "The consumer group has reached its maximum capacity of 1 members."
+    assert stage.beat("m1", 2).error_code == 0
+    stage.beat("m1", -2, instance_id="i")
+    assert stage.come("m3", instance_id="i").error_code == 0
+
+
+@pytest.mark.parametrize("new_id", ["s1", "s2"])
+def test_a_static_member_that_comes_back_has_its_place_again(new_id):
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("s1", instance_id="i1")
+    held = stage.come("s2", instance_id="i1")
+    assert held.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert held.error_message == (
+        "Static member s2 with instance id i1 cannot join the group because the instance id is owned by s1 member."
+    )
+    away = stage.beat("s1", -2, instance_id="i1")
+    assert (away.error_code, away.member_epoch, away.heartbeat_interval_ms) == (0, -2, 0)
+    assert stage.beat("s1", -2, instance_id="i1").member_epoch == -2
+    stage.come("other")  # everything waits for its return, or the end of its session
+
+    back = stage.come(new_id, instance_id="i1")
+
+    assert (back.error_code, back.member_id) == (0, new_id)
+    assert set(stage.told(back)) < {("t", p) for p in range(4)}
+    assert [entry.epoch for entry in stage.entries(EpochRaised)] == [2, 3]  # for two members that came; for no return
+    assert len(stage.entries(StaticAway)) == 2
+    assert [entry.old_member_id for entry in stage.entries(StaticReplaced)] == ["s1"]
+    if new_id == "s2":
+        fenced = stage.beat("s1", 3, instance_id="i1")
+        assert fenced.error_code == ErrorCode.FENCED_INSTANCE_ID
+        assert fenced.error_message == "Static member s1 with instance id i1 was fenced by member s2."
+        assert stage.beat("s1", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    stage.restart()
+
+
+def test_a_static_member_that_stays_away_is_removed():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("s1", instance_id="i1")
+    stage.beat("s1", -2, instance_id="i1")
+    stage.advance(44_999)
+    stage.come("m2")
+    stage.advance(1)
+
+    assert stage.told(stage.beat("m2", 3)) == [("t", p) for p in range(4)]
+    assert stage.entries(EpochRaised)[-1].cause.event == "session_expired"
+
+
+def test_topics_that_grow_come_or_go_make_a_new_epoch():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1", "t", "later")
+    stage.topics.make("t", 5)
+    assert ("t", 4) in stage.told(stage.beat("m1", 2))
+    stage.topics.make("later", 1)
+    assert ("later", 0) in stage.told(stage.beat("m1", 3))
+    stage.topics.make("not asked for", 1)
+    assert stage.beat("m1", 4).member_epoch == 4
+    stage.restart()
+    assert stage.beat("m1", 4).member_epoch == 4  # the hash is the one that was written
+    assert [entry.cause.event for entry in stage.entries(EpochRaised)] == [
+        "member_joined",
+        "topics_changed",
+        "topics_changed",
+    ]
+
+
+def test_the_assignor_that_most_ask_for_is_the_groups():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1", "t", "u")
+    answer = stage.beat("m1", 2, server_assignor="range")
+    assert answer.member_epoch == 3
+    assert stage.entries(EpochRaised)[-1].cause.assignor == "range"
+
+
+def test_an_offsets_only_group_and_an_empty_classic_one_make_room():
+    stage = CoordinatorStage()
+    stage.commit({("t", 0): 5})
+    assert stage.come("m1").error_code == 0
+    member_id, _ = stage.enter(group="h")
+    stage.leave(member_id, group="h")
+    assert stage.come("m1", group="h").error_code == 0
+    stage.restart()

@@ -1,0 +1,103 @@
+"""Every transition of a member on its way to the target, as a table (Kafka's CurrentAssignmentBuilder)."""
+
+import pytest
+
+from kohort.coordinator.consumer.assignment import Current, ReconciliationState
+from kohort.coordinator.consumer.reconcile import Goal, reconciled
+
+T, U = b"t" * 16, b"u" * 16
+STABLE, UNREVOKED, UNRELEASED = ReconciliationState
+BOTH = frozenset({T, U})
+
+
+def at(epoch, previous, state, assigned=None, pending=None):
+    return Current(epoch, previous, state, assigned or {}, pending or {})
+
+
+def held(epoch, *partitions):
+    return {T: dict.fromkeys(partitions, epoch)}
+
+
+def wants(epoch, *partitions, topics=BOTH, changed=False):
+    return Goal(epoch, {T: frozenset(partitions)} if partitions else {}, topics, changed)
+
+
+CASES = {
+    "at the target": (at(5, 4, STABLE, held(5, 1, 2)), wants(5, 1, 2), None, (), None),
+    "a new epoch, nothing else": (
+        at(5, 4, STABLE, held(5, 1)), wants(6, 1), None, (), at(6, 5, STABLE, held(5, 1)),
+    ),
+    "free partitions are given at once": (
+        at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2), None, (), at(6, 5, STABLE, {T: {1: 5, 2: 6}}),
+    ),
+    "what others have is waited for": (
+        at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2, 3), None, (2,), at(6, 5, UNRELEASED, {T: {1: 5, 3: 6}}),
+    ),
+    "all of it is others'": (
+        at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2), None, (2,), at(6, 5, UNRELEASED, held(5, 1)),
+    ),
+    "something is to be revoked": (
+        at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1), None, (),
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)),
+    ),
+    "it is revoked already": (
+        at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, held(5, 1)),
+    ),
+    "first it revokes, then it is given": (
+        at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1, 3), None, (),
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)),
+    ),
+    "it does not say what it owns": (
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), None, (), None,
+    ),
+    "it still owns what it is to revoke": (
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), {T: [1, 2]}, (), None,
+    ),
+    "it has revoked": (
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, held(5, 1)),
+    ),
+    "it has revoked, and there is more": (
+        at(5, 5, UNREVOKED, held(5, 1, 3), held(5, 2)), wants(8, 1), {T: [1, 3]}, (),
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 3)),
+    ),
+    "it has revoked, with no newer target": (
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(5, 1), {T: [1]}, (), at(5, 5, STABLE, held(5, 1)),
+    ),
+    "it is to have again what it was to revoke": (
+        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(7, 1, 2), {T: [1]}, (2,),
+        at(7, 5, STABLE, {T: {1: 5, 2: 7}}),
+    ),
+    "it still waits": (
+        at(6, 6, UNRELEASED, held(5, 1)), wants(6, 1, 2), None, (2,), None,
+    ),
+    "another has let go": (
+        at(6, 5, UNRELEASED, held(5, 1)), wants(6, 1, 2), None, (), at(6, 6, STABLE, {T: {1: 5, 2: 6}}),
+    ),
+    "it waits, and is to revoke for a newer target": (
+        at(6, 5, UNRELEASED, held(5, 1)), wants(7, 2), None, (2,), at(6, 6, UNREVOKED, {}, held(5, 1)),
+    ),
+    "it does not subscribe any more to what it has": (
+        at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), None, (),
+        at(5, 4, UNREVOKED, {}, held(5, 1)),
+    ),
+    "it does not subscribe any more, and owns nothing": (
+        at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 4, STABLE),
+    ),
+    "an unsubscribed topic in an older target is not given": (
+        at(4, 4, STABLE), wants(5, 1, topics={U}), None, (), at(5, 4, STABLE),
+    ),
+    "a subscription that grew changes nothing yet": (
+        at(5, 4, STABLE, held(5, 1)), wants(5, 1, changed=True), None, (), None,
+    ),
+}  # fmt: skip
+"""Before, the goal, what the member says that it owns, what others have of t, after (None: the very same)."""
+
+
+@pytest.mark.parametrize(("before", "goal", "owned", "taken", "after"), CASES.values(), ids=CASES.keys())
+def test_one_step(before, goal, owned, taken, after):
+    now = reconciled(before, goal, owned, lambda topic, partition: topic == U or partition not in taken)
+
+    if after is None:
+        assert now is before
+    else:
+        assert now == after

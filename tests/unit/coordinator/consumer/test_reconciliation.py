@@ -1,0 +1,129 @@
+"""The coordinator assigns and moves members one by one: nobody is given what another still has (KIP-848)."""
+
+from kohort.coordinator.consumer_records import CurrentWritten, EpochWritten, MemberWritten, TargetEpochWritten
+from support.machines.coordinator_stage import CoordinatorStage, Topics
+
+
+def kinds(records):
+    return [type(record).__name__ for record in records]
+
+
+def parts(topic, *numbers):
+    return [(topic, number) for number in numbers]
+
+
+def test_a_member_gives_up_what_another_is_to_have():
+    """Step by step as Apache Kafka's: what is written, in which order, and what each is told."""
+    stage = CoordinatorStage()
+
+    first = stage.come("m1")
+    assert (first.error_code, first.member_id, first.member_epoch) == (0, "m1", 2)
+    assert (stage.told(first), first.heartbeat_interval_ms) == (parts("t", 0, 1, 2, 3), 5_000)
+    assert kinds(stage.records()) == [
+        "MemberWritten",
+        "EpochWritten",
+        "TargetWritten",
+        "TargetEpochWritten",
+        "CurrentWritten",
+    ]
+
+    seen = len(stage.records())
+    second = stage.come("m2")  # within a second of the last target: none is computed
+    assert (second.member_epoch, stage.told(second)) == (2, [])
+    assert kinds(stage.records()[seen:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
+
+    seen = len(stage.records())
+    stage.advance(1_000)
+    second = stage.beat("m2", 2)
+    assert (second.member_epoch, stage.told(second)) == (3, None)  # what it is to have, m1 still has
+    written = stage.records()[seen:]
+    assert kinds(written) == ["TargetWritten", "TargetWritten", "TargetEpochWritten", "CurrentWritten"]
+    assert (written[-1].value.state, written[-1].value.previous_member_epoch) == (2, 2)
+
+    first = stage.beat("m1", 2)
+    assert (first.member_epoch, stage.told(first)) == (2, parts("t", 0, 1))
+    assert stage.told(stage.beat("m2", 3)) is None
+
+    first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # it still has one of those
+    assert (first.member_epoch, stage.told(first)) == (2, None)
+    first = stage.beat("m1", 2, parts("t", 0, 1))
+    assert (first.member_epoch, stage.told(first)) == (3, None)
+
+    second = stage.beat("m2", 3)
+    assert (second.member_epoch, stage.told(second)) == (3, parts("t", 2, 3))
+    last = stage.records()[-1]
+    assert isinstance(last, CurrentWritten)
+    assert last.value.state == 0
+    assert last.value.assigned_partitions[0].assignment_epochs == [3, 3]
+
+
+def test_three_members_come_one_after_the_other():
+    """Kafka's testReconciliationProcess with our own numbers: six and three partitions, two members, then a third."""
+    stage = CoordinatorStage(topics=Topics(t=6, u=3), group_consumer_assignment_interval_ms=0)
+    one = stage.come("m1", "t", "u")
+    assert stage.told(one) == parts("t", *range(6)) + parts("u", 0, 1, 2)
+    two = stage.come("m2", "t", "u")
+    assert (two.member_epoch, stage.told(two)) == (3, [])
+    three = stage.come("m3", "t", "u")
+    assert (three.member_epoch, stage.told(three)) == (4, [])
+
+    keeps = stage.told(stage.beat("m1", 2))
+    assert len(keeps) == 3
+    assert stage.beat("m1", 2, keeps).member_epoch == 4
+
+    two, three = stage.beat("m2", 3), stage.beat("m3", 4)
+    has = {"m1": keeps, "m2": stage.told(two), "m3": stage.told(three)}
+    assert (two.member_epoch, three.member_epoch) == (4, 4)
+    assert [len(of) for of in has.values()] == [3, 3, 3]
+    assert sorted(place for of in has.values() for place in of) == parts("t", *range(6)) + parts("u", 0, 1, 2)
+
+    stage.restart()
+    assert stage.told(stage.beat("m2", 4, has["m2"])) is None  # nothing moves when another broker takes over
+
+
+def test_what_a_silent_member_had_goes_to_the_others():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1")
+    stage.come("m2")
+    stage.advance(30_000)
+    stage.beat("m2", 3)
+    seen = len(stage.records())
+    stage.advance(15_000)
+
+    assert kinds(stage.records()[seen:]) == ["CurrentWritten", "TargetWritten", "MemberWritten", "EpochWritten"]
+    two = stage.beat("m2", 3)
+    assert (two.member_epoch, stage.told(two)) == (4, parts("t", 0, 1, 2, 3))
+
+
+def test_the_last_that_goes_leaves_an_empty_group():
+    stage = CoordinatorStage()
+    stage.come("m1")
+    seen = len(stage.records())
+
+    left = stage.beat("m1", -1)
+
+    assert (left.error_code, left.member_id, left.member_epoch, left.heartbeat_interval_ms) == (0, "m1", -1, 0)
+    *gone, epoch, target = stage.records()[seen:]
+    assert kinds(gone) == ["CurrentWritten", "TargetWritten", "MemberWritten"]
+    assert isinstance(gone[-1], MemberWritten)
+    assert isinstance(epoch, EpochWritten)
+    assert (epoch.value.epoch, epoch.value.metadata_hash) == (3, 0)
+    assert isinstance(target, TargetEpochWritten)
+    assert (target.value.assignment_epoch, target.value.assignment_timestamp) == (3, 0)
+    again = stage.come("m2")  # the interval counts from no target: there is none
+    assert (again.member_epoch, stage.told(again)) == (4, parts("t", 0, 1, 2, 3))
+
+
+def test_a_member_that_does_not_revoke_in_time_is_removed():
+    stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
+    stage.come("m1", rebalance_timeout_ms=10_000)
+    stage.come("m2")
+    stage.beat("m1", 2)
+    stage.advance(9_999)
+    assert stage.beat("m1", 2, parts("t", 0, 1, 2, 3)).error_code == 0
+    stage.advance(1)
+
+    answer = stage.beat("m1", 2)
+
+    assert answer.error_message == "Member m1 is not a member of group g."
+    assert stage.told(stage.beat("m2", 3)) == parts("t", 0, 1, 2, 3)

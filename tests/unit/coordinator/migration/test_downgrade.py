@@ -1,0 +1,174 @@
+"""A modern group becomes a classic one again when the last member of the new protocol goes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator.journal import GroupConverted, RoundOpened
+from kohort.errors import ErrorCode
+from kohort.wire.consumer_protocol import parse_assignment
+from kohort.wire.messages.group_classic import MemberIdentity
+from support.consumer_protocol import subscription
+from support.machines.coordinator_stage import GROUP, CoordinatorStage
+
+ALL = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
+NEWEST = {"group_consumer_assignment_interval_ms": 0}
+
+
+@pytest.fixture
+def stage() -> CoordinatorStage:
+    return CoordinatorStage(**NEWEST)
+
+
+def owning(*partitions):
+    return (("range", subscription("t", owned=partitions)),)
+
+
+def beside(stage, modern="new", **options):
+    """A modern group of one member of each protocol, settled; the classic member's id, and the group's epoch."""
+    stage.come(modern)
+    classic = stage.answer(stage.join(**options)).member_id
+    joined = stage.answer(stage.join(classic, **options))
+    for _ in range(4):
+        epoch = stage.beat(modern, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"]).member_epoch
+        joined = stage.answer(stage.join(classic, **options))
+        kept = parse_assignment(stage.answer(stage.sync(classic, joined.generation_id)).assignment).partitions
+        if len(kept) == 2 and joined.generation_id == epoch:
+            return classic, epoch
+        owned = stage.told(stage.beat(modern, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"]))
+        stage.beat(modern, epoch, owned)
+    raise AssertionError("the group does not settle")
+
+
+def test_when_the_last_modern_member_leaves_the_classic_ones_rebalance(stage):
+    classic, epoch = beside(stage)
+
+    stage.beat("new", -1)
+
+    (entry,) = stage.entries(GroupConverted)
+    assert (entry.to, entry.epoch, entry.by.member_id) == ("classic", epoch, "new")
+    assert stage.entries(RoundOpened)[-1].trigger.event == "downgraded"
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = stage.answer(stage.join(classic))
+    assert (joined.generation_id, joined.leader) == (epoch + 1, classic)
+
+
+def test_when_its_session_ends_it_is_the_same(stage):
+    classic, epoch = beside(stage, session_ms=200_000)
+
+    stage.advance(50_000)
+
+    assert stage.entries(GroupConverted)
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_failover_finds_the_classic_group(stage):
+    classic, epoch = beside(stage)
+    stage.beat("new", -1)
+
+    stage.restart()
+
+    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # what is written is the generation as it was
+    assert stage.come("again").error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("policy", ["upgrade", "disabled"])
+def test_where_groups_may_not_go_back_the_group_stays_modern(policy):
+    stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy=policy)
+    classic, epoch = beside(stage)
+
+    stage.beat("new", -1)
+
+    assert not stage.entries(GroupConverted)
+    assert stage.heartbeat(classic, epoch) == ErrorCode.NONE  # until somebody computes the target
+    assert stage.answer(stage.join(classic)).generation_id == epoch + 1
+
+
+def test_with_another_modern_member_it_stays_as_it_is(stage):
+    beside(stage)
+    stage.come("other")
+
+    stage.beat("new", -1)
+
+    assert not stage.entries(GroupConverted)
+
+
+def test_a_group_without_members_becomes_classic_by_the_next_join(stage):
+    stage.come("new")
+    stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
+    stage.beat("new", -1)
+
+    member_id, ticket = stage.enter()
+
+    assert stage.answer(ticket).generation_id == 1
+    assert stage.answer(ticket).leader == member_id
+    assert GROUP in stage.coordinator._shards.of_group(GROUP).groups.by_id
+
+
+def test_a_static_member_that_comes_back_with_the_classic_protocol_takes_its_place(stage):
+    stage.come("new", instance_id="i")
+
+    ticket = stage.join(instance_id="i")
+    joined = stage.answer(ticket)
+
+    assert joined.error_code == ErrorCode.NONE
+    assert [entry.to for entry in stage.entries(GroupConverted)] == ["classic"]
+    synced = stage.answer(stage.sync(joined.member_id, joined.generation_id, instance_id="i"))
+    assert sorted(parse_assignment(synced.assignment).partitions) == ALL
+
+
+def test_a_member_that_was_told_to_join_again_and_does_not_is_removed(stage):
+    classic, epoch = beside(stage, rebalance_ms=5_000, session_ms=100_000)
+    stage.come("other")
+    assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
+
+    stage.advance(5_000)
+
+    assert stage.heartbeat(classic, epoch) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_member_that_joined_and_does_not_sync_is_removed(stage):
+    stage.come("new")
+    classic = stage.answer(stage.join(rebalance_ms=5_000)).member_id
+    joined = stage.answer(stage.join(classic, rebalance_ms=5_000))
+
+    stage.advance(5_000)
+
+    assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_joiner_must_speak_what_the_other_classic_members_speak(stage):
+    beside(stage)
+    other = stage.join(protocols=(("roundrobin", subscription("t")),))
+
+    assert stage.answer(other).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_what_a_joiner_says_must_be_readable(stage):
+    stage.come("new")
+    ticket = stage.join("me", protocols=(("range", b"\x00"),))
+
+    assert stage.answer(ticket).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert stage.answer(stage.join("me", protocol_type="connect")).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+def test_requests_of_a_member_of_the_other_protocol_are_refused(stage):
+    stage.come("new")
+
+    assert stage.heartbeat("new", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.answer(stage.sync("new", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat("stranger", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_both_kinds_of_members_leave_with_one_request_and_one_epoch(stage):
+    classic, epoch = beside(stage)
+    stage.come("other", instance_id="i")
+
+    left = stage.answer(stage.leave(classic, MemberIdentity(member_id="", group_instance_id="i"), "stranger"))
+
+    assert [member.error_code for member in left.members] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+    ]
+    assert stage.beat("new", epoch).error_code == ErrorCode.NONE

@@ -1,0 +1,191 @@
+"""A classic group becomes a modern one with the first heartbeat of the new protocol, and nobody loses a partition."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator.consumer_records import EpochWritten, MemberWritten
+from kohort.coordinator.journal import GroupConverted
+from kohort.coordinator.records import GroupWritten
+from kohort.errors import ErrorCode, StorageError
+from kohort.wire.consumer_protocol import parse_assignment
+from support.consumer_protocol import assignment, subscription
+from support.machines.coordinator_stage import GROUP, RANGE, CoordinatorStage
+
+ALL = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
+NEWEST = {"group_consumer_assignment_interval_ms": 0}
+
+
+def owning(*partitions, topic="t"):
+    return (("range", subscription(topic, owned=partitions)),)
+
+
+def assigned(stage, ticket):
+    return sorted(parse_assignment(stage.answer(ticket).assignment).partitions)
+
+
+@pytest.fixture
+def stage() -> CoordinatorStage:
+    return CoordinatorStage(**NEWEST)
+
+
+def one_classic_member(stage, partitions=ALL):
+    member_id, ticket = stage.enter()
+    generation = stage.answer(ticket).generation_id
+    stage.sync(member_id, generation, {member_id: assignment(*partitions)})
+    return member_id, generation
+
+
+def test_the_classic_member_keeps_what_it_has_until_it_has_joined_again(stage):
+    classic, generation = one_classic_member(stage)
+
+    new = stage.come("new")
+
+    assert (new.error_code, new.member_epoch, stage.told(new)) == (0, generation + 1, [])
+    assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = stage.answer(stage.join(classic, protocols=owning(*ALL)))
+    assert (joined.generation_id, joined.leader, joined.members) == (generation, "", [])
+    kept = assigned(stage, stage.sync(classic, generation))
+    assert len(kept) == 2
+    assert stage.told(stage.beat("new", new.member_epoch)) is None
+
+    assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    joined = stage.answer(stage.join(classic, protocols=owning(*kept)))
+    assert joined.generation_id == generation + 1
+    assert assigned(stage, stage.sync(classic, generation + 1)) == kept
+    assert stage.heartbeat(classic, generation + 1) == ErrorCode.NONE
+    assert sorted([*kept, *stage.told(stage.beat("new", new.member_epoch))]) == ALL
+
+
+def test_a_member_that_gives_up_everything_before_it_joins_gets_its_share_at_once(stage):
+    classic, generation = one_classic_member(stage)
+    stage.come("new")
+
+    joined = stage.answer(stage.join(classic))
+
+    assert joined.generation_id == generation + 1
+    kept = assigned(stage, stage.sync(classic, generation + 1))
+    assert sorted([*kept, *stage.told(stage.beat("new", generation + 1))]) == ALL
+
+
+def test_the_group_is_on_the_log_as_a_modern_one(stage):
+    classic, generation = one_classic_member(stage)
+    seen = len(stage.records())
+
+    stage.come("new")
+
+    written = stage.records()[seen:]
+    assert written[0] == GroupWritten(GROUP, None)
+    assert [r.member_id for r in written if isinstance(r, MemberWritten)] == [classic, "new"]
+    assert [r.value.epoch for r in written if isinstance(r, EpochWritten)] == [generation, generation + 1]
+    (entry,) = stage.entries(GroupConverted)
+    assert (entry.to, entry.epoch, entry.by.member_id) == ("consumer", generation, "new")
+    stage.restart()
+    assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_who_waits_for_a_join_or_a_sync_is_told_to_join_again(stage):
+    classic, generation = one_classic_member(stage)
+    other = stage.answer(stage.join()).member_id
+    waiting = stage.join(other)
+    assert stage.answer(waiting) is None
+
+    stage.come("new")
+
+    assert stage.answer(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.answer(stage.join(other)).error_code == ErrorCode.NONE
+    assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_where_nothing_can_be_written_the_classic_group_stays(stage):
+    classic, generation = one_classic_member(stage)
+    stage.refuse_with = StorageError("the disk is full")
+
+    assert stage.come("new").error_code == ErrorCode.NOT_COORDINATOR
+
+    stage.refuse_with = None
+    assert stage.heartbeat(classic, generation) == ErrorCode.NONE
+    assert not stage.entries(GroupConverted)
+
+
+def test_a_classic_member_becomes_a_modern_one_by_its_next_heartbeat(stage):
+    classic, generation = one_classic_member(stage)
+    stage.come("new")
+
+    answer = stage.beat(classic, generation, owned=ALL)
+
+    assert answer.error_code == ErrorCode.NONE
+    assert len(stage.told(answer)) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"group_consumer_migration_policy": "disabled"}, "online upgrade is disabled."),
+        ({"group_consumer_migration_policy": "downgrade"}, "online upgrade is disabled."),
+        ({"group_consumer_max_size": 1}, None),
+    ],
+)
+def test_a_group_that_may_not_be_converted_stays_classic(options, why):
+    stage = CoordinatorStage(**NEWEST, **options)
+    classic, generation = one_classic_member(stage)
+
+    answer = stage.come("new")
+
+    if why is None:
+        assert answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    else:
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert answer.error_message == f"Cannot upgrade classic group g to consumer group because {why}"
+    assert stage.heartbeat(classic, generation) == ErrorCode.NONE
+
+
+def test_a_group_of_another_protocol_type_is_not_converted(stage):
+    member_id, ticket = stage.enter(protocol_type="connect", protocols=[("default", b"x")])
+    generation = stage.answer(ticket).generation_id
+    stage.sync(member_id, generation, {member_id: b"y"}, protocol_type="connect", protocol_name="default")
+
+    answer = stage.come("new")
+
+    assert answer.error_message == (
+        "Cannot upgrade classic group g to consumer group because "
+        "the group does not use the consumer embedded protocol."
+    )
+
+
+def test_what_an_assignor_of_its_own_wrote_is_not_thrown_away(stage):
+    member_id, ticket = stage.enter()
+    generation = stage.answer(ticket).generation_id
+    with_data = assignment(*ALL)[:-4] + b"\x00\x00\x00\x01z"
+    stage.sync(member_id, generation, {member_id: with_data})
+
+    assert "an unsupported custom assignor is in use" in stage.come("new").error_message
+
+
+def test_what_cannot_be_read_is_not_converted(stage):
+    member_id, ticket = stage.enter(protocols=[("range", b"\x00")])
+    generation = stage.answer(ticket).generation_id
+    stage.sync(member_id, generation, {member_id: b""})
+
+    assert stage.come("new").error_message.endswith("the embedded consumer protocol is malformed.")
+
+
+def test_an_empty_classic_group_goes_and_its_offsets_stay(stage):
+    classic, generation = one_classic_member(stage)
+    stage.commit({("t", 0): 7}, member_id=classic, generation=generation)
+    stage.leave(classic)
+
+    assert stage.come("new").member_epoch == 2
+
+    assert stage.coordinator.committed(GROUP).get("t", 0).offset == 7
+    assert GroupWritten(GROUP, None) in stage.records()
+
+
+def test_a_static_member_comes_back_with_the_new_protocol(stage):
+    ticket = stage.join(instance_id="i", protocols=RANGE)
+    old = stage.answer(ticket)
+    stage.sync(old.member_id, old.generation_id, {old.member_id: assignment(*ALL)}, instance_id="i")
+
+    new = stage.come("new", instance_id="i")
+
+    assert (new.error_code, stage.told(new)) == (0, ALL)

@@ -1,0 +1,255 @@
+"""Offsets of groups of KIP-848: who may commit and fetch them, which of them expire, which may be deleted."""
+
+import random
+
+import pytest
+
+from kohort.config import BrokerConfig
+from kohort.coordinator.consumer.ending import group_tombstones
+from kohort.coordinator.consumer_records import EpochWritten
+from kohort.coordinator.context import ClosedConnections, Context
+from kohort.coordinator.journal import GroupDeleted, RequestFenced
+from kohort.coordinator.offsets.expiry import decide_expiry_in_consumer
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.offsets.state import NO_OFFSETS
+from kohort.coordinator.records import OffsetCommitted
+from kohort.coordinator.replay import replay
+from kohort.errors import ErrorCode
+from kohort.wire.messages.group_records import OffsetCommitValue
+from kohort.wire.messages.offsets import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+)
+from kohort.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
+from support.machines.written_groups import T, epochs, member, resolved, write
+
+T0, T1, T2, T3, U0 = ("t", 0), ("t", 1), ("t", 2), ("t", 3), ("u", 0)
+NONE, STALE, STRANGER = ErrorCode.NONE, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID
+OLD = ErrorCode.ILLEGAL_GENERATION
+DAY_MS = 24 * 3_600_000
+
+
+@pytest.fixture
+def group(stage) -> CoordinatorStage:
+    """``m`` is at epoch 5: it has t-0 since epoch 2, t-1 since 4, and is yet to let go of t-2, which it has since 3."""
+    write(stage, epochs(6), member("m", 5, {T: {0: 2, 1: 4}}, pending={T: {2: 3}}, previous_epoch=4))
+    return stage
+
+
+def fetch(stage, member_id, epoch, group=GROUP):
+    asked = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=epoch, topics=None)
+    (answer,) = stage.answer(stage.ask(OffsetFetchRequest(groups=[asked]), 9)).groups
+    return answer.error_code
+
+
+def commit_in_transaction(stage, *places, version=6, **who):
+    topics = [
+        TxnOffsetCommitRequestTopic(
+            name=topic,
+            topic_id=stage.topics.topic_id(topic) or bytes(16),
+            partitions=[TxnOffsetCommitRequestPartition(partition_index=p, committed_offset=7, committed_metadata="")],
+        )
+        for topic, p in places
+    ]
+    message = TxnOffsetCommitRequest(
+        transactional_id="x", group_id=GROUP, producer_id=7, producer_epoch=0, topics=topics, **who
+    )
+    answer = stage.answer(stage.ask(message, version))
+    return [p.error_code for topic in answer.topics for p in topic.partitions]
+
+
+class TestWhoMayCommit:
+    @pytest.mark.parametrize(
+        ("who", "code"),
+        [
+            ({"member_id": "m", "generation": 5}, NONE),
+            ({"member_id": "m", "generation": 5, "version": 10}, NONE),
+            ({"member_id": "m", "generation": 5, "instance_id": "any"}, NONE),
+            ({"member_id": "m", "generation": 6}, STALE),
+            ({"member_id": "m", "generation": -1}, STALE),
+            ({"member_id": "stranger", "generation": 5}, STRANGER),
+            ({"member_id": "", "generation": -1}, STRANGER),
+            ({"member_id": "m", "generation": 5, "version": 8}, ErrorCode.UNSUPPORTED_VERSION),
+            ({"member_id": "stranger", "generation": 5, "version": 8}, STRANGER),
+        ],
+    )
+    def test_in_a_group_with_members(self, group, who, code):
+        assert group.commit({T0: 1}, **({"version": 9} | who)) == [code]
+
+    def test_at_its_epoch_a_member_commits_for_any_partition(self, group):
+        assert group.commit({T3: 1, U0: 1}, member_id="m", generation=5, version=9) == [NONE, NONE]
+
+    @pytest.mark.parametrize(
+        ("epoch", "places", "code"),
+        [
+            (4, [T0, T1, T2], NONE),
+            (3, [T0, T2], NONE),
+            (3, [T0, T1, T2], STALE),
+            (2, [T0], NONE),
+            (1, [T0], STALE),
+            (4, [T0, T3], STALE),
+            (4, [T0, U0], STALE),
+        ],
+    )
+    def test_a_commit_of_an_earlier_epoch_is_taken_whole_or_not_at_all(self, group, epoch, places, code):
+        codes = group.commit(dict.fromkeys(places, 1), member_id="m", generation=epoch, version=9)
+
+        assert codes == [code] * len(places)
+
+    def test_what_cannot_be_committed_anyway_is_not_asked_about(self, group):
+        long = "x" * 5_000
+
+        assert group.commit({T0: 1, ("t", 9): 1}, member_id="m", generation=4, version=9) == [
+            NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert group.commit({T3: 1}, member_id="m", generation=4, version=9, metadata=long) == [
+            ErrorCode.OFFSET_METADATA_TOO_LARGE
+        ]
+
+    def test_a_member_of_the_classic_protocol_is_told_of_generations(self, stage):
+        write(stage, epochs(5), member("old", 5, {T: {0: 5}}, classic=True), member("m", 5))
+
+        assert stage.commit({T0: 1}, member_id="old", generation=5, version=8) == [NONE]
+        assert stage.commit({T0: 1}, member_id="old", generation=4, version=9) == [OLD]
+        assert fetch(stage, "old", 4) == OLD
+
+    def test_from_outside_while_the_group_is_empty(self, stage):
+        write(stage, epochs(5))
+
+        assert stage.commit({T0: 1}) == [NONE]
+        assert stage.commit({T0: 2}, member_id="gone", generation=-1) == [NONE]
+        assert stage.commit({T0: 3}, member_id="gone", generation=5, version=9) == [STRANGER]
+
+    def test_a_stale_member_is_in_the_journal_once(self, group):
+        for _ in range(3):
+            group.commit({T3: 1}, member_id="m", generation=4, version=9)
+
+        (entry,) = group.entries(RequestFenced)
+        assert (entry.api, entry.error, entry.generation, entry.current) == ("OffsetCommit", "STALE_MEMBER_EPOCH", 4, 5)
+
+
+class TestCommitsInTransactions:
+    @pytest.mark.parametrize(
+        ("version", "who", "code"),
+        [
+            (6, {"member_id": "m", "generation_id": 5}, NONE),
+            (5, {"member_id": "m", "generation_id": 5}, NONE),
+            (6, {"member_id": "m", "generation_id": 3}, STALE),
+            (5, {"member_id": "m", "generation_id": 3}, OLD),
+            (6, {"member_id": "stranger", "generation_id": 5}, STRANGER),
+            (6, {}, NONE),
+        ],
+    )
+    def test_who_may(self, group, version, who, code):
+        assert commit_in_transaction(group, T0, T1, version=version, **who) == [code, code]
+
+
+class TestWhoMayFetch:
+    @pytest.mark.parametrize(
+        ("member_id", "epoch", "code"),
+        [
+            (None, -1, NONE),
+            ("m", 5, NONE),
+            ("m", 4, STALE),
+            ("m", -1, STALE),
+            ("", -1, STRANGER),
+            (None, 5, STRANGER),
+            ("stranger", 5, STRANGER),
+        ],
+    )
+    def test_of_a_group_with_members(self, group, member_id, epoch, code):
+        assert fetch(group, member_id, epoch) == code
+
+    def test_what_is_not_there_has_no_members_to_check(self, group):
+        assert fetch(group, "m", 99, group="nobody") == NONE
+
+
+def deleted(stage, *places):
+    topics = [
+        OffsetDeleteRequestTopic(name=name, partitions=[OffsetDeleteRequestPartition(partition_index=p)])
+        for name, p in places
+    ]
+    answer = stage.answer(stage.ask(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0))
+    return answer.error_code, [p.error_code for topic in answer.topics for p in topic.partitions]
+
+
+@pytest.mark.parametrize("subscription", [{"names": ["t"]}, {"names": [], "regex": "[st]"}])
+class TestWhatMembersWorkOn:
+    """Subscribed to by name or by an expression."""
+
+    def test_is_not_deleted(self, stage, subscription):
+        write(stage, epochs(5), member("m", 5, **subscription), resolved({"[st]": ["t"]}))
+        stage.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
+
+        assert deleted(stage, T0, U0) == (NONE, [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, NONE])
+
+    def test_does_not_expire_and_the_rest_does_so_long_after_its_commit(self, subscription):
+        groups = replayed(
+            *epochs(5), *member("m", 5, **subscription), *resolved({"[st]": ["t"]}), offset(T0, 0), offset(U0, DAY_MS)
+        )
+
+        assert expired(groups, at_ms=8 * DAY_MS - 1) == []
+        assert expired(groups, at_ms=8 * DAY_MS) == [OffsetCommitted(GROUP, "u", 0, None)]
+
+
+class TestAGroupThatIsEmpty:
+    def test_loses_its_offsets_so_long_after_their_commits_and_goes_with_the_last(self):
+        groups = replayed(*epochs(5), offset(T0, 0), offset(U0, DAY_MS))
+
+        assert expired(groups, at_ms=7 * DAY_MS) == [OffsetCommitted(GROUP, "t", 0, None)]
+        assert expired(groups, at_ms=8 * DAY_MS) == [
+            OffsetCommitted(GROUP, "t", 0, None),
+            OffsetCommitted(GROUP, "u", 0, None),
+            *group_tombstones(groups.consumer[GROUP]),
+        ]
+
+    def test_goes_at_the_next_sweep_if_it_has_no_offsets_and_leaves_an_entry(self):
+        stage = CoordinatorStage()
+        write(stage, epochs(5))
+
+        stage.advance(stage.config.offsets_retention_check_interval_ms)
+
+        assert stage.records()[-1] == EpochWritten(GROUP, None)
+        assert [entry.why for entry in stage.entries(GroupDeleted)] == ["expired"]
+
+    def test_keeps_what_is_pending_and_stays_with_it(self):
+        groups = replayed(*epochs(5))
+        replay(groups, offset(T0, 0), 0, producer_id=7)
+
+        assert expired(groups, at_ms=30 * DAY_MS) == []
+
+
+def replayed(*records):
+    groups = Groups()
+    for record in records:
+        replay(groups, record, 0)
+    return groups
+
+
+def offset(place, at_ms):
+    return OffsetCommitted(GROUP, *place, OffsetCommitValue(offset=1, commit_timestamp=at_ms))
+
+
+def expired(groups, at_ms):
+    """What the sweep at ``at_ms`` writes."""
+    ctx = Context(at_ms, BrokerConfig(), random.Random(1), Topics(t=4, u=2), ClosedConnections())
+    return decide_expiry_in_consumer(groups.consumer[GROUP], groups.offsets.get(GROUP, NO_OFFSETS), ctx).records
+
+
+def test_offsets_in_a_topic_that_was_deleted_are_gone_whoever_subscribes_to_it(group):
+    group.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
+    group.topics.delete("t")
+
+    group.coordinator.topics_deleted(["t"], group.now)
+
+    assert group.records()[-1] == OffsetCommitted(GROUP, "t", 0, None)
+    assert [place for *place, _ in group.coordinator.committed(GROUP)] == [["u", 0]]

@@ -1,0 +1,144 @@
+"""The records of consumer groups: Kafka's bytes, and what replaying them makes of a group."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.coordinator.consumer.assignment import Current, ReconciliationState, target_value_of, value_of
+from kohort.coordinator.consumer_records import (
+    CurrentWritten,
+    EpochWritten,
+    MemberWritten,
+    OldMetadataRemoved,
+    RegexResolved,
+    TargetEpochWritten,
+    TargetWritten,
+)
+from kohort.coordinator.offsets.groups import Groups
+from kohort.coordinator.records import OffsetCommitted, build_record, parse_record
+from kohort.coordinator.replay import replay
+from kohort.wire.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ClassicProtocol,
+    ConsumerGroupMemberMetadataValue,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRegularExpressionValue,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from kohort.wire.messages.group_records import OffsetCommitValue
+
+T = b"t" * 16
+SAID = ConsumerGroupMemberMetadataValue(
+    instance_id="i", client_id="c", client_host="/h", subscribed_topic_names=["t"], server_assignor="uniform"
+)
+HAS_0_AND_1 = Current(3, 2, ReconciliationState.UNREVOKED_PARTITIONS, {T: {0: 2}}, {T: {1: 3}})
+RECORDS = [
+    EpochWritten("g", ConsumerGroupMetadataValue(epoch=3, metadata_hash=-7)),
+    OldMetadataRemoved("g"),
+    MemberWritten("g", "m", SAID),
+    MemberWritten(
+        "g",
+        "m",
+        ConsumerGroupMemberMetadataValue(
+            subscribed_topic_regex="a.*",
+            classic_member_metadata=ClassicMemberMetadata(
+                session_timeout_ms=5, supported_protocols=[ClassicProtocol(name="range", metadata=b"x")]
+            ),
+        ),
+    ),
+    TargetEpochWritten("g", ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=3, assignment_timestamp=9)),
+    TargetWritten("g", "m", target_value_of({T: frozenset({2, 0})})),
+    CurrentWritten("g", "m", value_of(HAS_0_AND_1)),
+    RegexResolved("g", "a.*", ConsumerGroupRegularExpressionValue(topics=["ab"], version=1, timestamp=2)),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_a_record_is_read_as_it_was_written_and_so_is_its_tombstone(record):
+    key, value = build_record(record)
+
+    assert parse_record(key, value) == record
+    assert parse_record(key, None) == record._replace(value=None)
+
+
+def test_the_bytes_are_those_that_apache_kafka_writes():
+    epoch = EpochWritten("g", ConsumerGroupMetadataValue(epoch=2, metadata_hash=1))
+    target = TargetEpochWritten("g", ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=2))
+
+    assert build_record(epoch) == (
+        bytes.fromhex("0003 0001 67"),
+        bytes.fromhex("0000 00000002 01 00 08 0000000000000001"),
+    )
+    assert build_record(target) == (bytes.fromhex("0006 0001 67"), bytes.fromhex("0000 00000002 00"))
+
+
+def test_what_brokers_before_4_1_knew_of_topics_is_passed_over():
+    key, _ = build_record(OldMetadataRemoved("g"))
+
+    assert parse_record(key, b"\x00\x00\x01\x00") is None
+
+
+def written(*records) -> Groups:
+    groups = Groups()
+    for record in records:
+        replay(groups, record, 0)
+    return groups
+
+
+def test_a_member_owns_what_it_has_and_what_it_is_yet_to_revoke():
+    group = written(MemberWritten("g", "m", SAID), CurrentWritten("g", "m", value_of(HAS_0_AND_1))).consumer["g"]
+
+    assert group.members["m"].current == HAS_0_AND_1
+    assert group.owners == {(T, 0): "m", (T, 1): "m"}
+    assert group.instances == {"i": "m"}
+    assert group.subscribes_to("t")
+    assert group.assignor_votes == {"uniform": 1}
+
+
+def test_a_member_that_is_gone_leaves_nothing_behind():
+    groups = written(
+        *RECORDS,
+        CurrentWritten("g", "m", None),
+        TargetWritten("g", "m", None),
+        MemberWritten("g", "m", None),
+        RegexResolved("g", "a.*", None),
+    )
+    group = groups.consumer["g"]
+
+    assert (group.members, group.owners, group.instances, group.targets, group.regexes) == ({}, {}, {}, {}, {})
+    assert (group.subscribers, group.regex_users, group.assignor_votes) == ({}, {}, {})
+    assert group.classic_members == 0
+
+
+def test_after_compaction_what_a_member_has_may_stand_before_what_it_said():
+    group = written(CurrentWritten("g", "m", value_of(HAS_0_AND_1)), MemberWritten("g", "m", SAID)).consumer["g"]
+
+    assert group.members["m"].said == SAID
+    assert group.members["m"].current == HAS_0_AND_1
+
+
+def test_a_partition_that_went_to_another_stays_with_it_when_its_old_owner_is_written_again():
+    other = Current(4, 3, ReconciliationState.STABLE, {T: {1: 4}})
+    group = written(
+        MemberWritten("g", "m", SAID),
+        MemberWritten("g", "n", ConsumerGroupMemberMetadataValue()),
+        CurrentWritten("g", "m", value_of(HAS_0_AND_1)),
+        CurrentWritten("g", "n", value_of(other)),
+        CurrentWritten("g", "m", value_of(Current(4, 3, ReconciliationState.STABLE, {T: {0: 2}}))),
+    ).consumer["g"]
+
+    assert group.owners == {(T, 0): "m", (T, 1): "n"}
+
+
+def test_the_tombstone_of_the_epoch_ends_the_group_and_its_offsets_stay():
+    offset = OffsetCommitted("g", "t", 0, OffsetCommitValue(offset=5))
+    groups = written(*RECORDS, offset, EpochWritten("g", None))
+
+    assert not groups.consumer
+    assert "g" in groups
+    assert groups.by_id["g"].written is None
+    assert groups.offsets["g"].get("t", 0) == offset.value
+
+
+def test_a_tombstone_makes_no_group():
+    assert "g" not in written(*(record._replace(value=None) for record in RECORDS))
