@@ -61,7 +61,7 @@ def test_a_newer_api_versions_is_told_what_is_served(client):
     answer = client.take()
 
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 4)]
+    assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == [(18, 0, 5)]
 
 
 def test_a_batch_with_a_wrong_crc_is_refused_and_nothing_is_stored(client):

@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives import serialization
 import kohort
 from kohort.cli.main import main
 from kohort.config.placeholders import fill_in
+from kohort.sim.actors.keepers import password_of
+from kohort.sim.actors.keepers import salted as salted_in_sim
 from support.processes.served_broker import Served
 from support.security.certificates import Certificates
 from support.security.planted import IN_TOKEN, PLAIN, SCRAM, STORE, WRONG, salted, shown, shown_in_files, spellings
@@ -228,11 +230,27 @@ def test_commands_and_their_tracebacks_say_none(options, certificates, tmp_path)
         said.append(run("users", "add", "dave", "--password", SCRAM, "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
         said.append(run("users", "list", "--output", "json", "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
         broken = tmp_path / "broken.properties"
-        broken.write_text(f"sasl.username=alice\nsasl.password {PLAIN}\n")
+        broken.write_text(f"sasl.username=alice\n{PLAIN}\n")
         said.append(run("topics", "list", "--config", str(broken)))
         said.append(run("topics", "list", "--set", f"sasl.password={PLAIN}"))
     assert any("dave" in text for text in said)
     assert shown("\n".join(said)) == []
+
+
+@pytest.mark.slow
+def test_a_story_of_the_simulator_tells_of_passwords_and_shows_none(tmp_path):
+    users = ["admin", "producer", *(f"c{number}" for number in range(9))]
+    secrets = [password_of(user).reveal().encode() for user in users]
+    secrets += [salted_in_sim(user, turn).salted for user in users for turn in range(4)]
+    page = tmp_path / "story.html"
+
+    told = run("sim", "story", "4", "--world", "secured")
+    written = run("sim", "story", "4", "--world", "secured", "--html", str(page))
+
+    assert "sets the password of c" in told
+    assert len(page.read_text()) > 10_000
+    assert shown(told + written + page.read_text(), *secrets) == []
+    assert shown(f"{told}{secrets[2].decode()}", *secrets) != []
 
 
 def run(*args):

@@ -289,7 +289,7 @@ def test_half_a_handshake_holds_up_nobody_and_ends_after_its_time(certificates, 
         for half in halves:
             assert half.recv(100) == b""
             half.close()
-        eventually(lambda: broker._server.failed_handshakes >= 20)
+        eventually(lambda: broker.failed_handshakes >= 20)
     assert any("the TLS handshake was not done within 0.3 s" in line for line in said(caplog))
 
 
@@ -300,11 +300,11 @@ def test_a_handshake_that_never_ends_is_cut_off(broker, caplog):
         with contextlib.suppress(ConnectionError):
             for _ in range(1000):
                 endless.sendall(record)
-    eventually(lambda: broker._server.failed_handshakes > 0)
+    eventually(lambda: broker.failed_handshakes > 0)
 
 
 def test_rubbish_after_the_handshake_costs_that_connection_alone(broker, certificates):
-    failed = broker._server.failed_handshakes
+    failed = broker.failed_handshakes
     with raw_client(broker, certificates) as other:
         other.create("kept")
         with tls_socket(broker, certificates) as tls, socket.socket(fileno=os.dup(tls.fileno())) as raw:
@@ -313,7 +313,7 @@ def test_rubbish_after_the_handshake_costs_that_connection_alone(broker, certifi
             with contextlib.suppress(ConnectionError):
                 while raw.recv(4096):
                     pass
-        eventually(lambda: broker._server.failed_handshakes == failed + 1)
+        eventually(lambda: broker.failed_handshakes == failed + 1)
         assert other.produce("kept", b"v").base_offset == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from kohort.broker.client_quotas import ClientQuotas
 from kohort.broker.cluster.advertised_node import node_of
@@ -15,6 +16,7 @@ from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import Intercept
 from kohort.broker.scram_users import ScramUsers
+from kohort.broker.served_apis import served_as
 from kohort.broker.state import BrokerState
 from kohort.broker.topics_view import CatalogueView
 from kohort.broker.unread import UnreadAnswers
@@ -23,6 +25,10 @@ from kohort.config.broker import BrokerConfig
 from kohort.config.listeners import listeners_of
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.storage import Storage
+from kohort.wire.apis import Api
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
+
+OF_CONSUMER_GROUPS: Final = frozenset({ConsumerGroupHeartbeatRequest.API_KEY, ConsumerGroupDescribeRequest.API_KEY})
 
 
 def assemble(
@@ -53,10 +59,17 @@ def assemble(
         rng=rng,
         node=node,
         listeners={listener.name: listener for listener in listeners_of(config)},
-        api_keys=tuple(SERVED),
+        apis=served_as(_offered(config), config.as_version),
         cluster=cluster,
         topics=cluster.topics,
-        coordinator=Coordinator(config, rng, CatalogueView(cluster.topics), offsets_topic.append, checked=checked),
+        coordinator=Coordinator(
+            config,
+            rng,
+            CatalogueView(cluster.topics),
+            offsets_topic.append,
+            options_of_group=cluster.group_options.of,
+            checked=checked,
+        ),
         offsets_topic=offsets_topic,
         own_topics={
             offsets_topic.name: offsets_topic.ensure,
@@ -72,3 +85,9 @@ def assemble(
         access=cluster.access,
     )
     return state, journal
+
+
+def _offered(config: BrokerConfig) -> dict[int, Api]:
+    """Returns the APIs that clients are told of: those of consumer groups unless these are switched off."""
+    is_on = "consumer" in config.group_coordinator_rebalance_protocols
+    return {key: api for key, api in SERVED.items() if is_on or key not in OF_CONSUMER_GROUPS}

@@ -148,7 +148,7 @@ HANDLERS: Final[dict[type[Message], Handler]] = {
 }
 
 SERVED: Final[Mapping[int, Api]] = {key: api for key, api in sorted(APIS.items()) if api.request in HANDLERS}
-"""By API key."""
+"""By API key: all that there are. A broker may stand in for a release that had fewer (served_apis.py)."""
 
 
 def dispatch(
@@ -159,13 +159,13 @@ def dispatch(
         raise HangUp(f"a request of {len(frame)} bytes is too short for its header", "short")
     key, version, correlation_id = HEADER.unpack_from(frame)
     reply_to = ReplyTo(connection, correlation_id, key, version)
-    api = SERVED.get(key)
+    api = state.apis.get(key)
     if api is None:
         name = APIS[key].name if key in APIS else "unknown"
         raise HangUp(f"API {key} ({name}) is not served", "api")
     if not api.serves(version):
         if key == API_VERSIONS:
-            return reply_to._replace(version=0), unsupported_version()
+            return reply_to._replace(version=0), unsupported_version(state)
         raise HangUp(f"{api.name} version {version} is not served, only {api.low} to {api.high}", "version")
     try:
         client_id, body_at = client_id_of(frame)

@@ -180,7 +180,7 @@ class SaslLogin(Login):
         if len(frame) < HEADER.size:
             return self._closed(f"a request of {len(frame)} bytes is too short for its header")
         key, version, correlation_id = HEADER.unpack_from(frame)
-        api = SERVED.get(key)
+        api = self._state.apis.get(key)
         if api is None or not api.serves(version):
             return self._closed(f"API {key} version {version} in the middle of the login")
         reply_to = ReplyTo(self._connection, correlation_id, key, version)

@@ -16,6 +16,7 @@ from kohort.broker.login_offers import LoginOffers
 from kohort.broker.offsets_topic import OffsetsTopic
 from kohort.broker.purgatory import Purgatory
 from kohort.broker.request import ConnectionId, Intercept
+from kohort.broker.served_apis import ServedApis
 from kohort.broker.trailing_bytes import TrailingBytes
 from kohort.broker.unread import UnreadAnswers
 from kohort.clock import Rng, earliest
@@ -37,8 +38,7 @@ class BrokerState:
     node: AdvertisedNode
     listeners: Mapping[str, Listener]
     """Where it listens, by the names of the listeners, with the ports that were taken."""
-    api_keys: tuple[int, ...]
-    """The APIs that are served, in order."""
+    apis: ServedApis
     cluster: Cluster
     topics: Topics
     coordinator: Coordinator

@@ -1,4 +1,4 @@
-"""The options of a topic or of the broker as the protocol tells them: value, type, origin and meaning."""
+"""The options of a topic, a group or the broker as the protocol tells them: value, type, origin and meaning."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from kohort.config.broker import BrokerConfig
 from kohort.config.dynamic_broker import DynamicBrokerConfig
+from kohort.config.group import GroupConfig, GroupOptions, of_broker
 from kohort.config.options import Option, options_of
 from kohort.config.topic import TopicConfig
 from kohort.secret import Secret
@@ -17,6 +18,7 @@ DYNAMIC_BROKER_CONFIG: Final = 2
 DYNAMIC_DEFAULT_BROKER_CONFIG: Final = 3
 STATIC_BROKER_CONFIG: Final = 4
 DEFAULT_CONFIG: Final = 5
+GROUP_CONFIG: Final = 8
 
 PASSWORD: Final = 9
 """The type of options whose values are told to nobody."""
@@ -99,6 +101,17 @@ def topic_settings(broker: BrokerConfig, config: TopicConfig, overrides: Mapping
         if overrides.get(option.name) is not None:
             synonyms.insert(0, (option.name, value, TOPIC_CONFIG))
         settings.append(_setting(option, value, synonyms))
+    return settings
+
+
+def group_settings(broker: BrokerConfig, own: GroupOptions) -> list[Setting]:
+    """Return every option of a group: what was set on it, else what the broker has, which counts as the default."""
+    settings = []
+    for option in options_of(GroupConfig):
+        synonyms: list[Synonym] = [(option.name, str(of_broker(broker, option.name)), DEFAULT_CONFIG)]
+        if option.name in own:
+            synonyms.insert(0, (option.name, str(own[option.name]), GROUP_CONFIG))
+        settings.append(_setting(option, synonyms[0][1], synonyms))
     return settings
 
 

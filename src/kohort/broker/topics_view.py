@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kohort.log.topics import Topics
 
 
@@ -24,3 +26,10 @@ class CatalogueView:
     def partition_count(self, name: str) -> int | None:
         topic = self._topics.get(name)
         return len(topic.partitions) if topic is not None else None
+
+    def names(self) -> Iterable[str]:
+        return (topic.name for topic in self._topics)
+
+    @property
+    def version(self) -> int:
+        return self._topics.version

@@ -181,7 +181,7 @@ def test_validation_alone_changes_nothing(peer, topic):
         ([("kohort.stopped.nodes", APPEND, "1")], {"kind": BROKER, "name": ""}, ErrorCode.INVALID_CONFIG),
         ([("a", SET, "INFO")], {"kind": LOGGER}, ErrorCode.INVALID_REQUEST),
         ([("a", SET, "INFO")], {"kind": LOGGER, "name": "1"}, ErrorCode.INVALID_CONFIG),
-        ([("consumer.session.timeout.ms", SET, "50000")], {"kind": GROUP}, ErrorCode.INVALID_REQUEST),
+        ([("consumer.session.timeout.ms", APPEND, "50000")], {"kind": GROUP}, ErrorCode.INVALID_CONFIG),
         ([("interval.ms", DELETE, None)], {"kind": METRICS, "name": ""}, ErrorCode.INVALID_REQUEST),
         ([("a", DELETE, None)], {"kind": 99}, ErrorCode.INVALID_REQUEST),
         ([("nonsense", SET, "4")], {"kind": BROKER, "name": "1"}, ErrorCode.INVALID_CONFIG),

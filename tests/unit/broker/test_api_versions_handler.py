@@ -2,13 +2,15 @@
 
 import struct
 
+import pytest
+
 from kohort.errors import ErrorCode
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 ASKED = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.16.0")
 
 
-def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
+def test_the_versions_of_apache_kafka_4_4_are_advertised(peer):
     ranges = {r.api_key: (r.min_version, r.max_version) for r in peer.ask(ASKED, 3).api_keys}
 
     assert ranges == {
@@ -26,7 +28,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         15: (0, 6),
         16: (0, 5),
         17: (0, 1),
-        18: (0, 4),
+        18: (0, 5),
         19: (2, 7),
         20: (1, 6),
         21: (0, 2),
@@ -36,7 +38,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         25: (0, 4),
         26: (0, 5),
         27: (1, 2),
-        28: (0, 5),
+        28: (0, 6),
         29: (1, 3),
         30: (1, 3),
         31: (1, 3),
@@ -46,7 +48,7 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         35: (1, 5),
         36: (0, 2),
         37: (0, 3),
-        42: (0, 2),
+        42: (0, 3),
         43: (0, 2),
         44: (0, 1),
         45: (0, 1),
@@ -61,6 +63,8 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
         61: (0, 0),
         65: (0, 0),
         66: (0, 2),
+        68: (0, 1),
+        69: (0, 1),
         74: (0, 1),
         75: (0, 0),
     }
@@ -69,17 +73,16 @@ def test_the_versions_of_apache_kafka_4_3_are_advertised(peer):
 def test_producers_learn_that_transactions_are_those_of_kip_890(peer):
     answer = peer.ask(ASKED, 4)
 
-    (finalized,) = answer.finalized_features
-    assert (finalized.name, finalized.min_version_level, finalized.max_version_level) == ("transaction.version", 2, 2)
-    assert [(f.name, f.min_version, f.max_version) for f in answer.supported_features] == [
-        ("transaction.version", 0, 2)
-    ]
-    assert peer.ask(ASKED, 3).supported_features == [], "a feature may begin with 0 from version 4 on"
+    finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
+    assert finalized["transaction.version"] == (2, 2)
+    supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
+    assert supported["transaction.version"] == (0, 2)
+    assert [f.name for f in peer.ask(ASKED, 3).supported_features] == ["metadata.version"], "others begin with 0"
 
 
 def test_every_version_of_it_is_answered(peer):
-    for version in range(5):
-        assert len(peer.ask(ASKED, version).api_keys) == 51
+    for version in range(6):
+        assert len(peer.ask(ASKED, version).api_keys) == 53
 
 
 def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only(peer, stage, monkeypatch):
@@ -94,7 +97,7 @@ def test_an_unsupported_version_is_answered_in_version_0_with_its_own_range_only
     message, end = decode(ApiVersionsResponse, 0, answers[0], 8)
     assert (length, correlation_id, end) == (len(answers[0]) - 4, 42, len(answers[0]))
     assert message.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(r.api_key, r.min_version, r.max_version) for r in message.api_keys] == [(18, 0, 4)]
+    assert [(r.api_key, r.min_version, r.max_version) for r in message.api_keys] == [(18, 0, 5)]
     assert peer.closed is None
 
 
@@ -102,3 +105,30 @@ def test_a_client_software_name_that_is_none_is_refused(peer):
     answer = peer.ask(ApiVersionsRequest(client_software_name="a b", client_software_version="1"), 3)
 
     assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("of_cluster", "node_id", "code"),
+    [
+        (None, -1, ErrorCode.NONE),
+        ("this", 1, ErrorCode.NONE),
+        ("this", -1, ErrorCode.INVALID_REQUEST),
+        (None, 1, ErrorCode.INVALID_REQUEST),
+        ("", -1, ErrorCode.INVALID_REQUEST),
+        ("", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("another", 1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        ("this", 2, ErrorCode.REBOOTSTRAP_REQUIRED),
+    ],
+)
+def test_who_means_another_node_or_cluster_is_told_to_begin_anew(peer, stage, of_cluster, node_id, code):
+    cluster_id = stage.broker.cluster_id if of_cluster == "this" else of_cluster
+
+    answer = peer.ask(
+        ApiVersionsRequest(
+            client_software_name="x", client_software_version="1", cluster_id=cluster_id, node_id=node_id
+        ),
+        5,
+    )
+
+    assert answer.error_code == code
+    assert bool(answer.api_keys) == (code == ErrorCode.NONE), "a refusal names nothing, and is of the version asked"

@@ -68,9 +68,9 @@ def test_an_unknown_api_closes_the_connection_and_no_other(peer, stage):
 
 
 def test_an_api_of_kafka_that_is_not_served_is_named_as_such(peer):
-    peer.send_bytes(frame(struct.pack(">hhih", 68, 0, 1, -1)))
+    peer.send_bytes(frame(struct.pack(">hhih", 76, 0, 1, -1)))
 
-    assert "API 68 (unknown) is not served" in peer.closed
+    assert "API 76 (unknown) is not served" in peer.closed
 
 
 def test_a_version_that_is_not_served_closes_the_connection(peer):

@@ -1,4 +1,5 @@
-"""What nobody allowed has no effect: every API that is served, without a right and with each single one."""
+"""What nobody allowed has no effect: every API that is served, at both ends of its versions, without a right and with
+each single one."""
 
 import pytest
 
@@ -6,6 +7,7 @@ from kohort.broker.dispatch import HANDLERS, SERVED
 from kohort.broker.guards.table import GUARDS
 from kohort.security.acls import OPERATIONS_OF, Operation, ResourceType
 from support.machines.guarded_stage import GuardedStage, ask, state_of
+from support.security.api_levels import at_both_ends, ends_not_asked
 from support.security.api_requests import Right, Things, calls, denials_in
 
 KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID, ResourceType.CLUSTER)
@@ -13,8 +15,8 @@ OF_IDS = (Operation.WRITE, Operation.DESCRIBE)
 SINGLE: list[Right] = [
     *((operation, kind) for kind in KINDS for operation in (*OPERATIONS_OF.get(kind, OF_IDS), Operation.ALL))
 ]
-ANYTHING = Things("a", bytes(16), "n", "g", "m", 1, "e", "t", 1, 0, "f")
-NEEDS = {call.name: call.needs for call in calls(ANYTHING)}
+ANYTHING = Things("a", b"0123456789abcdef", "n", "g", "m", 1, "e", "t", 1, 0, "f")
+NEEDS = {call.name: call.needs for call in at_both_ends(calls(ANYTHING))}
 CALLS = list(NEEDS)
 
 
@@ -30,7 +32,7 @@ class Walk:
         if self.stage is None:
             self.stage = GuardedStage()
             self.things = self.stage.fill()
-        call = next(call for call in calls(self.things) if call.name == name)
+        call = next(call for call in at_both_ends(calls(self.things)) if call.name == name)
         if type(call.message) not in HANDLERS:
             pytest.skip(f"{call.api} is not served")
         self.stage.let_rights(self.things, rights)
@@ -49,6 +51,11 @@ def test_every_api_that_is_served_has_a_guard_and_a_call_here():
     assert {handled.__name__ for handled in HANDLERS} - {guarded.__name__ for guarded in GUARDS} == set()
     without_call = {api.name for api in SERVED.values()} - {call.api for call in calls(ANYTHING)}
     assert without_call - {"SaslHandshake", "SaslAuthenticate"} == set(), "logins are anybody's"
+
+
+def test_the_lowest_and_the_highest_version_of_each_are_asked():
+    missing = {name for name, _ in ends_not_asked(at_both_ends(calls(ANYTHING)))}
+    assert missing == {"SaslHandshake", "SaslAuthenticate"}
 
 
 @pytest.mark.parametrize("name", CALLS)

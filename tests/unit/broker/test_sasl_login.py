@@ -156,7 +156,7 @@ def test_metadata_in_the_middle_of_a_login_has_empty_lists(stage, peer):
 
 
 def test_an_unknown_version_of_apiversions_may_be_followed_by_another(stage, peer):
-    for version in (5, 99):
+    for version in (6, 99):
         peer.send_bytes(framed(struct.pack(">hhihB", 18, version, 7, -1, 0)))
     assert [raw[:6] for raw in peer.raw] == [b"\0\0\0\7\0\x23"] * 2
     assert peer.ask(ASKED, 3).error_code == 0

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from kohort.broker.cluster.access_control import access_control
 from kohort.broker.cluster.advertised_node import AdvertisedNode
+from kohort.broker.cluster.kept_group_options import KeptGroupOptions
 from kohort.broker.cluster.kept_quotas import KeptQuotas
 from kohort.broker.cluster.node_messages import LeadersMoved, NodeMessage
 from kohort.broker.cluster.placement import NO_LEADER, Placement, completed, elect, spread
@@ -53,6 +54,7 @@ class Cluster:
         self.security = SecurityStore(storage)
         self.access = access_control(config, self.security)
         self.quotas = KeptQuotas(self.security)
+        self.group_options = KeptGroupOptions(storage)
         self.nodes: dict[int, AdvertisedNode] = {node.node_id: node for node in nodes}
         self.live: set[int] = set()
         self.wanted: set[int] = set(self.nodes)

@@ -32,6 +32,7 @@ from kohort.wire.messages.group_admin import (
     ListGroupsResponse,
 )
 from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupResponse, SyncGroupRequest
+from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -100,6 +101,18 @@ def guard_sync(checking: Checking) -> Guarded | Steps[Guarded]:
     if checking.request.version >= FIRST_SYNC_WITH_PROTOCOLS and None in (message.protocol_type, message.protocol_name):
         return PASSED
     return guard_member(checking)
+
+
+def guard_consumer_heartbeat(checking: Checking) -> Steps[Guarded]:
+    """READ on the group, DESCRIBE on each topic that is named: one that is denied refuses the request as a whole. What
+    an expression matches is looked at where it is resolved."""
+    message: ConsumerGroupHeartbeatRequest = checking.request.message
+    if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
+        return Guarded(refusal(checking, DENIED))
+    _, denied = yield from checking.sifted(
+        Operation.DESCRIBE, ResourceType.TOPIC, message.subscribed_topic_names or [], lambda name: name
+    )
+    return Guarded(refusal(checking, TOPIC_DENIED)) if denied else PASSED
 
 
 def guard_commit(checking: Checking) -> Steps[Guarded]:

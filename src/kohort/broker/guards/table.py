@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kohort.broker.guards import cluster, groups, records, topics, transactions
+from kohort.broker.guards import cluster, consumer_groups, groups, records, topics, transactions
 from kohort.broker.guards.guard import Guard, unguarded
 from kohort.wire.messages.acls import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 from kohort.wire.messages.api_versions import ApiVersionsRequest
@@ -27,6 +27,7 @@ from kohort.wire.messages.group_classic import (
     LeaveGroupRequest,
     SyncGroupRequest,
 )
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest
 from kohort.wire.messages.list_offsets import ListOffsetsRequest
 from kohort.wire.messages.log_dirs import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 from kohort.wire.messages.metadata import MetadataRequest
@@ -81,11 +82,13 @@ GUARDS: Final[dict[type[Message], Guard]] = {
     SyncGroupRequest: groups.guard_sync,
     HeartbeatRequest: groups.guard_member,
     LeaveGroupRequest: groups.guard_member,
+    ConsumerGroupHeartbeatRequest: groups.guard_consumer_heartbeat,
     OffsetCommitRequest: groups.guard_commit,
     OffsetFetchRequest: groups.guard_offset_fetch,
     OffsetDeleteRequest: groups.guard_offset_delete,
     DescribeGroupsRequest: groups.guard_describe_groups,
     DeleteGroupsRequest: groups.guard_delete_groups,
+    ConsumerGroupDescribeRequest: consumer_groups.guard_describe_consumer_groups,
     ListGroupsRequest: groups.guard_list_groups,
     InitProducerIdRequest: transactions.guard_init_producer_id,
     AddPartitionsToTxnRequest: transactions.guard_add_partitions,

@@ -53,6 +53,7 @@ GROUP_DENIED: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
 TOPIC_DENIED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 CLUSTER_DENIED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 FIRST_ADD_FOR_BROKERS: Final = 4
+FIRST_COMMIT_WITH_TOPIC_IDS: Final = 6
 NO_ID: Final = -1
 
 
@@ -108,8 +109,12 @@ def guard_commit_in_transaction(checking: Checking) -> Steps[Guarded]:
         return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, DENIED))))
     if not checking.may(Operation.READ, ResourceType.GROUP, message.group_id):
         return Guarded(TxnOffsetCommitResponse(topics=(yield from _not_committed(message.topics, GROUP_DENIED))))
+    by_id = checking.request.version >= FIRST_COMMIT_WITH_TOPIC_IDS
     allowed, denied = yield from checking.sifted(
-        Operation.READ, ResourceType.TOPIC, message.topics, lambda topic: topic.name
+        Operation.READ,
+        ResourceType.TOPIC,
+        message.topics,
+        (lambda topic: checking.topic_name(topic.topic_id)) if by_id else (lambda topic: topic.name),
     )
     refused = yield from _not_committed(denied, TOPIC_DENIED)
     return without(checking, allowed, Denials("topics", "topics", refused), TxnOffsetCommitResponse)
@@ -122,7 +127,7 @@ def _not_committed(
         topics,
         lambda topic: topic.partitions,
         lambda p: TxnOffsetCommitResponsePartition(partition_index=p.partition_index, error_code=code),
-        lambda topic, made: TxnOffsetCommitResponseTopic(name=topic.name, partitions=made),
+        lambda topic, made: TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=made),
     )
 
 

@@ -1,9 +1,9 @@
-"""ApiVersions (18), versions 0-4: what is served. KIP-35, KIP-511 (client software name).
+"""ApiVersions (18), versions 0-5: what is served. KIP-35, KIP-511 (the client's software), KIP-1242 (whom it means).
 
 An unsupported version is answered in version 0 with UNSUPPORTED_VERSION and the range of ApiVersions alone, so that the
 client can step down (protocol/requests.md#apiversions). Produce is shown from 0 although it is served from 3: released
-librdkafka versions fail compressed produces otherwise (KAFKA-18659). One feature is finalized: ``transaction.version``
-2 (KIP-890).
+librdkafka versions fail compressed produces otherwise (KAFKA-18659). Features are finalized at the highest level that
+there is, such as ``transaction.version`` 2 (KIP-890).
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import Final
 
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
-from kohort.coordinator.transactions.decide import WITH_NEW_EPOCHS
 from kohort.errors import ApiError, ErrorCode
-from kohort.wire.apis import API_VERSIONS, APIS
+from kohort.wire.apis import API_VERSIONS, Api
 from kohort.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -25,9 +24,8 @@ from kohort.wire.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-TRANSACTION_VERSION: Final = "transaction.version"
-FEATURES_EPOCH: Final = 0
 FIRST_VERSION_WITH_ZERO: Final = 4
+NO_NODE: Final = -1
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -37,25 +35,41 @@ def api_versions(state: BrokerState, request: Request) -> Answer:
         for text in (message.client_software_name, message.client_software_version):
             if not SOFTWARE.fullmatch(text):
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"not a name or version of software: {text!r}")
-    supported = SupportedFeatureKey(name=TRANSACTION_VERSION, min_version=0, max_version=WITH_NEW_EPOCHS)
-    finalized = FinalizedFeatureKey(
-        name=TRANSACTION_VERSION, min_version_level=WITH_NEW_EPOCHS, max_version_level=WITH_NEW_EPOCHS
-    )
+    _check_is_meant(state, message)
     return ApiVersionsResponse(
-        api_keys=[_range(key) for key in state.api_keys],
+        api_keys=[_range(api) for api in state.apis.by_key.values()],
         # Before version 4 a client takes a feature that begins with version 0 for a mistake (KAFKA-17011).
-        supported_features=[supported] if request.version >= FIRST_VERSION_WITH_ZERO else [],
-        finalized_features_epoch=FEATURES_EPOCH,
-        finalized_features=[finalized],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
+            for name, feature in state.apis.features.items()
+            if feature.lowest > 0 or request.version >= FIRST_VERSION_WITH_ZERO
+        ],
+        finalized_features_epoch=state.apis.features_epoch,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, min_version_level=feature.highest, max_version_level=feature.highest)
+            for name, feature in state.apis.features.items()
+        ],
     )
 
 
-def unsupported_version() -> ApiVersionsResponse:
+def _check_is_meant(state: BrokerState, message: ApiVersionsRequest) -> None:
+    """Refuse who means to reach another node or cluster, such as the one that had this address before (KIP-1242)."""
+    if message.cluster_id is None and message.node_id == NO_NODE:
+        return
+    if message.cluster_id is None or message.node_id == NO_NODE:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "a cluster and a node are named together")
+    if (message.cluster_id, message.node_id) != (state.topics.cluster_id, state.node.node_id):
+        raise ApiError(
+            ErrorCode.REBOOTSTRAP_REQUIRED, f"this is node {state.node.node_id} of {state.topics.cluster_id}"
+        )
+
+
+def unsupported_version(state: BrokerState) -> ApiVersionsResponse:
     """Return the answer to a version of ApiVersions that is not served; always in version 0."""
-    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_range(API_VERSIONS)])
+    own = [_range(state.apis.by_key[API_VERSIONS])] if state.apis.names_its_versions else []
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
 @cache
-def _range(key: int) -> ApiVersion:
-    api = APIS[key]
-    return ApiVersion(api_key=key, min_version=api.advertised_low, max_version=api.high)
+def _range(api: Api) -> ApiVersion:
+    return ApiVersion(api_key=api.key, min_version=api.advertised_low, max_version=api.high)

@@ -1,10 +1,11 @@
-"""DescribeConfigs (32), versions 1-4: options of topics and of the broker, from the option tables. KIP-133, KIP-569."""
+"""DescribeConfigs (32), versions 1-4: options of topics, brokers and groups. KIP-133, KIP-569."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from kohort.broker.handlers.broker_options import check_broker
+from kohort.broker.handlers.group_options import settings_of_group
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import Answer, Request
 from kohort.broker.state import BrokerState
@@ -71,10 +72,11 @@ def _settings(state: BrokerState, resource: DescribeConfigsResource) -> Sequence
         case ConfigResourceType.BROKER_LOGGER:
             check_broker(state, name)
             return ()
-        case ConfigResourceType.GROUP | ConfigResourceType.CLIENT_METRICS as kind:
+        case ConfigResourceType.GROUP:
+            return settings_of_group(state, name)
+        case ConfigResourceType.CLIENT_METRICS:
             if not name:
-                words = ConfigResourceType(kind).name.lower().replace("_", " ")
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"the name of a {words} resource is missing")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "the name of a client metrics resource is missing")
             return ()
     raise ApiError(ErrorCode.INVALID_REQUEST, f"unknown resource type {resource.resource_type}")
 

@@ -1,18 +1,23 @@
 """The group APIs: one road to the coordinator for all that stand in its table (kohort.coordinator.api_table).
 
 JoinGroup (11) 0-9, Heartbeat (12) 0-4, LeaveGroup (13) 0-5, SyncGroup (14) 0-5, OffsetCommit (8) 2-10, OffsetFetch (9)
-1-10, DescribeGroups (15) 0-6, ListGroups (16) 0-5, DeleteGroups (42) 0-2, OffsetDelete (47) 0. Their meaning is in
+1-10, DescribeGroups (15) 0-6, ListGroups (16) 0-5, DeleteGroups (42) 0-3, OffsetDelete (47) 0,
+ConsumerGroupDescribe (69) 0-1. Their meaning is in
 kohort.coordinator; here it is only added who asks. Any answer, this request's or one that it released, leaves through
 ``state.released``.
 """
 
 from __future__ import annotations
 
+from functools import partial
+
+from kohort.broker.authorization import may
 from kohort.broker.release import release
 from kohort.broker.request import Answer, Request, Unanswered
 from kohort.broker.state import BrokerState
 from kohort.coordinator.api_table import GROUP_APIS
-from kohort.coordinator.outcome import GroupRequest
+from kohort.coordinator.outcome import GroupRequest, may_describe_all
+from kohort.security.acls import Operation, ResourceType
 
 
 def group_request(state: BrokerState, request: Request) -> Answer:
@@ -27,6 +32,11 @@ def group_request(state: BrokerState, request: Request) -> Answer:
         client_host=request.client_host,
         reply_to=reply_to,
         connection=reply_to.connection,
+        may_describe=may_describe_all if state.access is None else partial(_may_describe, state, request),
     )
     release(state, state.coordinator.handle(asked, request.now_ms), request.now_ms)
     return Unanswered.LATER
+
+
+def _may_describe(state: BrokerState, request: Request, topic: str) -> bool:
+    return may(state, request, Operation.DESCRIBE, ResourceType.TOPIC, topic, quietly=True)

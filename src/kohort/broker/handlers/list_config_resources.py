@@ -1,7 +1,9 @@
 """ListConfigResources (74), versions 0-1: the names of what has options. KIP-1000, KIP-1142.
 
 As in Kafka, a request for an unknown type is refused as a whole with UNSUPPORTED_VERSION; so is, in version 0, one for
-anything but client metrics, of which there are none here. Groups have no options of their own here, brokers no loggers.
+anything but client metrics, of which there are none here.
+
+Of groups those are listed that have options of their own; brokers have no loggers here.
 """
 
 from __future__ import annotations
@@ -44,4 +46,6 @@ def _names(state: BrokerState, kind: int) -> Iterable[str]:
         return sorted(topic.name for topic in state.topics)
     if kind == ConfigResourceType.BROKER:
         return map(str, sorted(state.cluster.live))
+    if kind == ConfigResourceType.GROUP:
+        return sorted(state.cluster.group_options.by_group)
     return ()

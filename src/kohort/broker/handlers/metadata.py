@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kohort.broker.authorization import may, operations_of, operations_of_cluster
+from kohort.broker.authorization import CHECK_US, may, operations_of, operations_of_cluster
 from kohort.broker.cluster.placement import NO_LEADER, Placement
 from kohort.broker.refusals import refusal_of
 from kohort.broker.request import AnswerInSteps, Request
@@ -47,7 +47,7 @@ def metadata(state: BrokerState, request: Request) -> AnswerInSteps:
     if everything:
         for topic in list(state.topics):
             if not may(state, request, Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quietly=True):
-                if pace.is_due(LOOK_US):
+                if pace.is_due(CHECK_US):
                     yield
                 continue
             described = yield from _describe(state, request, topic, pace)

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-5: what producers ask
+"""AddPartitionsToTxn (24) 0-5, AddOffsetsToTxn (25) 0-4, EndTxn (26) 0-5, TxnOffsetCommit (28) 0-6: what producers ask
 of their transactions. KIP-98, KIP-447, KIP-890.
 
 The decisions are in kohort.coordinator.transactions; broker/cluster/transactions.py carries them out.

@@ -1,0 +1,142 @@
+"""An admin call that is denied says which right it takes; who is given that, and nothing else, is served."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import kohort
+from kohort import AclBinding, AclBindingFilter, ApiError, ClientQuotaEntity, ConfigResource, TopicPartition
+from kohort.client.admin.rights import RIGHTS
+
+pytestmark = pytest.mark.ours
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+NOTE = re.compile(
+    r"; User:alice needs (?P<right>[A-Z_]+) on (?P<what>.+): kafka-acls --bootstrap-server 127\.0\.0\.1:\d+ --add"
+    r" --allow-principal User:alice --operation (?P<operation>[A-Z_]+) --(?P<kind>[a-z-]+)(?: (?P<name>\S+))?$"
+)
+TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactional_id", "cluster": "cluster"}
+T, G, ID = "orders", "billing", "tx-1"
+TP = TopicPartition(T, 0)
+
+CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
+    "create_topics": [lambda a: a.create_topics({"made": 1})],
+    "delete_topics": [lambda a: a.delete_topics([T])],
+    "create_partitions": [lambda a: a.create_partitions({T: 2})],
+    "describe_topics": [lambda a: a.describe_topics([T])[T]],
+    "list_offsets": [lambda a: a.list_offsets({TP: "latest"})[TP]],
+    "delete_records": [lambda a: a.delete_records({TP: 1})],
+    "describe_configs": [
+        lambda a: a.describe_configs([ConfigResource("topic", T)])[ConfigResource("topic", T)],
+        lambda a: a.describe_configs([ConfigResource("group", G)])[ConfigResource("group", G)],
+        lambda a: a.describe_configs([ConfigResource("broker", "1")])[ConfigResource("broker", "1")],
+    ],
+    "alter_configs": [
+        lambda a: a.alter_configs({ConfigResource("topic", T): {"retention.ms": "1000"}}),
+        lambda a: a.alter_configs({ConfigResource("broker", "1"): {"num.io.threads": "2"}}),
+    ],
+    "elect_leaders": [lambda a: a.elect_leaders([TP], check=False)],
+    "reassign_partitions": [lambda a: a.reassign_partitions({TP: [1]})],
+    "list_reassignments": [lambda a: a.list_reassignments()],
+    "describe_transactions": [lambda a: a.describe_transactions([ID])[ID]],
+    "fence_producers": [lambda a: a.fence_producers([ID])],
+    "describe_groups": [lambda a: a.describe_groups([G])[G]],
+    "delete_groups": [lambda a: a.delete_groups([G])],
+    "list_group_offsets": [lambda a: a.list_group_offsets(G, [TP])[TP]],
+    "alter_group_offsets": [lambda a: a.alter_group_offsets(G, {TP: 0})],
+    "delete_group_offsets": [lambda a: a.delete_group_offsets(G, [TP])],
+    "describe_acls": [lambda a: a.describe_acls()],
+    "create_acls": [lambda a: a.create_acls([AclBinding("topic", T, "User:bob", "read")])],
+    "delete_acls": [lambda a: a.delete_acls([AclBindingFilter("topic", T, "User:bob")])],
+    "describe_user_scram_credentials": [lambda a: a.describe_user_scram_credentials()],
+    "alter_user_scram_credentials": [
+        lambda a: a.alter_user_scram_credentials([kohort.UserScramCredentialUpsertion("bob", "secret")])
+    ],
+    "describe_client_quotas": [lambda a: a.describe_client_quotas()],
+    "alter_client_quotas": [
+        lambda a: a.alter_client_quotas({ClientQuotaEntity(user="bob"): {"producer_byte_rate": 1000}})
+    ],
+}
+
+
+@pytest.fixture
+def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
+    """An administrator of a broker with a topic, a group and a transactional id; how alice logs in, who may not."""
+    options = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl.plain.sasl.jaas.config": f'{MODULE} required user_alice="a-secret";',
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics({T: 1})
+        with kohort.Producer(bootstrap_servers=broker.bootstrap, transactional_id=ID) as producer:
+            producer.init_transactions()
+            with producer.transaction():
+                producer.send(T, b"one")
+        admin.alter_group_offsets(G, {TP: 1})
+        yield (
+            admin,
+            {
+                "bootstrap.servers": broker.bootstrap_of("SASL"),
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": "alice",
+                "sasl.password": "a-secret",
+            },
+        )
+
+
+def granted(note: str) -> AclBinding:
+    """The ACL of the command that a denial ends with."""
+    assert note.count("kafka-acls") == 1, note
+    found = NOTE.search(note)
+    assert found is not None, note
+    assert found["right"] == found["operation"]
+    kind = TYPES[found["kind"]]
+    name = found["name"] or "kafka-cluster"
+    assert found["what"] == ("the cluster" if kind == "cluster" else f"{found['kind'].replace('-', '.')} {name!r}")
+    return AclBinding(kind, name, "User:alice", found["operation"])
+
+
+def called(alice: kohort.Admin, call: Callable[[kohort.Admin], Any]) -> ApiError | None:
+    """What a call is denied with, if it is."""
+    try:
+        call(alice)
+    except ApiError as denied:
+        return denied
+    return None
+
+
+def test_every_call_that_takes_a_right_has_its_story_here() -> None:
+    assert set(CALLS) == set(RIGHTS)
+
+
+@pytest.mark.parametrize(("call", "number"), [(name, n) for name, made in CALLS.items() for n in range(len(made))])
+def test_who_is_given_what_a_denial_names_is_served(
+    places: tuple[kohort.Admin, dict[str, str]], call: str, number: int
+) -> None:
+    admin, as_alice = places
+    given: list[AclBinding] = []
+    with kohort.Admin(as_alice) as alice:
+        while denied := called(alice, CALLS[call][number]):
+            acl = granted(str(denied))
+            assert acl not in given, f"given what it names, it is denied still: {denied}"
+            admin.create_acls([acl])
+            given.append(acl)
+    assert given, "nobody who has no right is served"
+    assert len(given) <= len(RIGHTS[call]), f"{given}: the first should have been enough"
+
+
+def test_results_hold_the_advice_of_each_item(places: tuple[kohort.Admin, dict[str, str]]) -> None:
+    _, as_alice = places
+    with kohort.Admin(as_alice) as alice:
+        results = alice.create_topics(["a", "b"], check=False)
+        assert [granted(str(error)).resource_name for error in results.errors.values()] == ["a", "b"]
+        assert alice.list_topics() == []
+        assert alice.list_groups() == []
