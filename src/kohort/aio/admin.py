@@ -34,6 +34,7 @@ from kohort.client.admin.model import (
     TransactionListing,
 )
 from kohort.client.admin.operations import AdminMachine, Operation, Results
+from kohort.client.admin.rights import with_rights
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import checked_ms
@@ -248,7 +249,8 @@ class AsyncAdmin(SecurityCalls, OtherNames):
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
-        """Return groups with their members, by group id (KIP-222).
+        """Return groups with their members, by group id (KIP-222): classic ones, and those of KIP-848 with their epochs
+        and with what each member is to have.
 
         ``results[group]`` raises ApiError (GROUP_ID_NOT_FOUND) for a group that does not exist. Raises UsageError for
         a bare string.
@@ -272,7 +274,7 @@ class AsyncAdmin(SecurityCalls, OtherNames):
     ) -> Results[TopicPartition, OffsetAndMetadata | None]:
         """Return what a group has committed, for all its partitions or for these (None where nothing is; KIP-396)."""
         operation = group_operations.list_group_offsets(self._metadata, group, partitions)
-        return await self._run(f"list_group_offsets of {group!r}", operation, timeout_ms)
+        return await self._run("list_group_offsets", operation, timeout_ms, group)
 
     async def alter_group_offsets(
         self,
@@ -290,7 +292,7 @@ class AsyncAdmin(SecurityCalls, OtherNames):
         """
         wanted = {tp: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for tp, at in offsets.items()}
         operation = group_operations.alter_group_offsets(self._metadata, group, wanted)
-        return _checked(await self._run(f"alter_group_offsets of {group!r}", operation, timeout_ms), check)
+        return _checked(await self._run("alter_group_offsets", operation, timeout_ms, group), check)
 
     async def delete_group_offsets(
         self, group: str, partitions: Iterable[TopicPartition], *, check: bool = True, timeout_ms: int | None = None
@@ -301,7 +303,7 @@ class AsyncAdmin(SecurityCalls, OtherNames):
         with ``check=False`` the results hold the errors instead.
         """
         operation = group_operations.delete_group_offsets(self._metadata, group, list(partitions))
-        return _checked(await self._run(f"delete_group_offsets of {group!r}", operation, timeout_ms), check)
+        return _checked(await self._run("delete_group_offsets", operation, timeout_ms, group), check)
 
     async def list_offsets(
         self,
@@ -349,12 +351,14 @@ class AsyncAdmin(SecurityCalls, OtherNames):
     def _limit(self, timeout_ms: int | None) -> int:
         return self.config.default_api_timeout_ms if timeout_ms is None else checked_ms("timeout_ms", timeout_ms)
 
-    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None) -> R:
+    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R:
         if self._closed:
             raise UsageError("the admin client is closed")
         if self._driver is None:
             self._driver = Driver(self._engine, tls=self._tls)
-        promise = self._machine.start(name, operation, self._limit(timeout_ms), self._driver.clock.now_ms())
+        told = with_rights(self.config, name, about, operation)
+        words = f"{name} of {about!r}" if about else name
+        promise = self._machine.start(words, told, self._limit(timeout_ms), self._driver.clock.now_ms())
         await self._driver.until(lambda: True if promise.done else None)
         if not promise.done:
             raise UsageError("the admin client was closed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import Any, ClassVar, Final, NoReturn
 
 from kohort.config.other_names import PAGE
 
@@ -48,16 +48,36 @@ OF_ADMINS: Final[Mapping[str, str]] = {
 }
 
 
+class Elsewhere:
+    """A call of another client in a class that has none of the name: it is not there, and the error says what is."""
+
+    __slots__ = ("_called", "_name")
+
+    def __init__(self, name: str, called: str) -> None:
+        self._name = name
+        self._called = called
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        who = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
+        text = f"{who} has no attribute {self._name!r}: here it is {self._called} ({PAGE})"
+        raise AttributeError(text, name=self._name, obj=owner if instance is None else instance)
+
+
 class OtherNames:
-    """What a client is asked for under another client's name is refused with its own."""
+    """What a client is asked for under another client's name is refused with its own.
+
+    By a descriptor for each name: with ``__getattr__`` Python would look up every attribute of a client the slow way,
+    the ones that are there too, which is a quarter of what ``send`` costs.
+    """
 
     __slots__ = ()
     other_names: ClassVar[Mapping[str, str]]
 
-    if not TYPE_CHECKING:  # who checks types is to hear of every name that is not there
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, called in cls.other_names.items():
+            if not hasattr(cls, name):
+                setattr(cls, name, Elsewhere(name, called))
 
-        def __getattr__(self, name: str) -> object:
-            text = f"{type(self).__name__!r} object has no attribute {name!r}"
-            known = self.other_names.get(name)
-            hint = f": here it is {known} ({PAGE})" if known else ""
-            raise AttributeError(text + hint, name=name, obj=self)
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not isinstance(vars(type(self)).get(name), Elsewhere)]

@@ -33,7 +33,7 @@ class SecurityCalls:
     _metadata: Metadata
 
     @abstractmethod
-    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None) -> R: ...
+    async def _run(self, name: str, operation: Operation[R], timeout_ms: int | None, about: str = "") -> R: ...
 
     async def describe_acls(
         self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from kohort.assignors.builtin import assignors_named, is_cooperative
-from kohort.client.group.commits import Commits, Offsets
-from kohort.client.group.committed import Committed, CommittedOffsets
-from kohort.client.group.member_messages import NO_GENERATION
-from kohort.client.group.membership_classic import Membership
-from kohort.client.group.rebalance import CallbackNeeded, Rebalance
+from kohort.client.group.callbacks import CallbackNeeded
+from kohort.client.group.commits import Offsets
+from kohort.client.group.committed import Committed
+from kohort.client.group.group import Group, group_of
+from kohort.client.group.membership import NO_GENERATION
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.failures import Failures
 from kohort.client.reading.fetched import Fetched
@@ -27,32 +26,24 @@ from kohort.client.reading.subscription import Mode, SubscriptionState
 from kohort.client.reading.topic_watch import TopicWatch
 from kohort.client.reading.validation import Validation
 from kohort.client.requests.engine import Engine
-from kohort.client.requests.find_coordinator import CoordinatorKey, CoordinatorLookup
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.source import RequestSource
 from kohort.client.requests.troubles import Troubles
-from kohort.client.user_input import checked_partitions, checked_topic, offsets_to_commit, refused_topic
+from kohort.client.user_input import checked_partitions, checked_topic, is_text, offsets_to_commit, refused_topic, shown
 from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ErrorCode, UndecodableValue, UsageError
-from kohort.model import GroupMetadata, OffsetAndMetadata, Record, TopicPartition
+from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 
+Wanted = Iterable[str] | re.Pattern[str] | SubscriptionPattern
+"""What a user subscribes to."""
 Refused = tuple[str, ErrorCode]
 """A topic, and why the cluster refuses it."""
 DAMAGES_MOST: Final = 5
 """Fetches of the same offset, each damaged in another way, after which the way is of no use."""
 DEFAULT_REASON: Final = "rebalance enforced by user"
-
-
-class Group(NamedTuple):
-    """What only a consumer with a ``group.id`` has."""
-
-    membership: Membership
-    rebalance: Rebalance
-    commits: Commits
-    committed: CommittedOffsets
 
 
 class ConsumerMachine:
@@ -78,29 +69,11 @@ class ConsumerMachine:
         self._group: Group | None = None
         sources: list[RequestSource] = []
         if config.group_id is not None:
-            key = CoordinatorKey(config.group_id)
-            lookup = CoordinatorLookup(key, config, self.metadata, rng, self.failures.append, troubles)
-            self._group = self._join_together(context, lookup)
-            sources += [self._group.membership, self._group.commits, self._group.committed, lookup]
+            self._group = group_of(context, self._resets.no_offset)
+            sources += self._group.sources
         watch = TopicWatch(self.metadata, troubles, self.subscription)
         sources += [self._resets, validation, self.queries, self._fetcher, watch]
         self.engine = Engine(config, sources, self.metadata, rng, troubles)
-
-    def _join_together(self, context: ConsumerContext, lookup: CoordinatorLookup) -> Group:
-        config = context.config
-        assignors = assignors_named(config.partition_assignment_strategy)
-        membership = Membership(context, lookup, assignors)
-        commits = Commits(context, lookup, membership)
-        committed = CommittedOffsets(context, lookup, self._resets.no_offset)
-        rebalance = Rebalance(
-            membership,
-            context.subscription,
-            context.metadata,
-            cooperative=is_cooperative(assignors),
-            commit_timeout_ms=config.max_poll_interval_ms,
-            commit_positions=commits.commit_positions if config.enable_auto_commit else None,
-        )
-        return Group(membership, rebalance, commits, committed)
 
     @property
     def group(self) -> Group:
@@ -115,13 +88,26 @@ class ConsumerMachine:
 
     # What the user wants to read
 
-    def subscribe(self, topics: Iterable[str] | re.Pattern[str]) -> None:
+    def subscribe(self, topics: Wanted) -> None:
         """Read these topics, or all whose whole name matches, as a member of the group."""
         self.group  # noqa: B018  # subscribing needs one
-        if isinstance(topics, re.Pattern):
+        if isinstance(topics, SubscriptionPattern):
+            self._subscribe_server_pattern(topics)
+        elif isinstance(topics, re.Pattern):
             self.subscription.subscribe_pattern(topics)
         else:
             self.subscription.subscribe(topics)
+
+    def _subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
+        if not is_text(pattern.pattern) or not pattern.pattern:
+            raise UsageError(f"subscribe: the pattern is text that is not empty, not {shown(pattern.pattern)}")
+        if self.config.group_protocol == "classic":
+            raise UsageError(
+                "subscribe: a SubscriptionPattern is matched by the coordinator, with group.protocol=consumer; with "
+                "group.protocol=classic give a pattern of Python's, such as "
+                f"re.compile({shown(pattern.pattern)})"
+            )
+        self.subscription.subscribe_server_pattern(pattern)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without group management; what was handed out of the earlier ones is committed if
@@ -151,7 +137,7 @@ class ConsumerMachine:
         if not self.subscription.mode.is_group:
             raise UsageError("there is no group to rebalance: subscribe() to topics first")
         told = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
-        self.group.membership.request_rejoin(told.encode(errors="replace").decode())
+        self.group.membership.enforce_rebalance(told.encode(errors="replace").decode())
 
     # Polling
 
@@ -161,17 +147,17 @@ class ConsumerMachine:
         if self.subscription.mode is Mode.NONE:
             raise UsageError("there is nothing to poll: subscribe() to topics or assign() partitions first")
         if self._group is not None:
-            self._group.membership.clocks.enter_poll()
+            self._group.membership.enter_poll()
             self._group.commits.auto_commit(now_ms)
 
     def stay_in_poll(self) -> None:
         """Note that the listener has returned; the user is in poll() still."""
         if self._group is not None:
-            self._group.membership.clocks.enter_poll()
+            self._group.membership.enter_poll()
 
     def leave_poll(self, now_ms: int) -> None:
         if self._group is not None:
-            self._group.membership.clocks.leave_poll(now_ms)
+            self._group.membership.leave_poll(now_ms)
 
     def advance(self, now_ms: int) -> CallbackNeeded | None:
         """Go on with whatever needs the user in poll(); returns what the listener has to be told first.
@@ -424,7 +410,7 @@ class ConsumerMachine:
 
     def prepare_leave(self) -> CallbackNeeded | None:
         """Return what the listener has to hear before the member leaves."""
-        return None if self._group is None else self._group.rebalance.leave()
+        return None if self._group is None else self._group.rebalance.prepare_leave()
 
     def leave(self, reason: str) -> Promise[None]:
         """Leave the group and forget the subscription; done when the coordinator has answered."""

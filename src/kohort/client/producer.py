@@ -138,7 +138,9 @@ class ProducerMachine:
         Raises as ``check_may_send``, and ApiError (MESSAGE_TOO_LARGE).
         """
         self.check_may_send()
-        batch, index, is_ready = self.accumulator.append(topic, partition, *record, now_ms)
+        placed = self.accumulator.append(topic, partition, *record, now_ms)
+        assert placed is not None, "with a time it begins a batch where none is open"
+        batch, index, is_ready = placed
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:

@@ -12,11 +12,12 @@ from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.source import ANY_NODE, Poll, Unsent
 from kohort.clock import ManualClock
 from kohort.config.client import AdminConfig
-from kohort.errors import ApiTimeout, ConnectionFailed, KohortError, ProtocolError, UnsupportedVersion
+from kohort.errors import ApiTimeout, ConnectionFailed, ErrorCode, KohortError, ProtocolError, UnsupportedVersion
 from kohort.model import Node
 from kohort.testing.machines.loop import Loop
 from kohort.testing.machines.scripted import HANG_UP, SILENCE, ScriptedBroker
-from kohort.wire.messages.api_versions import ApiVersionsRequest
+from kohort.wire.apis import APIS
+from kohort.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
@@ -95,7 +96,7 @@ def test_a_connection_begins_with_the_highest_version_of_api_versions_and_then_u
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
 
     assert answer == HeartbeatResponse()
-    assert [(s.header.api_key, s.header.api_version) for s in world.one.seen] == [(18, 4), (12, 3)]
+    assert [(s.header.api_key, s.header.api_version) for s in world.one.seen] == [(18, 5), (12, 3)]
     hello = world.one.requests(ApiVersionsRequest)[0]
     assert hello.client_software_name == "kohort"
 
@@ -106,7 +107,7 @@ def test_a_broker_that_does_not_know_that_version_is_asked_again_at_one_it_knows
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
 
     assert answer == HeartbeatResponse()
-    assert [s.header.api_version for s in world.one.seen if s.header.api_key == 18] == [4, 2]
+    assert [s.header.api_version for s in world.one.seen if s.header.api_key == 18] == [5, 2]
 
 
 def test_a_source_can_cap_the_version_and_shape_the_request_for_it(world):
@@ -392,3 +393,70 @@ def test_every_request_is_answered_once_whatever_is_cut_when(world):
     for one in unsent:
         world.asker.answer_to(one)
     assert world.engine.idle or world.metadata.refresh_pending
+
+
+# Whom a connection means to reach (KIP-1242).
+
+
+def of_cluster(name: str, *nodes: tuple[int, tuple[str, int]]) -> MetadataResponse:
+    brokers = [MetadataResponseBroker(node_id=i, host=host, port=port) for i, (host, port) in nodes]
+    return MetadataResponse(cluster_id=name, brokers=brokers)
+
+
+def meant(broker: ScriptedBroker) -> list[tuple[str | None, int]]:
+    """Whom the connections to ``broker`` meant to reach, as far as they were made."""
+    return [(hello.cluster_id, hello.node_id) for hello in broker.requests(ApiVersionsRequest)]
+
+
+def hear_of_the_cluster(world: World) -> None:
+    world.metadata.request_refresh()
+    world.loop.run_until(lambda: world.metadata.cluster_id == "c", 1000)
+
+
+def is_another(request: ApiVersionsRequest, _version: int) -> ApiVersionsResponse:
+    """The answer of who is not node 7: to whoever means nobody it answers as any broker."""
+    if request.node_id == 7:
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    ranges = [ApiVersion(api_key=key, min_version=api.low, max_version=api.high) for key, api in APIS.items()]
+    return ApiVersionsResponse(api_keys=ranges)
+
+
+def test_bootstrap_addresses_are_anybodys_and_nodes_are_those_that_metadata_named():
+    world = World(bootstrap_servers=["one:9092"])
+    world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))
+    hear_of_the_cluster(world)
+
+    assert world.answer_to(world.asker.ask(heartbeat(), 7)) == HeartbeatResponse()
+
+    assert meant(world.one) == [(None, -1)]
+    assert meant(world.two) == [("c", 7)]
+
+
+def test_who_is_not_the_one_that_is_meant_sends_the_client_back_to_its_bootstrap_addresses():
+    world = World(bootstrap_servers=["one:9092"])
+    answers = iter([of_cluster("c", (1, ONE), (7, TWO)), of_cluster("c", (1, ONE), (8, TWO))])
+    last = of_cluster("c", (1, ONE), (8, TWO))
+    world.one.on(MetadataRequest, lambda *_: next(answers, last))
+    world.two.on(ApiVersionsRequest, is_another)
+    hear_of_the_cluster(world)
+
+    failure = world.answer_to(world.asker.ask(heartbeat(), 7))
+
+    assert isinstance(failure, ConnectionFailed)
+    assert "it is not node 7 of cluster c" in str(failure)
+    assert "metadata.cluster.check.enable=false" in str(failure)
+    world.loop.run_until(lambda: {node.node_id for node in world.metadata.nodes} == {1, 8}, 10_000)
+    assert world.answer_to(world.asker.ask(heartbeat(), 8)) == HeartbeatResponse()
+    assert meant(world.one) == [(None, -1), (None, -1)], "the connection to node 1 was left, too"
+    assert meant(world.two) == [("c", 7), ("c", 8)]
+
+
+def test_without_the_check_nobody_is_asked_who_he_is():
+    world = World(bootstrap_servers=["one:9092"], metadata_cluster_check_enable=False)
+    world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))
+    world.two.on(ApiVersionsRequest, is_another)
+    hear_of_the_cluster(world)
+
+    assert world.answer_to(world.asker.ask(heartbeat(), 7)) == HeartbeatResponse()
+
+    assert meant(world.two) == [(None, -1)]

@@ -66,7 +66,7 @@ def test_the_login_comes_between_api_versions_and_whatever_is_asked():
     assert names(place.one) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate", "Heartbeat"]
     assert place.one.requests(SaslHandshakeRequest)[0].mechanism == "PLAIN"
     assert place.one.requests(SaslAuthenticateRequest)[0].auth_bytes == f"\0alice\0{PASSWORD}".encode()
-    assert [s.header.api_version for s in place.one.seen] == [4, 1, 2, 4]
+    assert [s.header.api_version for s in place.one.seen] == [5, 1, 2, 4]
 
 
 def test_scram_takes_two_rounds_and_believes_only_a_broker_that_knows_the_password():

@@ -8,7 +8,7 @@ import pytest
 
 from kohort.client.requests.metadata import Metadata
 from kohort.config.client import AdminConfig
-from kohort.errors import ConnectionFailed, ErrorCode
+from kohort.errors import ConnectionFailed, ErrorCode, UnsupportedVersion
 from kohort.model import NO_UUID, Node, TopicPartition
 from kohort.wire.messages.metadata import (
     MetadataResponse,
@@ -232,3 +232,25 @@ def test_a_broker_that_asks_the_client_to_start_over_changes_nothing(metadata):
 
     assert metadata.leader(T0) == (1, 1)
     assert metadata.poll(1000).wake_at_ms is not None
+
+
+def test_topics_are_asked_for_by_id_until_their_names_are_known(metadata):
+    metadata.want_ids([ID])
+    request = answer(metadata, 0)
+
+    assert [(t.name, t.topic_id) for t in request.topics] == [(None, ID)]
+    assert metadata.topic_name(ID) is None
+    assert answer(metadata, 1000, topic()).topics == request.topics, "the name is still to come"
+    assert metadata.topic_name(ID) == "t"
+    assert asked(metadata, 2000) is None
+    metadata.want(["t"])
+    assert [t.name for t in asked(metadata, 2000).request.topics] == ["t"]
+
+
+def test_a_broker_that_finds_no_topics_by_id_is_not_asked(metadata):
+    metadata.want_ids([ID])
+    unsent = asked(metadata, 0)
+
+    with pytest.raises(UnsupportedVersion, match="finds no topics by id"):
+        unsent.shape(unsent.request, 11)
+    assert unsent.shape(unsent.request, 12) is unsent.request

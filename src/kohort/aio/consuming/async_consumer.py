@@ -19,13 +19,13 @@ from kohort.aio.consuming.waiting_calls import WaitingCalls
 from kohort.aio.finalizers import say_goodbye
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.rebalance import RebalanceListener
+from kohort.client.group.callbacks import RebalanceListener
 from kohort.client.reading.list_offsets import OffsetAndTimestamp
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import UsageError
 from kohort.extras import needs
-from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.model import OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -59,10 +59,11 @@ class AsyncConsumer(ImmediateCalls):
 
     def subscribe(
         self,
-        topics: str | Iterable[str] | re.Pattern[str],
+        topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
         listener: AsyncRebalanceListener | RebalanceListener | None = None,
     ) -> None:
-        """Read topics, or every topic whose whole name matches a compiled pattern, as a member of the group.
+        """Read topics, or every topic whose whole name matches a pattern, as a member of the group: a compiled one is
+        matched here, a ``SubscriptionPattern`` by the cluster (``group.protocol=consumer``).
 
         Replaces an earlier subscription. The group assigns partitions while this consumer polls, and ``listener`` is
         told in these polls.

@@ -19,7 +19,7 @@ from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.aio.system import SystemClock
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
+from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError

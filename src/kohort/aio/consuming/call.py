@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.rebalance import CallbackNeeded
+from kohort.client.group.callbacks import CallbackNeeded
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 

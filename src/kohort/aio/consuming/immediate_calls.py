@@ -16,7 +16,7 @@ from kohort.client.reading.subscription import Reset
 from kohort.client.user_input import checked_ms, checked_partition, whole_number
 from kohort.config.client import ConsumerConfig
 from kohort.errors import UsageError
-from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
 LISTENS: Final = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 
@@ -50,7 +50,8 @@ class ImmediateCalls(OtherNames, ABC):
             machine.assign(partitions)
 
     def group_metadata(self) -> GroupMetadata:
-        """Return who this member is: what a coordinator checks, and what logs should name.
+        """Return who this member is: what a coordinator checks, and what logs should name. With the group protocol
+        consumer ``generation_id`` is the member epoch (KIP-848).
 
         ``generation_id`` is -1 and ``member_id`` empty before the first assignment. A member that has lost its group is
         still named, until its next assignment: a coordinator then refuses what was done under it (KIP-447). Raises
@@ -62,7 +63,8 @@ class ImmediateCalls(OtherNames, ABC):
     def enforce_rebalance(self, reason: str = "") -> None:
         """Rejoin the group at the next poll, as when what an assignor looks at has changed. The group hears ``reason``.
 
-        Raises UsageError unless topics or a pattern are subscribed to.
+        Raises UsageError unless topics or a pattern are subscribed to, and with the group protocol consumer, where no
+        member can ask for a rebalance.
         """
         with self._use() as machine, self._held:
             machine.enforce_rebalance(reason)
@@ -150,7 +152,9 @@ class ImmediateCalls(OtherNames, ABC):
             self._commits.tell()
 
 
-def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
+def topics_of(
+    topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+) -> list[str] | re.Pattern[str] | SubscriptionPattern:
     """Return what ``subscribe`` was given, as names or a pattern; no names mean that nothing is wanted any more.
 
     Raises UsageError for what is neither.
@@ -159,10 +163,14 @@ def topics_of(topics: str | Iterable[str] | re.Pattern[str]) -> list[str] | re.P
         if not isinstance(topics.pattern, str):
             raise UsageError("subscribe: the pattern is of bytes; topics have names of text")
         return topics
+    if isinstance(topics, SubscriptionPattern):
+        return topics
     if isinstance(topics, str):
         return [topics]
     if topics is None or isinstance(topics, bytes) or not isinstance(topics, Iterable):
-        raise UsageError(f"subscribe: expected a topic, topics or a compiled pattern, not {topics!r}")
+        raise UsageError(
+            f"subscribe: expected a topic, topics, a compiled pattern or a SubscriptionPattern, not {topics!r}"
+        )
     return list(topics)
 
 

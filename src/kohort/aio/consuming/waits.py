@@ -18,7 +18,7 @@ from kohort.aio.driver import Driver
 from kohort.aio.io_thread import Closeable, IoThread
 from kohort.aio.notes import CONSUMER_LOG, log_notes
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.group.rebalance import CallbackNeeded, RebalanceListener
+from kohort.client.group.callbacks import CallbackNeeded, RebalanceListener
 from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.requests.promise import Promise
 from kohort.errors import ApiTimeout, UsageError, Wakeup

@@ -6,7 +6,11 @@ in Kafka.
 
 from __future__ import annotations
 
+import os
 import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from kohort.client.requests.credentials import Credentials
@@ -17,6 +21,28 @@ from kohort.security.sasl.exchange import ClientExchange
 NO_LAYER: Final = b"\x01\x00\x00\x00"
 """The answer to what a broker offers: no security layer, and so no size of buffers."""
 OFFERS_BYTES: Final = 4
+_KRB5: Final = -1765328384 & 0xFFFFFFFF
+"""Where MIT's numbers of errors begin."""
+_NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
+_CONFIG: Final = "$KRB5_CONFIG (default: /etc/krb5.conf)"
+ADVICE: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        _KRB5 + 6: "sasl.kerberos.principal names somebody whom it does not know",
+        _KRB5 + 7: "sasl.kerberos.service.name and sasl.kerberos.domain.name (default: the broker's host) name it",
+        _KRB5
+        + 24: "the key in sasl.kerberos.keytab is not, or no longer, the principal's: write it anew (kadmin ktadd)",
+        _KRB5
+        + 31: "the key in sasl.kerberos.keytab is not, or no longer, the principal's: write it anew (kadmin ktadd)",
+        _KRB5 + 32: _NEW_TICKET,
+        _KRB5 + 37: "set the clocks of this machine and of the KDC right",
+        _KRB5 + 141: _NEW_TICKET,
+        _KRB5 + 154: f"{_CONFIG} names the KDC of a realm",
+        _KRB5 + 156: f"is it up, and is {_CONFIG} right about it?",
+        _KRB5 + 195: _NEW_TICKET,
+        _KRB5 + 224: f"is {_CONFIG} there?",
+    }
+)
+"""What to do about MIT's errors that have something to be done about."""
 
 
 class KerberosClient(ClientExchange):
@@ -72,5 +98,34 @@ class KerberosClient(ClientExchange):
             raise self._failure(error) from None
 
     def _failure(self, error: Any) -> AuthenticationFailed:
-        words = " ".join(str(error).split())
-        return AuthenticationFailed(f"Kerberos does not let this client talk to {self._service}: {words}")
+        beginning = f"Kerberos does not let this client talk to {self._service}"
+        if problem := self._keytab_problem():
+            return AuthenticationFailed(f"{beginning}: {problem}")
+        words = self._words(error)
+        advice = ADVICE.get(error.min_code & 0xFFFFFFFF)
+        return AuthenticationFailed(f"{beginning}: {words}" + (f"; {advice}" if advice else ""))
+
+    def _words(self, error: Any) -> str:
+        """Return what the library says: of the mechanism where it says something, else of GSSAPI in general."""
+        told = error.get_all_statuses(error.min_code, False) if error.min_code else []
+        return " ".join(" ".join(told or error.get_all_statuses(error.maj_code, True)).split())
+
+    def _keytab_problem(self) -> str | None:
+        """Return what is wrong with the keytab itself: that it cannot be used the library tells as "no credentials"."""
+        own = self._credentials
+        if not own.keytab:
+            return None
+        path = Path(own.keytab.removeprefix("FILE:"))
+        if not path.is_file():
+            return f"sasl.kerberos.keytab: there is no file {path}"
+        if not os.access(path, os.R_OK):
+            return f"sasl.kerberos.keytab: {path} is not for this user to read"
+        kinds = self._gssapi.NameType.kerberos_principal
+        who = self._gssapi.Name(own.principal, kinds) if own.principal else None
+        try:
+            self._gssapi.Credentials(name=who, usage="accept", store={"keytab": own.keytab})
+        except self._error as error:
+            if error.min_code & 0xFFFFFFFF == _KRB5 + 181:
+                return f"sasl.kerberos.keytab: {path} is no keytab, or an empty one"
+            return f"sasl.kerberos.keytab: {path}: {self._words(error)}"
+        return None

@@ -20,6 +20,7 @@ from kohort.aio.group.group_calls import GroupCalls, GroupOptions, session_goes_
 from kohort.aio.group.group_tasks import AsyncHandler, HandlerTasks
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
 from kohort.errors import UsageError
+from kohort.model import SubscriptionPattern
 
 
 class AsyncConsumerGroup:
@@ -45,13 +46,17 @@ class AsyncConsumerGroup:
         self._runner: asyncio.Task[object] | None = None
         self._idle = asyncio.Event()
 
-    async def run(self, topics: str | Iterable[str] | re.Pattern[str], handler: AsyncHandler) -> None:
+    async def run(
+        self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
+    ) -> None:
         """Consume session after session, until ``stop`` or cancellation. Raises as ``consume``."""
         wanted = topics_of(topics)
         while not self._calls.stopping:
             await self.consume(wanted, handler)
 
-    async def consume(self, topics: str | Iterable[str] | re.Pattern[str], handler: AsyncHandler) -> None:
+    async def consume(
+        self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: AsyncHandler
+    ) -> None:
         """Run one session, from joining to its end. The member stays in the group until ``close``: call again within
         ``max.poll.interval.ms``.
 

@@ -26,6 +26,7 @@ from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
 from kohort.errors import UsageError
+from kohort.model import SubscriptionPattern
 
 
 class ConsumerGroup:
@@ -60,13 +61,13 @@ class ConsumerGroup:
         self._idle.set()
         io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
 
-    def run(self, topics: str | Iterable[str] | re.Pattern[str], handler: Handler) -> None:
+    def run(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
         """Consume session after session, until ``stop``. Raises as ``consume``."""
         wanted = topics_of(topics)
         while not self._calls.stopping:
             self.consume(wanted, handler)
 
-    def consume(self, topics: str | Iterable[str] | re.Pattern[str], handler: Handler) -> None:
+    def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
         """Run one session, from joining to its end. The member stays in the group until ``close``: call again within
         ``max.poll.interval.ms``.
 

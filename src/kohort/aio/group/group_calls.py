@@ -22,7 +22,7 @@ from kohort.client.requests.close_timeout import CloseTimeout
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig, client_config
 from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError
-from kohort.model import TopicPartition
+from kohort.model import SubscriptionPattern, TopicPartition
 
 IDLE_MS: Final = 60_000
 
@@ -91,7 +91,7 @@ class GroupCalls:
 
     # Sessions
 
-    def consume(self, topics: str | Iterable[str] | re.Pattern[str], handler: Any) -> Call[None]:
+    def consume(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Any) -> Call[None]:
         """Run one session, from joining to its end."""
         self._handler = handler
         self._waits.listener = _SessionEnder(self, self._waits)

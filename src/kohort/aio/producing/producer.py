@@ -18,13 +18,14 @@ from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.fair_lock import let_others_run
 from kohort.aio.producing.producer_calls import Call, Offsets, ProducerCalls, new_driver
 from kohort.aio.producing.record_forms import Headers, RecordLike, Text, time_of_record
-from kohort.aio.system import system_rng
+from kohort.aio.system import system_rng, wall_ms
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.model import GroupMetadata
+from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
     import pyarrow
@@ -94,28 +95,27 @@ class Producer(OtherNames):
             partitions = self._run(self._calls.partitions_for(topic))
         if self._accumulator.full:
             self._run(self._calls.room())
-        at_ms, now_ms = time_of_record(timestamp_ms), self._now_ms()
+        at_ms = wall_ms() if timestamp_ms is None else time_of_record(timestamp_ms)
         outer_lock, driver = self._outer_lock, self._driver
         is_first = outer_lock.acquire(False) or let_others_run(outer_lock)
         try:
             with self._lock:
                 if self._calls.closed or self._transactions is not None or driver.failure is not None:
                     self._calls.may_send()
-                if partition is None:
+                if partition is not None:
+                    check_partition(topic, partition, partitions)
+                elif partitions == 1:
+                    partition = 0
+                else:
                     size = RECORD_OVERHEAD + (len(value) if value else 0) + (len(key) if key else 0)
                     partition = self._machine.choose(topic, key, size, partitions)
+                append = self._accumulator.append
+                placed = append(topic, partition, key, value, headers, at_ms, None)  # type: ignore[arg-type]  # checked pairs by now
+                if placed is None:
+                    record = NewRecord(key, value, headers, at_ms)  # type: ignore[arg-type]  # they too
+                    batch, index, wake = self._machine.add(topic, partition, record, self._now_ms())
                 else:
-                    check_partition(topic, partition, partitions)
-                batch, index, is_ready = self._accumulator.append(
-                    topic,
-                    partition,
-                    key,
-                    value,
-                    headers,  # type: ignore[arg-type]  # checked pairs by now
-                    at_ms,
-                    now_ms,
-                )
-                wake = is_ready and self._machine.needs_wake(batch, now_ms)
+                    batch, index, wake = placed  # it woke nobody but when it filled the batch
         finally:
             if is_first:
                 outer_lock.release()

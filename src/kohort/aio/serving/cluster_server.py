@@ -121,6 +121,11 @@ class ClusterServer:
     def cluster_id(self) -> str:
         return self.cluster.topics.cluster_id
 
+    @property
+    def failed_handshakes(self) -> int:
+        """How many connections to listeners with TLS have failed, since each node began."""
+        return sum(server.failed_handshakes for server in list(self.servers.values()))
+
     async def stop(self) -> None:
         """Accept and answer no more; flush and close the logs."""
         if self._stopped:

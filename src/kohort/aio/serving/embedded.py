@@ -114,6 +114,11 @@ class Broker:
         """The id of the cluster: 22 letters, kept with the data."""
         return self._running().cluster_id
 
+    @property
+    def failed_handshakes(self) -> int:
+        """How many connections to listeners with TLS have failed since the broker began; the log says why each did."""
+        return self._running().failed_handshakes
+
     def _running(self) -> Server | ClusterServer:
         if self._server is None:
             raise UsageError("the broker is not running: use it in a with block, or call start()")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 from kohort.client.admin.operations import Operation, Results, ask
 from kohort.errors import ApiError, UsageError, error_code
@@ -133,18 +133,22 @@ def _word(numbered: type[IntEnum], number: int) -> str:
     return next((member.name.lower() for member in numbered if member == number), "unknown")
 
 
+def _fields(wanted: AclBindingFilter) -> dict[str, Any]:
+    """Return a filter as DescribeAcls and DeleteAcls have it."""
+    return {
+        "resource_type_filter": _number(numbers.ResourceType, wanted.resource_type),
+        "resource_name_filter": wanted.resource_name,
+        "pattern_type_filter": _number(numbers.PatternType, wanted.pattern_type),
+        "principal_filter": wanted.principal,
+        "host_filter": wanted.host,
+        "operation": _number(numbers.Operation, wanted.operation),
+        "permission_type": _number(numbers.Permission, wanted.permission),
+    }
+
+
 def describe_acls(wanted: AclBindingFilter) -> Operation[list[AclBinding]]:
     """Return the ACLs that a filter finds, sorted."""
-    request = DescribeAclsRequest(
-        resource_type_filter=_number(numbers.ResourceType, wanted.resource_type),
-        resource_name_filter=wanted.resource_name,
-        pattern_type_filter=_number(numbers.PatternType, wanted.pattern_type),
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=_number(numbers.Operation, wanted.operation),
-        permission_type=_number(numbers.Permission, wanted.permission),
-    )
-    response: DescribeAclsResponse = yield from ask(request)
+    response: DescribeAclsResponse = yield from ask(DescribeAclsRequest(**_fields(wanted)))
     if response.error_code:
         raise ApiError(error_code(response.error_code), response.error_message or "DescribeAcls")
     found = [
@@ -191,20 +195,7 @@ def create_acls(bindings: Sequence[AclBinding]) -> Operation[Results[AclBinding,
 
 def delete_acls(filters: Sequence[AclBindingFilter]) -> Operation[Results[AclBindingFilter, tuple[AclBinding, ...]]]:
     """Remove what each filter finds; the results say which ACLs went."""
-    request = DeleteAclsRequest(
-        filters=[
-            AclFilter(
-                resource_type_filter=_number(numbers.ResourceType, wanted.resource_type),
-                resource_name_filter=wanted.resource_name,
-                pattern_type_filter=_number(numbers.PatternType, wanted.pattern_type),
-                principal_filter=wanted.principal,
-                host_filter=wanted.host,
-                operation=_number(numbers.Operation, wanted.operation),
-                permission_type=_number(numbers.Permission, wanted.permission),
-            )
-            for wanted in filters
-        ]
-    )
+    request = DeleteAclsRequest(filters=[AclFilter(**_fields(wanted)) for wanted in filters])
     response: DeleteAclsResponse = yield from ask(request)
     results: Results[AclBindingFilter, tuple[AclBinding, ...]] = Results()
     for wanted, result in zip(filters, response.filter_results, strict=False):

@@ -6,24 +6,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from kohort.client.admin.model import GroupDescription, GroupListing, MemberDescription
+from kohort.client.admin.group_descriptions import described_classic_group, described_consumer_group
+from kohort.client.admin.model import GroupDescription, GroupListing
 from kohort.client.admin.operations import Ask, Operation, Pause, Results, passes
 from kohort.client.admin.topics import ask_every_broker
 from kohort.client.requests.find_coordinator import GROUP_KEY, WHAT, lookup_shape
 from kohort.client.requests.metadata import Metadata
-from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, error_code
+from kohort.errors import ApiError, ErrorCode, KohortError, UnsupportedVersion, error_code
 from kohort.model import NO_EPOCH, Node, OffsetAndMetadata, TopicPartition, by_topic
-from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment, parse_subscribed_topics
 from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-    DescribedGroup,
-    DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
 )
+from kohort.wire.messages.group_consumer import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from kohort.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -58,6 +57,8 @@ class GroupCall:
     max_version: int | None = None
     key_type: int = GROUP_KEY
     """What the names are to FindCoordinator: groups, or transactional ids."""
+    otherwise: GroupCall | None = None
+    """What is asked instead about groups that this API does not find, and where the broker does not serve it."""
 
 
 def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -> Operation[Results[str, Any]]:
@@ -68,26 +69,43 @@ def for_each_group(metadata: Metadata, groups: Iterable[str], call: GroupCall) -
     while pending:
         coordinators, again = yield from _find_coordinators(metadata, pending, results, call.key_type)
         found = list(coordinators.items())
-        answers = yield [Ask(call.request(g), node, call.max_version, call.shape) for g, node in found]
-        for (group, node_id), answer in zip(found, answers, strict=True):
-            if isinstance(answer, KohortError):
-                code, failure = 0, answer
-            else:
-                code, text, value = call.read(answer, group, node_id)
-                named = f"{WHAT[call.key_type]} {group!r}"
-                failure = ApiError(error_code(code), named + (f": {text}" if text else ""))
-                if not code:
-                    results.add(group, value)
-                    continue
-            if passes(code) or (not code and failure.retriable and attempt == 0):
+        answered = yield from _ask_coordinators(found, call)
+        for (group, _), (code, outcome) in zip(found, answered, strict=True):
+            if not isinstance(outcome, KohortError):
+                results.add(group, outcome)
+            elif passes(code) or (not code and outcome.retriable and attempt == 0):
                 again.append(group)
             else:
-                results.refuse(group, failure)
+                results.refuse(group, outcome)
         pending = again
         attempt += 1
         if pending:
             yield Pause(attempt)
     return results
+
+
+def _ask_coordinators(found: Sequence[tuple[str, int]], call: GroupCall) -> Operation[list[tuple[int, Any]]]:
+    """Ask about each group the node beside it; return the error code of its answer, 0 if it has none, and the value or
+    the error."""
+    answers = yield [Ask(call.request(group), node, call.max_version, call.shape) for group, node in found]
+    outcomes: list[tuple[int, Any]] = []
+    for (group, node_id), answer in zip(found, answers, strict=True):
+        if isinstance(answer, KohortError):
+            outcomes.append((0, answer))
+            continue
+        code, text, value = call.read(answer, group, node_id)
+        named = f"{WHAT[call.key_type]} {group!r}"
+        outcomes.append((code, ApiError(error_code(code), named + (f": {text}" if text else "")) if code else value))
+    if call.otherwise is not None:
+        places = [
+            i
+            for i, (code, outcome) in enumerate(outcomes)
+            if code == ErrorCode.GROUP_ID_NOT_FOUND or isinstance(outcome, UnsupportedVersion)
+        ]
+        others = yield from _ask_coordinators([found[i] for i in places], call.otherwise)
+        for i, other in zip(places, others, strict=True):
+            outcomes[i] = other
+    return outcomes
 
 
 def _find_coordinators(
@@ -111,7 +129,8 @@ def _find_coordinators(
             again.append(group)
         else:
             what = f"the coordinator of {WHAT[key_type]} {group!r}"
-            results.refuse(group, ApiError(code, f"{what}: {found.error_message or ''}"))
+            text = f": {found.error_message}" if found.error_message else ""
+            results.refuse(group, ApiError(code, f"{what}{text}"))
     return coordinators, again
 
 
@@ -128,16 +147,27 @@ def list_groups(metadata: Metadata, *, states: Sequence[str], types: Sequence[st
 
 
 def describe_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, GroupDescription]]:
-    """Return groups with their members. A group that does not exist is GROUP_ID_NOT_FOUND, on old brokers too."""
+    """Return groups with their members. A group that does not exist is GROUP_ID_NOT_FOUND, on old brokers too.
 
-    def read(answer: DescribeGroupsResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
+    Each is asked for as a group of KIP-848 first, and as a classic one where it is none: two requests for what most
+    clusters have, and one for what they will have, as Java's client asks.
+    """
+
+    def read(answer: ConsumerGroupDescribeResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
+        described = next(g for g in answer.groups if g.group_id == group)
+        code = described.error_code
+        return code, described.error_message, None if code else described_consumer_group(described, node_id)
+
+    def read_classic(answer: DescribeGroupsResponse, group: str, node_id: int) -> tuple[int, str | None, Any]:
         described = next(g for g in answer.groups if g.group_id == group)
         code = described.error_code
         if not code and described.group_state == DEAD:
             code = ErrorCode.GROUP_ID_NOT_FOUND
-        return code, described.error_message, None if code else _described(described, node_id)
+        return code, described.error_message, None if code else described_classic_group(described, node_id)
 
-    return for_each_group(metadata, groups, GroupCall(lambda g: DescribeGroupsRequest(groups=[g]), read))
+    classic = GroupCall(lambda g: DescribeGroupsRequest(groups=[g]), read_classic)
+    call = GroupCall(lambda g: ConsumerGroupDescribeRequest(group_ids=[g]), read, otherwise=classic)
+    return for_each_group(metadata, groups, call)
 
 
 def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Results[str, None]]:
@@ -232,35 +262,6 @@ def _one_group(request: Message, version: int) -> Message:
     if group.topics is not None:
         topics = [OffsetFetchRequestTopic(name=t.name, partition_indexes=t.partition_indexes) for t in group.topics]
     return OffsetFetchRequest(group_id=group.group_id, topics=topics)
-
-
-def _described(group: DescribedGroup, node_id: int) -> GroupDescription:
-    members = tuple(_member(member, group.protocol_type) for member in group.members)
-    return GroupDescription(
-        group.group_id, group.group_state, group.protocol_type, group.protocol_data, node_id, members
-    )
-
-
-def _member(member: DescribedGroupMember, protocol_type: str) -> MemberDescription:
-    """Return a member; what it wants and owns is read only where the blobs are those of consumers, and readable."""
-    topics: tuple[str, ...] = ()
-    assignment: tuple[TopicPartition, ...] = ()
-    if protocol_type == PROTOCOL_TYPE:
-        try:
-            topics = tuple(parse_subscribed_topics(member.member_metadata)) if member.member_metadata else ()
-            assignment = tuple(parse_assignment(member.member_assignment).partitions)
-        except ProtocolError:
-            pass
-    return MemberDescription(
-        member.member_id,
-        member.group_instance_id,
-        member.client_id,
-        member.client_host,
-        topics,
-        assignment,
-        member.member_metadata,
-        member.member_assignment,
-    )
 
 
 def _committed(answer: OffsetFetchResponse) -> Results[TopicPartition, OffsetAndMetadata | None]:

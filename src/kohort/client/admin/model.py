@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kohort.model import Node, TopicPartition
+from kohort.model import NO_EPOCH, Node, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,10 @@ class MemberDescription:
     """A member of a group: who it is, the topics that it subscribes to, the partitions that it owns.
 
     ``group_instance_id`` is None for one that is not static (KIP-345). ``raw_metadata`` and ``raw_assignment`` are the
-    protocol's bytes, for groups that are not of consumers.
+    protocol's bytes, for classic groups that are not of consumers. ``member_type`` is ``"classic"`` or ``"consumer"``,
+    empty where a broker is too old to tell. In a group of type consumer (KIP-848) a member also has an epoch and a
+    target, may subscribe by a regular expression (``topic_regex``) and name its rack; in a classic one they are -1
+    and None. ``assignment`` then holds what the member is yet to give up too.
     """
 
     member_id: str
@@ -146,11 +149,34 @@ class MemberDescription:
     assignment: tuple[TopicPartition, ...]
     raw_metadata: bytes
     raw_assignment: bytes
+    member_type: str = ""
+    member_epoch: int = NO_EPOCH
+    target_assignment: tuple[TopicPartition, ...] | None = None
+    topic_regex: str | None = None
+    rack_id: str | None = None
+
+    @property
+    def to_give_up(self) -> tuple[TopicPartition, ...]:
+        """Return what the member has and is not meant to have, sorted; nothing in a classic group."""
+        if self.target_assignment is None:
+            return ()
+        return tuple(sorted(set(self.assignment) - set(self.target_assignment)))
+
+    @property
+    def to_get(self) -> tuple[TopicPartition, ...]:
+        """Return what the member is meant to have and has not yet, sorted; nothing in a classic group."""
+        return tuple(sorted(set(self.target_assignment or ()) - set(self.assignment)))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members. ``state`` is Kafka's, such as ``"Stable"``; ``assignor`` is empty in an empty group."""
+    """A group with its members. ``state`` is Kafka's, such as ``"Stable"``; ``assignor`` is empty in an empty classic
+    group.
+
+    ``group_type`` is ``"classic"`` or ``"consumer"`` (KIP-848). Of the latter two epochs are told: ``group_epoch``
+    grows with each change of members and subscriptions, ``assignment_epoch`` is the one that the target was computed
+    for; -1 in a classic group.
+    """
 
     group_id: str
     state: str
@@ -158,6 +184,9 @@ class GroupDescription:
     assignor: str
     coordinator_id: int
     members: tuple[MemberDescription, ...]
+    group_type: str = ""
+    group_epoch: int = NO_EPOCH
+    assignment_epoch: int = NO_EPOCH
 
 
 class ListedOffset(NamedTuple):

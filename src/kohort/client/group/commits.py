@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from kohort.client.group.member_messages import NO_GENERATION
-from kohort.client.group.membership_classic import COORDINATOR_MOVED, Membership, MemberState
+from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Membership, not_a_member
 from kohort.client.group.offset_messages import BY_NAME_COMMIT, build_commit, commit_errors
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import Backoff, retry_backoff
@@ -18,7 +17,7 @@ from kohort.client.requests.find_coordinator import COORDINATOR_LANE, Coordinato
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import TimedRequests, TimedRequestState
 from kohort.client.requests.source import IDLE, Poll, Unsent
-from kohort.errors import ApiError, ApiTimeout, CommitFailed, ErrorCode, KohortError
+from kohort.errors import ApiTimeout, CommitFailed, ErrorCode, KohortError
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort.wire.messages.offsets import OffsetCommitResponse
 from kohort.wire.schema import Message
@@ -41,6 +40,8 @@ class _Commit(TimedRequestState):
         self.offsets = offsets
         self.promise: Promise[Offsets] = Promise()
         self.generation = NO_GENERATION
+        self.life: int | None = None
+        """Of the member for which it was sent first."""
 
 
 class Commits:
@@ -99,7 +100,8 @@ class Commits:
             error = self._auto.error
             if error is not None:
                 self._note(f"the positions in group {self._group_id!r} could not be auto-committed: {error}")
-            if error is not None and error.retriable:
+            still_member = isinstance(error, CommitFailed) and self._refusal() is None
+            if error is not None and (error.retriable or still_member):
                 self._auto_at_ms = now_ms + self._backoff.delay_ms(1)
             self._auto = None
         if self._auto_at_ms is None:
@@ -127,7 +129,7 @@ class Commits:
         wake_at_ms = self._waiting.wake_at_ms(now_ms)
         unsent: list[Unsent] = []
         for commit in self._waiting.take_due(now_ms):
-            refusal = self._refusal()
+            refusal = self._refusal(commit.life)
             if refusal is None:
                 unsent.append(self._send(node_id, commit))
             else:
@@ -152,32 +154,36 @@ class Commits:
             elif code is ErrorCode.UNKNOWN_TOPIC_ID:
                 self._metadata.request_refresh()
             self._retry(commit, error, now_ms)
-        elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            commit.promise.fail(self._fenced(commit, error))
+            return
+        verdict = self._membership.judge_commit(commit.generation, error)
+        # What is not assigned any more may be further by now, under somebody else.
+        if verdict.may_retry and commit.offsets.keys() <= self._subscription.assigned.keys():
+            self._retry(commit, verdict.error, now_ms)
         else:
-            if code is ErrorCode.REBALANCE_IN_PROGRESS:
-                self._membership.request_rejoin("a commit was answered REBALANCE_IN_PROGRESS")
-            commit.promise.fail(error)
+            commit.promise.fail(verdict.error)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if error.retriable:
             self._lookup.mark_unknown()
-        self._retry(sent.context, error, now_ms)
+            self._retry(sent.context, error, now_ms)
+        else:
+            sent.context.promise.fail(error)
 
-    def _refusal(self) -> KohortError | None:
-        """Return why a commit would be wrong now, or None. Without group subscription everybody may."""
-        if not self._subscription.mode.is_group or self._membership.state is MemberState.STABLE:
+    def _refusal(self, life: int | None = None) -> KohortError | None:
+        """Return why a commit would be wrong now, or None. Without group subscription everybody may.
+
+        What was sent in an earlier ``life`` of the member is of partitions that others may have by now.
+        """
+        if not self._subscription.mode.is_group:
             return None
-        if self._membership.state is MemberState.UNJOINED:
-            return CommitFailed(
-                f"this consumer is not a member of group {self._group_id!r} any more; what it did not commit may be "
-                "read again by others. Poll more often, or raise max.poll.interval.ms"
-            )
-        return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the rebalance is over, then commit again")
+        if life not in (None, self._membership.life):
+            return not_a_member(self._group_id)
+        return self._membership.commit_refusal()
 
     def _send(self, node_id: int, commit: _Commit) -> Unsent:
         subscribed = self._subscription.mode.is_group
         commit.generation = self._membership.generation if subscribed else NO_GENERATION
+        commit.life = self._membership.life
         ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in commit.offsets}}
         instance_id = self._config.group_instance_id if subscribed else None
         return Unsent(
@@ -189,21 +195,9 @@ class Commits:
             context=commit,
         )
 
-    def _fenced(self, commit: _Commit, error: ApiError) -> KohortError:
-        """Return the error for a member or a generation that the coordinator does not know, and rejoin if it is the
-        current one."""
-        if not self._subscription.mode.is_group or not self._membership.is_current(commit.generation):
-            return ApiError(
-                ErrorCode.REBALANCE_IN_PROGRESS, "the member has joined again since; poll() and commit again"
-            )
-        keep = error.code is ErrorCode.ILLEGAL_GENERATION
-        self._membership.reset_after_commit_error(f"a commit was answered {error.code.name}", keep_member_id=keep)
-        return CommitFailed(f"{error}; the group has rebalanced without this member")
-
     def _retry(self, commit: _Commit, error: KohortError, now_ms: int) -> None:
         retry_at_ms = commit.failed(now_ms)
-        may_retry = isinstance(error, ApiError) or error.retriable
-        if commit.deadline_ms is None or retry_at_ms >= commit.deadline_ms or not may_retry:
+        if commit.deadline_ms is None or retry_at_ms >= commit.deadline_ms:
             commit.promise.fail(error)
             return
         self._waiting.add(commit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from kohort.client.group.membership_classic import COORDINATOR_MOVED
+from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, Generation, Membership
 from kohort.client.group.offset_messages import BY_NAME_FETCH, FetchedOffset, build_fetch, fetched_offsets, shape_fetch
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.reading.positions import FetchState, PartitionState, Position
@@ -40,6 +40,8 @@ class _Query(TimedRequestState):
         self.partitions = list(partitions)
         self.promise: Promise[Committed] | None = None
         self.starts: Starts = {}
+        self.generation = NO_GENERATION
+        """Under which it was sent last."""
 
 
 class CommittedOffsets:
@@ -49,6 +51,7 @@ class CommittedOffsets:
         self,
         context: ConsumerContext,
         lookup: CoordinatorLookup,
+        membership: Membership,
         no_offset: Callable[[TopicPartition, PartitionState], None],
     ) -> None:
         config = context.config
@@ -56,6 +59,7 @@ class CommittedOffsets:
         self._group_id: str = config.group_id
         self._config = config
         self._lookup = lookup
+        self._membership = membership
         self._subscription = context.subscription
         self._metadata = context.metadata
         self._backoff = retry_backoff(config, context.rng)
@@ -108,11 +112,16 @@ class CommittedOffsets:
             self._lookup.mark_unknown()
         if code is ErrorCode.UNKNOWN_TOPIC_ID:
             self._metadata.request_refresh()
+        query: _Query = sent.context
+        if code is ErrorCode.STALE_MEMBER_EPOCH and query.generation != self._reads_as:
+            self._waiting.add(query)  # the epoch has changed on the way
+            return
         # An unknown partition is the user's mistake, although the code is retriable elsewhere.
-        lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not (code.retriable or code in COORDINATOR_MOVED)
+        passing = code.retriable or code in COORDINATOR_MOVED or self._is_of_membership(query, code)
+        lasting = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not passing
         if not lasting:
             self._troubles.refused(COMMITTED, code, what, now_ms)
-        self._failed(sent.context, answer_error(self._config, code, what, name=name), now_ms, lasting=lasting)
+        self._failed(query, answer_error(self._config, code, what, name=name), now_ms, lasting=lasting)
 
     def on_failure(self, sent: Unsent, error: KohortError, now_ms: int) -> None:
         if error.retriable:
@@ -135,15 +144,26 @@ class CommittedOffsets:
 
     def _send(self, node_id: int, query: _Query) -> Unsent:
         ids = {topic: self._metadata.topic_id(topic) for topic in {p.topic for p in query.partitions}}
+        query.generation = self._reads_as
         return Unsent(
             node_id,
-            build_fetch(self._group_id, query.partitions, ids),
+            build_fetch(self._group_id, query.generation, query.partitions, ids),
             self._config.request_timeout_ms,
             lane=COORDINATOR_LANE,
             max_version=None if all(ids.values()) else BY_NAME_FETCH,
             context=query,
             shape=shape_fetch,
         )
+
+    @property
+    def _reads_as(self) -> Generation:
+        return self._membership.reads_as if self._subscription.mode.is_group else NO_GENERATION
+
+    def _is_of_membership(self, query: _Query, code: ErrorCode) -> bool:
+        """Tell whether the membership mends it: an epoch that is to change, or, for partitions that the user does not
+        ask about but that are assigned, a member that is about to hear that they are not its own any more."""
+        unknown_for_now = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
+        return code is ErrorCode.STALE_MEMBER_EPOCH or unknown_for_now
 
     def _failed(self, query: _Query, error: KohortError, now_ms: int, *, lasting: bool) -> None:
         query.failed(now_ms)

@@ -11,6 +11,26 @@ from kohort.clock import Rng
 from kohort.config.client import ConsumerConfig
 
 
+class PollClock:
+    """How long the user may still work before the next poll."""
+
+    def __init__(self, interval_ms: int) -> None:
+        self.until_ms: int | None = None
+        """None while the user is in poll(), and before the first one."""
+        self._interval_ms = interval_ms
+
+    def enter(self) -> None:
+        """Stop: the user is in poll()."""
+        self.until_ms = None
+
+    def leave(self, now_ms: int) -> None:
+        """Start: the user's own work begins."""
+        self.until_ms = now_ms + self._interval_ms
+
+    def expired(self, now_ms: int) -> bool:
+        return self.until_ms is not None and now_ms >= self.until_ms
+
+
 class HeartbeatClocks:
     """Deadlines only; the membership acts on them. They run from the success of a JoinGroup until the next one."""
 

@@ -6,9 +6,10 @@ The rules: protocol/members.md#subscription-and-assignment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from kohort.assignors.spec import Assignor
+from kohort.client.group.membership import Generation
 from kohort.client.reading.subscription import SubscriptionState
 from kohort.config.client import ConsumerConfig
 from kohort.model import TopicPartition
@@ -30,19 +31,6 @@ JOIN_GRACE_MS: Final = 5000
 LEAVE_BY_LIST_FROM: Final = 3
 
 
-class Generation(NamedTuple):
-    """Who this member is, in which round of the group."""
-
-    generation_id: int = -1
-    member_id: str = ""
-    protocol_name: str | None = None
-
-    @property
-    def is_member(self) -> bool:
-        return self.generation_id >= 0 and bool(self.member_id)
-
-
-NO_GENERATION: Final = Generation()
 Adopted = tuple[list[TopicPartition], int]
 """An assignment that was taken, and its generation."""
 

@@ -18,7 +18,8 @@ from typing import Final
 from kohort.assignors.spec import Assignor
 from kohort.client.group.heartbeats import HeartbeatClocks
 from kohort.client.group.leader import GroupLeader
-from kohort.client.group.member_messages import NO_GENERATION, Generation, MemberMessages, leave_shape
+from kohort.client.group.member_messages import MemberMessages, leave_shape
+from kohort.client.group.membership import COORDINATOR_MOVED, NO_GENERATION, CommitVerdict, Generation, not_a_member
 from kohort.client.reading.context import ConsumerContext
 from kohort.client.requests.backoff import retry_backoff
 from kohort.client.requests.denials import answer_error
@@ -26,7 +27,7 @@ from kohort.client.requests.find_coordinator import COORDINATOR_LANE, Coordinato
 from kohort.client.requests.promise import Promise
 from kohort.client.requests.request_state import RequestState
 from kohort.client.requests.source import Poll, Unsent
-from kohort.errors import ApiError, ErrorCode, KohortError, ProtocolError, UsageError, error_code
+from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError, ProtocolError, UsageError, error_code
 from kohort.model import TopicPartition
 from kohort.wire.consumer_protocol import PROTOCOL_TYPE, parse_assignment
 from kohort.wire.messages.group_classic import (
@@ -41,7 +42,6 @@ from kohort.wire.schema import Message
 
 LEAVE_LANE: Final = "leave"
 JOINING_GROUP: Final = "joining"
-COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 
 class MemberState(Enum):
@@ -53,8 +53,8 @@ class MemberState(Enum):
     STABLE = auto()
 
 
-class Membership:
-    """The source that keeps this consumer in its group."""
+class ClassicMembership:
+    """The source that keeps this consumer in its classic group."""
 
     def __init__(self, context: ConsumerContext, lookup: CoordinatorLookup, assignors: Sequence[Assignor]) -> None:
         config, subscription = context.config, context.subscription
@@ -69,10 +69,13 @@ class Membership:
         """The last assignment that was taken, and its generation: what sticky strategies are told."""
         self.user_generation = NO_GENERATION
         """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
+        self.life = 0
+        """Grows whenever a generation is lost."""
         self.clocks = HeartbeatClocks(config, context.rng)
         self.leader = GroupLeader({a.name: a for a in assignors}, context.metadata, subscription)
         self._config = config
         self._group_id: str = config.group_id
+        self._subscription = subscription
         self._messages = MemberMessages(config, assignors, subscription)
         self._lookup = lookup
         self._request = RequestState(retry_backoff(config, context.rng))
@@ -127,12 +130,50 @@ class Membership:
         self._lose_generation(reason, keep_member_id=False)
         return promise
 
-    def is_current(self, generation: Generation) -> bool:
-        return self.generation == generation
+    # What everything else asks of it
 
-    def reset_after_commit_error(self, reason: str, *, keep_member_id: bool) -> None:
-        """Lose the generation, because a commit was refused for it."""
-        self._fall_out(reason, keep_member_id=keep_member_id)
+    @property
+    def is_stable(self) -> bool:
+        """Whether it has the assignment of its generation."""
+        return self.state is MemberState.STABLE
+
+    @property
+    def reads_as(self) -> Generation:
+        """Under which generation offsets are read: everybody may, in a classic group."""
+        return NO_GENERATION
+
+    def enter_poll(self) -> None:
+        """Stop the clock of the user, who is in poll()."""
+        self.clocks.enter_poll()
+
+    def leave_poll(self, now_ms: int) -> None:
+        """Start the clock of the user."""
+        self.clocks.leave_poll(now_ms)
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Rejoin at the next poll (KIP-568)."""
+        self.request_rejoin(reason)
+
+    def commit_refusal(self) -> KohortError | None:
+        """Return why a commit would be wrong now, or None."""
+        if self.state is MemberState.STABLE:
+            return None
+        if self.state is MemberState.UNJOINED:
+            return not_a_member(self._group_id)
+        return ApiError(ErrorCode.REBALANCE_IN_PROGRESS, "poll() until the rebalance is over, then commit again")
+
+    def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
+        """Return what a refused commit means to its user; rejoin if it was sent under the current generation."""
+        if error.code is ErrorCode.REBALANCE_IN_PROGRESS:
+            self.request_rejoin("a commit was answered REBALANCE_IN_PROGRESS")
+        if error.code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            return CommitVerdict(error)
+        if not self._subscription.mode.is_group or self.generation != generation:
+            text = "the member has joined again since; poll() and commit again"
+            return CommitVerdict(ApiError(ErrorCode.REBALANCE_IN_PROGRESS, text))
+        keep = error.code is ErrorCode.ILLEGAL_GENERATION
+        self._fall_out(f"a commit was answered {error.code.name}", keep_member_id=keep)
+        return CommitVerdict(CommitFailed(f"{error}; the group has rebalanced without this member"))
 
     # The source
 
@@ -376,6 +417,7 @@ class Membership:
     def _lose_generation(self, reason: str, *, keep_member_id: bool) -> None:
         """Forget the generation, or the whole membership, and rejoin at the user's next poll."""
         self.state = MemberState.UNJOINED
+        self.life += 1
         self.generation = Generation(member_id=self.generation.member_id if keep_member_id else "")
         self.new_assignment = None
         self._request.forget_in_flight()

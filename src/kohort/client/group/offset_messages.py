@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from kohort.client.group.member_messages import Generation
+from kohort.client.group.membership import Generation
 from kohort.errors import ErrorCode, error_code
 from kohort.model import NO_EPOCH, NO_UUID, OffsetAndMetadata, TopicPartition, by_topic
 from kohort.wire.messages.offsets import (
@@ -83,13 +83,21 @@ def commit_errors(response: OffsetCommitResponse, name_of: TopicName) -> dict[To
     return found
 
 
-def build_fetch(group_id: str, partitions: Iterable[TopicPartition], ids: TopicIds) -> OffsetFetchRequest:
+def build_fetch(
+    group_id: str, generation: Generation, partitions: Iterable[TopicPartition], ids: TopicIds
+) -> OffsetFetchRequest:
     """Return the request in its newest form; ``shape_fetch`` rewrites it for older versions."""
     topics = [
         OffsetFetchRequestTopics(name=topic, topic_id=ids.get(topic) or NO_UUID, partition_indexes=numbers)
         for topic, numbers in by_topic(partitions).items()
     ]
-    return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=topics)], require_stable=True)
+    group = OffsetFetchRequestGroup(
+        group_id=group_id,
+        member_id=generation.member_id or None,
+        member_epoch=generation.generation_id,
+        topics=topics,
+    )
+    return OffsetFetchRequest(groups=[group], require_stable=True)
 
 
 def shape_fetch(request: Message, version: int) -> Message:

@@ -10,7 +10,7 @@ from kohort.client.reading.positions import FetchState, PartitionState, Position
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import is_topic_name
 from kohort.errors import UsageError
-from kohort.model import TopicPartition
+from kohort.model import SubscriptionPattern, TopicPartition
 
 
 class Mode(Enum):
@@ -19,6 +19,7 @@ class Mode(Enum):
     NONE = "nothing", False
     TOPICS = "topics", True
     PATTERN = "a pattern", True
+    SERVER_PATTERN = "a pattern that the cluster matches", True
     PARTITIONS = "partitions", False
 
     def __init__(self, words: str, is_group: bool) -> None:
@@ -47,6 +48,8 @@ class SubscriptionState:
         self._not_fetching_of: tuple[object, int] = (None, 0)
         self._metadata = metadata
         self.pattern: re.Pattern[str] | None = None
+        self.server_pattern: SubscriptionPattern | None = None
+        self._topic_ids: frozenset[bytes] = frozenset()
         self._exclude_internal = exclude_internal_topics
         self._matched_version = -1
         self._pattern_version = -1
@@ -72,6 +75,13 @@ class SubscriptionState:
         self.want_metadata()
         self.match_pattern()
 
+    def subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
+        """Read every topic that the group's coordinator finds to match; which these are is known once they are
+        assigned."""
+        self._set_mode(Mode.SERVER_PATTERN)
+        self.server_pattern = pattern
+        self.want_metadata()
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions, without a group; those assigned before keep their position."""
         wanted = dict.fromkeys(partitions)
@@ -83,7 +93,8 @@ class SubscriptionState:
     def unsubscribe(self) -> None:
         self.mode = Mode.NONE
         self.topics = self.group_topics = frozenset()
-        self.pattern = None
+        self.pattern = self.server_pattern = None
+        self._topic_ids = frozenset()
         self.assigned.clear()
         self._transitions.count += 1
         self.want_metadata()
@@ -120,9 +131,17 @@ class SubscriptionState:
         self.group_topics = frozenset(topics)
         self.want_metadata()
 
+    def want_ids(self, topic_ids: Iterable[bytes]) -> None:
+        """Ask for the metadata of topics that are assigned, where only the coordinator knows which match."""
+        self._topic_ids = frozenset(topic_ids)
+        if self.mode is Mode.SERVER_PATTERN:
+            self.want_metadata()
+
     def want_metadata(self) -> None:
         if self.mode is Mode.PATTERN:
             self._metadata.want_all()
+        elif self.mode is Mode.SERVER_PATTERN:
+            self._metadata.want_ids(self._topic_ids)
         else:
             self._metadata.want(self.topics | self.group_topics)
 
@@ -141,6 +160,8 @@ class SubscriptionState:
         self._replace(wanted)
         if self.mode is Mode.PATTERN:
             self.topics |= {p.topic for p in wanted}
+        elif self.mode is Mode.SERVER_PATTERN:
+            self.topics = frozenset(p.topic for p in wanted)
 
     def _replace(self, partitions: Mapping[TopicPartition, None]) -> None:
         self.assigned = {p: self.assigned.get(p) or PartitionState(self._transitions) for p in partitions}

@@ -2,8 +2,8 @@
 
 Every connection begins with ApiVersions at the highest version this side has. A broker that does not know it answers
 UNSUPPORTED_VERSION in the form of version 0, and the question is put again at a version that both speak (KIP-511,
-protocol/requests.md#apiversions). A broker answers in the order it was asked, so responses are paired first in, first
-out.
+protocol/requests.md#apiversions). The question may say which node of which cluster is meant (KIP-1242). A broker
+answers in the order it was asked, so responses are paired first in, first out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from kohort.client.requests.frame_buffers import FrameBuffers
 from kohort.client.requests.io import CLOSED_BY_BROKER
@@ -20,7 +20,7 @@ from kohort.client.requests.login import Asked, ClientLogin, Wanted
 from kohort.client.requests.source import Unsent
 from kohort.client.requests.strangers import FIRST_BYTES, stranger
 from kohort.clock import Rng
-from kohort.errors import ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
+from kohort.errors import ApiError, ErrorCode, KohortError, NotKafka, ProtocolError, UnsupportedVersion
 from kohort.version import VERSION
 from kohort.wire.apis import APIS, Api, api_of
 from kohort.wire.codec import Buffer, decode
@@ -30,11 +30,23 @@ from kohort.wire.messages.fetch import FetchRequest
 from kohort.wire.schema import Message
 
 API_VERSIONS: Final = 18
+NO_NODE: Final = -1
 IN_FLIGHT_MAX: Final = 100
 """Requests written and not answered, per connection; sources bound themselves further where they must."""
 _ERROR_CODE_AT: Final = 4
 WANTS_SASL: Final = "does this listener want a login (security.protocol=SASL_PLAINTEXT or SASL_SSL)?"
+WHOSE_NODE: Final = "its address is another's by now, or a proxy renumbers nodes (metadata.cluster.check.enable=false)"
 WHO_ELSE: Final = "(a listener with TLS or SASL, a proxy without its broker, or no Kafka broker at all)"
+
+
+class MeantNode(NamedTuple):
+    """The node of the cluster that a connection is for."""
+
+    cluster_id: str
+    node_id: int
+
+    def __str__(self) -> str:
+        return f"node {self.node_id} of cluster {self.cluster_id}"
 
 
 class ConnectionState(Enum):
@@ -101,6 +113,7 @@ class Connection:
         """What the cluster has agreed on: levels by the names of features (KIP-584)."""
         self._served: dict[int, tuple[int, int]] = {}
         self._login: ClientLogin | None = None
+        self._meant: MeantNode | None = None
         self._was_answered = False
         """Whether anything was answered but the handshake and the login."""
 
@@ -108,6 +121,10 @@ class Connection:
         """Have it log in before it is READY, and again when the session ends. Before it is opened; ``who`` is for
         errors."""
         self._login = ClientLogin(mechanism, who, rng, self._ask)
+
+    def mean(self, cluster_id: str, node_id: int) -> None:
+        """Have it end with REBOOTSTRAP_REQUIRED unless this node answers. Before it is opened."""
+        self._meant = MeantNode(cluster_id, node_id)
 
     @property
     def address(self) -> str:
@@ -280,7 +297,10 @@ class Connection:
         self._handshakes += 1
         self._correlation_id += 1
         header = RequestHeader(API_VERSIONS, self._handshake_version, self._correlation_id, self._client_id)
-        request = ApiVersionsRequest(client_software_name="kohort", client_software_version=VERSION)
+        cluster_id, node_id = (None, NO_NODE) if self._meant is None else self._meant
+        request = ApiVersionsRequest(
+            client_software_name="kohort", client_software_version=VERSION, cluster_id=cluster_id, node_id=node_id
+        )
         return build_request(header, request)
 
     def _shake(self, frame: bytes) -> list[Buffer]:
@@ -290,6 +310,8 @@ class Connection:
         if refused == ErrorCode.UNSUPPORTED_VERSION and self._handshake_version > 0:
             return self._downgrade(frame)
         response = decode(ApiVersionsResponse, self._handshake_version, frame, _ERROR_CODE_AT)[0]
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._meant is not None:
+            raise ApiError(ErrorCode.REBOOTSTRAP_REQUIRED, f"it is not {self._meant}: {WHOSE_NODE}")
         if response.error_code:
             raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
         self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}

@@ -11,18 +11,20 @@ from kohort.config.client import ClientConfig, ConsumerConfig, ProducerConfig
 from kohort.errors import ApiError, ErrorCode
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
+    """What may be denied, and kafka-acls' word for it."""
+
     what: str
     flag: str
     consumer: str
     producer: str
 
 
-KINDS: Final[Mapping[ErrorCode, _Kind]] = {
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: _Kind("topic", "--topic", "READ", "WRITE"),
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: _Kind("group", "--group", "READ", "READ"),
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _Kind("transactional.id", "--transactional-id", "", "WRITE"),
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _Kind("the cluster", "--cluster", "", "IDEMPOTENT_WRITE"),
+KINDS: Final[Mapping[ErrorCode, Kind]] = {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: Kind("topic", "--topic", "READ", "WRITE"),
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: Kind("group", "--group", "READ", "READ"),
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Kind("transactional.id", "--transactional-id", "", "WRITE"),
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Kind("the cluster", "--cluster", "", "IDEMPOTENT_WRITE"),
 }
 """What each code is about, and what a consumer and a producer need there."""
 
@@ -31,24 +33,26 @@ def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str 
     """Return the error for an answer. ``name`` is the topic or the group that it is about, where that is not the one
     that the client is configured for."""
     kind = KINDS.get(code)
-    return ApiError(code, text if kind is None else f"{text}{_lacking(config, kind, name)}")
-
-
-def _lacking(config: ClientConfig, kind: _Kind, name: str) -> str:
+    if kind is None:
+        return ApiError(code, text)
     operation = ""
     if isinstance(config, ConsumerConfig):
         operation = kind.consumer
+        name = name or (config.group_id or "" if kind.what == "group" else "")
     if isinstance(config, ProducerConfig):
         operation = kind.producer
-    if isinstance(config, ConsumerConfig) and kind.what == "group":
-        name = name or config.group_id or ""
-    if isinstance(config, ProducerConfig) and kind.what == "transactional.id":
-        name = name or config.transactional_id or ""
-    resource = kind.what if kind.flag == "--cluster" else f"{kind.what} {name!r}"
-    if not operation or not (name or kind.flag == "--cluster"):
+        name = name or (config.transactional_id or "" if kind.what == "transactional.id" else "")
+    return ApiError(code, f"{text}{lacking(config, kind, operation, name)}")
+
+
+def lacking(config: ClientConfig, kind: Kind, operation: str, name: str) -> str:
+    """Return who needs what, and the command that grants it, to be put behind a text; empty where either is unknown."""
+    of_cluster = kind.flag == "--cluster"
+    if not operation or not (name or of_cluster):
         return ""
+    resource = kind.what if of_cluster else f"{kind.what} {name!r}"
     principal = principal_of(config)
     server = config.bootstrap_servers[0]
     command = f"kafka-acls --bootstrap-server {server} --add --allow-principal {quote(principal or 'User:NAME')}"
-    granted = f"{command} --operation {operation} {kind.flag}" + (f" {quote(name)}" if name else "")
+    granted = f"{command} --operation {operation} {kind.flag}" + ("" if of_cluster else f" {quote(name)}")
     return f"; {principal or 'this client'} needs {operation} on {resource}: {granted}"

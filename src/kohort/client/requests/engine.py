@@ -27,14 +27,14 @@ from kohort.client.requests.io import (
     TokenReady,
     WantToken,
 )
-from kohort.client.requests.lanes import Lane, Refusal, unreachable
+from kohort.client.requests.lanes import Lane, Refusal, told_of_loss, unreachable
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.notes import Notes
 from kohort.client.requests.source import ANY_NODE, RequestSource
 from kohort.client.requests.troubles import Troubles
 from kohort.clock import Rng, earliest
 from kohort.config.client import ClientConfig
-from kohort.errors import ApiTimeout, AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
+from kohort.errors import ApiError, ApiTimeout, AuthenticationFailed, ConnectionFailed, ErrorCode, KohortError, NotKafka
 from kohort.wire.apis import api_of
 
 DATA: Final = "data"
@@ -216,6 +216,15 @@ class Engine:
         self._end(lane, keep=True)
         kind = type(error) if isinstance(error, NotKafka | AuthenticationFailed) else ConnectionFailed
         self._lost(lane, str(error), now_ms, kind=kind)
+        if isinstance(error, ApiError) and error.code is ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._begin_anew(now_ms)
+
+    def _begin_anew(self, now_ms: int) -> None:
+        """Leave every node that metadata named, and ask the bootstrap addresses which there are (KIP-1242)."""
+        for lane in [lane for lane in self._lanes.values() if lane.node_id >= 0 and lane.connection is not None]:
+            self._end(lane, keep=True)
+            self._lost(lane, "the client begins anew at its bootstrap addresses", now_ms, quietly=True)
+        self.metadata.begin_anew()
 
     def _lost(
         self,
@@ -230,7 +239,8 @@ class Engine:
         connection = lane.connection
         assert connection is not None
         if not quietly:
-            self._tell_loss(lane, connection, Refusal(reason, kind), now_ms)
+            told = told_of_loss(lane, connection, Refusal(reason, kind), self._bootstrap)
+            self._troubles.report((CONNECTION, connection.address), told, now_ms)
         if kind is NotKafka and self.ever_connected:
             kind = ConnectionFailed  # rather an outage, with a proxy that tells
         self._by_connection.pop(connection.id, None)
@@ -249,18 +259,6 @@ class Engine:
             pending.tried |= {lane.node_id}
         who = f"node {lane.node_id} at {connection.address}" if lane.node_id >= 0 else connection.address
         self._fail(fixed, kind(f"{who}: {reason}"), now_ms)
-
-    def _tell_loss(self, lane: Lane, connection: Connection, why: Refusal, now_ms: int) -> None:
-        reason, kind = why
-        about, address = (CONNECTION, connection.address), (connection.host, connection.port)
-        if connection.state is ConnectionState.READY:
-            self._troubles.report(about, f"the connection to {connection.address} was lost: {reason}", now_ms)
-            return
-        whose = ""
-        if lane.node_id >= 0 and address not in self._bootstrap:
-            whose = f", the address that the cluster gives for node {lane.node_id} (advertised.listeners)"
-        what = "not let in" if kind is AuthenticationFailed else "no broker"
-        self._troubles.report(about, f"{what} at {connection.address}{whose}: {reason}", now_ms)
 
     # Time
 
@@ -442,6 +440,8 @@ class Engine:
             deadline_ms=now_ms + config.socket_connection_setup_timeout_ms,
             renewal_ms=config.request_timeout_ms,
         )
+        if config.metadata_cluster_check_enable and lane.node_id >= 0 and self.metadata.cluster_id is not None:
+            lane.connection.mean(self.metadata.cluster_id, lane.node_id)
         if self.credentials is not None:
             lane.connection.log_in(self.credentials.mechanism, self.credentials.who, self._rng)
         self._next_id += 1

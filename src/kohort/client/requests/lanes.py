@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kohort.client.requests.connections import Connection, PendingRequest
+from kohort.client.requests.connections import Connection, ConnectionState, PendingRequest
 from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError, NotKafka
 
 
@@ -27,6 +27,17 @@ class Refusal(NamedTuple):
 
     text: str
     kind: type[KohortError]
+
+
+def told_of_loss(lane: Lane, connection: Connection, why: Refusal, bootstrap: Collection[tuple[str, int]]) -> str:
+    """Say of ``lane`` that its connection was lost, or was never had."""
+    if connection.state is ConnectionState.READY:
+        return f"the connection to {connection.address} was lost: {why.text}"
+    whose = ""
+    if lane.node_id >= 0 and (connection.host, connection.port) not in bootstrap:
+        whose = f", the address that the cluster gives for node {lane.node_id} (advertised.listeners)"
+    what = "not let in" if why.kind is AuthenticationFailed else "no broker"
+    return f"{what} at {connection.address}{whose}: {why.text}"
 
 
 def unreachable(refusals: Sequence[Refusal]) -> KohortError:

@@ -29,8 +29,20 @@ from kohort.wire.schema import Message
 LASTING: Final = (AuthenticationFailed, NotKafka, UnsupportedVersion)
 """What no further try mends."""
 
-Asked = tuple[bool, frozenset[str]]
-"""Which topics a request asks for: whether all, or by name."""
+IDS_FROM: Final = 12
+"""The first version of Metadata that takes topic ids."""
+
+
+class Asked(NamedTuple):
+    """Which topics a request asks for: all, or by name, or by id. Names and ids do not go together in one."""
+
+    all: bool = False
+    names: frozenset[str] = frozenset()
+    ids: frozenset[bytes] = frozenset()
+
+    def covers(self, other: Asked) -> bool:
+        """Tell whether an answer to this holds all that ``other`` asks for."""
+        return self.all or (not other.all and other.names <= self.names and other.ids <= self.ids)
 
 
 class LeaderAndEpoch(NamedTuple):
@@ -80,8 +92,9 @@ class Metadata:
         self._errors: dict[str, ErrorCode] = {}
         self._names: dict[bytes, str] = {}
         self._wanted: set[str] = set()
+        self._wanted_ids: frozenset[bytes] | None = None
         self._want_all = False
-        self._covered: Asked = (False, frozenset())
+        self._covered = Asked()
         self._refresh_wanted = False
         self._answered_at_ms: int | None = None
 
@@ -90,7 +103,13 @@ class Metadata:
     def want(self, topics: Iterable[str]) -> None:
         """Keep exactly these topics; names not known yet are asked for at the next poll, without a wait."""
         self._wanted = set(topics)
+        self._wanted_ids = None
         self._want_all = False
+
+    def want_ids(self, topic_ids: Iterable[bytes]) -> None:
+        """Keep exactly the topics with these ids, whose names are not known yet."""
+        self.want(())
+        self._wanted_ids = frozenset(topic_ids)
 
     def want_also(self, topic: str) -> None:
         """Keep ``topic`` too."""
@@ -128,6 +147,12 @@ class Metadata:
     def learn_node(self, node: Node) -> None:
         """Remember where a node is that an answer other than Metadata named (FindCoordinator, KIP-951)."""
         self._learnt[node.node_id] = node
+
+    def begin_anew(self) -> None:
+        """Forget where nodes are: they are somebody else's addresses by now. What is known of topics stays until the
+        next answer, which comes from a bootstrap address."""
+        self._nodes, self._learnt, self.cluster_id = {}, {}, None
+        self._refresh_wanted = True
 
     def topics(self) -> set[str]:
         """Return topics known to exist (among those wanted)."""
@@ -188,9 +213,12 @@ class Metadata:
         if due is None or due > now_ms:
             return Poll(wake_at_ms=due)
         self._refresh_wanted = False
-        asked: Asked = (self._want_all, frozenset(self._wanted))
-        topics = None if self._want_all else [MetadataRequestTopic(name=name) for name in sorted(self._wanted)]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=self.allow_auto_create)
+        asked = self._asked()
+        topics = [MetadataRequestTopic(name=name) for name in sorted(asked.names)]
+        topics += [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(asked.ids)]
+        request = MetadataRequest(
+            topics=None if asked.all else topics, allow_auto_topic_creation=self.allow_auto_create
+        )
         unsent = Unsent(ANY_NODE, request, self._config.request_timeout_ms, shape=_shape, context=asked)
         return Poll([self._request.sent(unsent)])
 
@@ -205,6 +233,7 @@ class Metadata:
         self._answered_at_ms = now_ms
         self.version += 1
         lacking = any(code.retriable for code in self._errors.values()) or self._has_leaderless()
+        lacking = lacking or not self._covered.ids <= self._names.keys()
         if changed:
             self._request.succeeded()
         if lacking:
@@ -228,8 +257,12 @@ class Metadata:
         return None if self._answered_at_ms is None else self._answered_at_ms + self._config.metadata_max_age_ms
 
     def _is_covered(self) -> bool:
-        all_covered, names = self._covered
-        return all_covered or (not self._want_all and self._wanted <= names)
+        return self._covered.covers(self._asked())
+
+    def _asked(self) -> Asked:
+        if self._wanted_ids and not self._wanted:
+            return Asked(ids=self._wanted_ids)
+        return Asked(self._want_all, frozenset(self._wanted))
 
     def _has_leaderless(self) -> bool:
         return any(p.leader_id < 0 for info in self._topics.values() for p in info.partitions.values())
@@ -274,6 +307,8 @@ def _partition(p: MetadataResponsePartition) -> PartitionInfo:
 
 def _shape(request: Message, version: int) -> Message:
     """Leave out the field that does not exist before v4: there a broker creates topics as its own configuration
-    says."""
+    says. Raises UnsupportedVersion for ids where they cannot be asked for."""
     assert isinstance(request, MetadataRequest)
+    if version < IDS_FROM and request.topics and request.topics[0].name is None:
+        raise UnsupportedVersion(f"the broker serves Metadata {version}, and finds no topics by id (before 3.1)")
     return request if version >= 4 else MetadataRequest(topics=request.topics)

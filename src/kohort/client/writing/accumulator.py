@@ -25,6 +25,10 @@ REQUEST_OVERHEAD: Final = 512
 """Bytes of a produce request around its first batch."""
 
 
+Placed = tuple[ProduceBatch, int, bool]
+"""A record's batch, its place there, and whether the sender should have a look."""
+
+
 class Lot(NamedTuple):
     """Records for one partition, column by column."""
 
@@ -56,6 +60,7 @@ class Accumulator:
         """Only partitions for which something waits."""
         self._open: dict[tuple[str, int], ProduceBatch] = {}
         self._config = config
+        self._memory = max(config.buffer_memory, 1)
         self._codec = Codec[config.compression_type.upper()]
         self._record_most = config.max_request_size
         grown = max(config.batch_size, GROWN_MOST) if config.batch_size else 0
@@ -65,7 +70,7 @@ class Accumulator:
     @property
     def full(self) -> bool:
         """Whether nothing more may be given for now; the last record given may reach past ``buffer.memory``."""
-        return self.buffered_bytes >= self._config.buffer_memory and self.buffered_bytes > 0
+        return self.buffered_bytes >= self._memory
 
     def check_size(self, size: int) -> None:
         """Raise ApiError (MESSAGE_TOO_LARGE) for a record that no request can carry."""
@@ -83,15 +88,20 @@ class Accumulator:
         value: bytes | None,
         headers: Sequence[Header],
         timestamp_ms: int,
-        now_ms: int,
-    ) -> tuple[ProduceBatch, int, bool]:
-        """Add one record; returns its batch, its place there, and whether the sender should have a look."""
+        now_ms: int | None,
+    ) -> Placed | None:
+        """Add one record. Without ``now_ms`` only to a batch that is open: None if there is none that takes it.
+
+        Few records begin a batch, and the others need no clock. Raises ApiError (MESSAGE_TOO_LARGE).
+        """
         size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
             size += size_of_headers(headers)
         batch = self._open.get((topic, partition))
-        wakes_sender = batch is None
+        wakes_sender = False
         if batch is None or batch.payload is not None or batch.size + size > self._batch_most:
+            if now_ms is None:
+                return None
             if size > self._record_most:
                 self.check_size(size)
             batch = self._start(topic, partition, now_ms)

@@ -36,6 +36,8 @@ SEQUENCES: Final = 0x8000_0000
 _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
+_SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
+"""How long the bytes are that follow, and how much both take."""
 _NULL: Final = varint_bytes(-1)
 
 
@@ -187,30 +189,34 @@ def encode_records(
     headers: dict[int, Sequence[Header]],
 ) -> bytes:
     """Return the records of a batch (format 2, protocol/records.md#fields-of-a-record), without its header."""
-    small, join, null = _SMALL, b"".join, _NULL
+    small, sized = _SMALL, _SIZED
     most = len(small)
-    base = timestamps[0]
+    first_ms = last_ms = timestamps[0]
+    begin = b"\x00\x00"  # attributes, and how much later than the first
     out: list[bytes] = []
-    add = out.append
+    add = out.extend
     for index, (key, value, timestamp) in enumerate(zip(keys, values, timestamps, strict=True)):
-        delta = timestamp - base
-        key_size = null if key is None else small[len(key)] if len(key) < most else varint_bytes(len(key))
-        value_size = null if value is None else small[len(value)] if len(value) < most else varint_bytes(len(value))
-        body = join(
-            (
-                b"\x00",
-                small[delta] if 0 <= delta < most else varint_bytes(delta),
-                small[index] if index < most else varint_bytes(index),
-                key_size,
-                key or b"",
-                value_size,
-                value or b"",
-                _encode_headers(headers[index]) if index in headers else b"\x00",
-            )
-        )
-        add(small[len(body)] if len(body) < most else varint_bytes(len(body)))
-        add(body)
-    return join(out)
+        if timestamp != last_ms:
+            last_ms = timestamp
+            begin = b"\x00" + varint_bytes(timestamp - first_ms)
+        place = small[index] if index < most else varint_bytes(index)
+        if key is None:
+            key_head, key_bytes, key = _NULL, 1, b""
+        else:
+            key_head, key_bytes = sized[len(key)] if len(key) < most else _sized(len(key))
+        if value is None:
+            value_head, value_bytes, value = _NULL, 1, b""
+        else:
+            value_head, value_bytes = sized[len(value)] if len(value) < most else _sized(len(value))
+        end = _encode_headers(headers[index]) if headers and index in headers else b"\x00"
+        size = len(begin) + len(place) + key_bytes + value_bytes + len(end)
+        add((small[size] if size < most else varint_bytes(size), begin, place, key_head, key, value_head, value, end))
+    return b"".join(out)
+
+
+def _sized(size: int) -> tuple[bytes, int]:
+    head = varint_bytes(size)
+    return head, len(head) + size
 
 
 def _encode_headers(headers: Sequence[Header]) -> bytes:

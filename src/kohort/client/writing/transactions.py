@@ -68,6 +68,7 @@ TO_BE_ABORTED: Final = frozenset(
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
         ErrorCode.REBALANCE_IN_PROGRESS,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
         ErrorCode.OPERATION_NOT_ATTEMPTED,

@@ -1,7 +1,7 @@
-"""A rebalance as the user sees it: commit, give up, join, take (protocol/members.md#rebalance-callbacks).
+"""A rebalance of a classic group as the user sees it: commit, give up, join, take.
 
-``Membership`` speaks the protocol; this is the part that must happen in the thread that polls. Callbacks are values:
-the face runs the listener and acknowledges, and only then does the rebalance go on.
+The rules: protocol/members.md#rebalance-callbacks. ``ClassicMembership`` speaks the protocol; this is the part that
+must happen in the thread that polls.
 
 Eager: everything is given up before the join. Cooperative: what is owned stays until an assignment says otherwise, and
 a member that had to give something up rejoins at once, so that the next round can hand it on.
@@ -10,70 +10,21 @@ a member that had to give something up rejoins at once, so that the next round c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import Literal, Protocol
 
-from kohort.client.group.membership_classic import Membership, MemberState
+from kohort.client.group.callbacks import CallbackKind, CallbackNeeded, CommitPositions
+from kohort.client.group.membership_classic import ClassicMembership, MemberState
 from kohort.client.reading.subscription import Mode, SubscriptionState
 from kohort.client.requests.metadata import Metadata
 from kohort.client.requests.promise import Promise
 from kohort.model import OffsetAndMetadata, TopicPartition
 
-CallbackKind = Literal["revoked", "assigned", "lost"]
-CommitPositions = Callable[[Collection[TopicPartition], int | None], Promise[dict[TopicPartition, OffsetAndMetadata]]]
-"""Commits where the consumer stands in these partitions, before a deadline."""
 
-
-@dataclass(frozen=True, slots=True)
-class CallbackNeeded:
-    """The user's listener is to be told; the rebalance goes on when the face has acknowledged it.
-
-    ``revoked``: still owned while the listener runs, so that it can commit. ``lost``: somebody else may own them
-    already. ``assigned``: the newly added ones, before they are fetched, so that the listener can seek.
-    """
-
-    kind: CallbackKind
-    partitions: tuple[TopicPartition, ...]
-
-
-class RebalanceListener(Protocol):
-    """Hears of rebalances: what ``subscribe(..., listener=)`` takes.
-
-    Every method is called inside ``poll()``, ``unsubscribe()`` or ``close()``, in the thread that called it (of an
-    ``AsyncConsumer``: in its task), and the rebalance goes on when it returns. Its time counts against
-    ``max.poll.interval.ms``. An exception does not stop the rebalance: the first one is raised by the call that the
-    listener ran in, once the rebalance can do without the user.
-    """
-
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Finish with ``partitions`` before somebody else gets them.
-
-        Called while this consumer still owns them, so what was done can be committed here: ``commit()`` waits until it
-        is written. With auto-commit that has been tried before. With an eager assignor these are all that it owns, and
-        the list may be empty; with a cooperative one those that move, and it is not called where none does.
-        """
-
-    def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        """Prepare for ``partitions``, which were not owned before; what stays is not among them.
-
-        Called after every rebalance, with an empty list too, and before any record of them is handed out:
-        ``seek()`` and ``pause()`` hold from the first record on.
-        """
-
-    def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        """Drop what is held for ``partitions``: the group has gone on without this member.
-
-        Others may own them already, and a commit is refused. Called in place of ``on_partitions_revoked``, and not
-        where nothing was owned.
-        """
-
-
-class Rebalance:
+class ClassicRebalance:
     """The steps of one rebalance after the other. ``advance`` is called while the user polls, and only then."""
 
     def __init__(
         self,
-        membership: Membership,
+        membership: ClassicMembership,
         subscription: SubscriptionState,
         metadata: Metadata,
         *,
@@ -134,7 +85,7 @@ class Rebalance:
         assert self.callback is not None, "no callback is open"
         self.callback = None
 
-    def leave(self) -> CallbackNeeded | None:
+    def prepare_leave(self) -> CallbackNeeded | None:
         """Return what the listener has to hear before the member leaves for good; drop whatever was under way."""
         membership = self._membership
         owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()

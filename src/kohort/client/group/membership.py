@@ -1,0 +1,96 @@
+"""What the rest of a consumer asks of its place in a group, whichever group protocol it speaks.
+
+A membership has two parts. This one is a source: it keeps the consumer in the group while the user is elsewhere, and
+says under which generation offsets are committed. ``Rebalancing`` (callbacks.py) is what must happen while the user
+polls. Classic groups: ``membership_classic.py`` and ``rebalance_classic.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from kohort.client.requests.promise import Promise
+from kohort.client.requests.source import RequestSource
+from kohort.errors import ApiError, CommitFailed, ErrorCode, KohortError
+
+COORDINATOR_MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
+
+class Generation(NamedTuple):
+    """Who this member is, in which round of a classic group; in other groups ``generation_id`` is the member epoch."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    protocol_name: str | None = None
+
+    @property
+    def is_member(self) -> bool:
+        return self.generation_id >= 0 and bool(self.member_id)
+
+
+NO_GENERATION: Final = Generation()
+
+
+class CommitVerdict(NamedTuple):
+    """What a refused commit means: the error for who waits for it, unless there is time to try again, as the member
+    that it is by then."""
+
+    error: KohortError
+    may_retry: bool = False
+
+
+class Membership(RequestSource, Protocol):
+    """The source that keeps a consumer in its group."""
+
+    @property
+    def generation(self) -> Generation:
+        """Under which offsets are committed now."""
+
+    @property
+    def user_generation(self) -> Generation:
+        """The one whose partitions the user works on. It outlives its loss: what is done under it then is refused."""
+
+    @property
+    def life(self) -> int:
+        """Grows whenever the group has gone on without this member, which then begins anew."""
+
+    @property
+    def reads_as(self) -> Generation:
+        """Under which offsets are read; NO_GENERATION where everybody may."""
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether it has what the group has assigned to it, as far as it knows."""
+
+    @property
+    def has_resumed(self) -> bool:
+        """Whether heartbeats may go on again, and the engine has not heard of it."""
+
+    def resume_heartbeats(self) -> None:
+        """Send heartbeats again: the user has seen the error that held them."""
+
+    def enter_poll(self) -> None:
+        """Stop the clock of the user, who is in poll()."""
+
+    def leave_poll(self, now_ms: int) -> None:
+        """Start the clock of the user, whose own work begins."""
+
+    def enforce_rebalance(self, reason: str) -> None:
+        """Rejoin at the next poll (KIP-568). Raises UsageError where no member can ask for it."""
+
+    def leave(self, reason: str) -> Promise[None]:
+        """Say goodbye if there is anyone to say it to, and forget the generation."""
+
+    def commit_refusal(self) -> KohortError | None:
+        """Return why a commit would be wrong now, or None."""
+
+    def judge_commit(self, generation: Generation, error: ApiError) -> CommitVerdict:
+        """Return what the answer to a commit, sent under ``generation``, means to who waits for it."""
+
+
+def not_a_member(group_id: str) -> CommitFailed:
+    """Return the error for a commit of who has lost the group."""
+    return CommitFailed(
+        f"this consumer is not a member of group {group_id!r} any more; what it did not commit may be "
+        "read again by others. Poll more often, or raise max.poll.interval.ms"
+    )

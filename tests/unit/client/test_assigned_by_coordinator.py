@@ -1,0 +1,126 @@
+"""Groups that a real broker machine assigns: members that join, leave, die, and what everybody is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from kohort.errors import CommitFailed
+from kohort.model import OffsetAndMetadata
+from support.machines.consumer_stage import ConsumerStage, User, tp
+
+SIX = [tp(f"t-{n}") for n in range(6)]
+
+
+@pytest.fixture
+def stage() -> ConsumerStage:
+    stage = ConsumerStage()
+    stage.topic("t", 6)
+    return stage
+
+
+def member(stage: ConsumerStage, protocol: str = "consumer", **options: object) -> User:
+    return stage.user("t", group_id="g", group_protocol=protocol, **options)
+
+
+def shared(stage: ConsumerStage, *shares: int) -> bool:
+    """Each partition has one owner among the living, and nothing is under way."""
+    living = [u for u in stage.users if u.alive]
+    owned = sorted(p for u in living for p in u.machine.subscription.assigned)
+    sizes = sorted(len(u.machine.subscription.assigned) for u in living)
+    return owned == SIX and sizes == sorted(shares) and all(u.machine.is_stable for u in living)
+
+
+def test_three_members_share_and_take_over_from_one_that_dies(stage: ConsumerStage):
+    first = member(stage)
+    stage.until(lambda: shared(stage, 6))
+    member(stage, "auto")
+    stage.until(lambda: shared(stage, 3, 3))
+    member(stage)
+    stage.until(lambda: shared(stage, 2, 2, 2))
+
+    first.die()
+    died_at_ms = stage.now_ms
+    stage.until(lambda: shared(stage, 3, 3), limit_ms=120_000)
+
+    assert 39_000 <= stage.now_ms - died_at_ms <= 60_000, "the session timeout is 45 s, the next heartbeat 5 s away"
+
+
+def test_only_what_moves_is_revoked(stage: ConsumerStage):
+    first = member(stage)
+    stage.until(lambda: shared(stage, 6))
+
+    second = member(stage)
+    stage.until(lambda: shared(stage, 3, 3))
+
+    moved = second.owned
+    assert first.told == [("assigned", "t-0 t-1 t-2 t-3 t-4 t-5"), ("revoked", moved), ("assigned", "")]
+    assert second.told == [("assigned", ""), ("assigned", moved)]
+
+
+def test_what_was_read_is_committed_before_it_moves_and_read_once(stage: ConsumerStage):
+    for n in range(6):
+        stage.produce("t", n, b"%d" % n)
+    first = member(stage, auto_commit_interval_ms=3_600_000)
+    stage.until(lambda: len(first.records) == 6)
+
+    second = member(stage)
+    stage.until(lambda: shared(stage, 3, 3))
+    stage.produce("t", 0, b"more")
+    stage.until(lambda: len(first.records) + len(second.records) == 7)
+    stage.polls(3000)
+
+    assert len(first.records) + len(second.records) == 7
+
+
+def test_members_of_both_protocols_share_one_group_until_the_classic_ones_are_gone(stage: ConsumerStage):
+    classic = member(stage, "classic", partition_assignment_strategy="cooperative-sticky")
+    stage.until(lambda: shared(stage, 6))
+    modern = member(stage)
+    stage.until(lambda: shared(stage, 3, 3))
+
+    stage.settled(classic.leave())
+    stage.until(lambda: shared(stage, 6))
+
+    assert modern.machine.group_metadata().generation_id > 1
+    assert ("lost", modern.owned) not in modern.told
+
+
+def test_a_member_that_does_not_poll_is_missed_and_comes_back(stage: ConsumerStage):
+    slow = member(stage, max_poll_interval_ms=8000)
+    stage.until(lambda: shared(stage, 6))
+    other = member(stage)
+    stage.until(lambda: shared(stage, 3, 3))
+    lost = slow.owned
+
+    stage.until(lambda: len(other.machine.subscription.assigned) == 6, only=[other])
+    with pytest.raises(CommitFailed):
+        stage.settled(slow.machine.commit({tp(lost.split()[0]): OffsetAndMetadata(1)}, stage.now_ms + 1000))
+    stage.until(lambda: shared(stage, 3, 3))
+
+    assert ("lost", lost) in slow.told
+
+
+def test_a_static_member_returns_to_its_partitions(stage: ConsumerStage):
+    member(stage)
+    static = member(stage, group_instance_id="i")
+    stage.until(lambda: shared(stage, 3, 3))
+    before = static.owned
+    stage.settled(static.leave())
+    stage.polls(10_000)
+
+    again = member(stage, group_instance_id="i")
+    stage.until(lambda: again.owned == before)
+
+    assert shared(stage, 3, 3)
+
+
+def test_after_a_restart_of_the_broker_the_members_go_on(stage: ConsumerStage):
+    first, second = member(stage), member(stage)
+    stage.until(lambda: shared(stage, 3, 3))
+    before = (first.owned, second.owned, first.membership.generation)
+
+    stage.restart()
+    stage.polls(20_000)
+
+    assert (first.owned, second.owned, first.membership.generation) == before
+    assert shared(stage, 3, 3)

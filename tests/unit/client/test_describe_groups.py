@@ -1,0 +1,200 @@
+"""Groups described: those of KIP-848 by ConsumerGroupDescribe, classic ones as ever, each asked of its coordinator."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kohort import TopicPartition
+from kohort.client.admin.groups import describe_groups
+from kohort.client.admin.operations import AdminMachine
+from kohort.client.requests.engine import Engine
+from kohort.client.requests.metadata import Metadata
+from kohort.clock import ManualClock
+from kohort.config.client import AdminConfig
+from kohort.errors import ErrorCode
+from kohort.testing.machines.loop import Loop
+from kohort.testing.machines.scripted import ScriptedBroker
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kohort.wire.messages.group_admin import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from kohort.wire.messages.group_consumer import (
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribeGroup,
+    ConsumerGroupDescribeMember,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeTopicPartitions,
+)
+from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
+
+ONE = ("one", 9092)
+NOT_FOUND = ErrorCode.GROUP_ID_NOT_FOUND
+DESCRIBE, CONSUMER_GROUP_DESCRIBE, FIND_COORDINATOR = 15, 69, 10
+
+
+def on_t(*numbers):
+    of_t = ConsumerGroupDescribeTopicPartitions(topic_name="t", partitions=list(numbers))
+    return ConsumerGroupDescribeAssignment(topic_partitions=[of_t] if numbers else [])
+
+
+def of_t(*numbers):
+    return tuple(TopicPartition("t", number) for number in numbers)
+
+
+MODERN = ConsumerGroupDescribeGroup(
+    group_id="modern",
+    group_state="Reconciling",
+    group_epoch=8,
+    assignment_epoch=7,
+    assignor_name="uniform",
+    members=[
+        ConsumerGroupDescribeMember(
+            member_id="m1",
+            instance_id="i",
+            rack_id="r",
+            member_epoch=6,
+            client_id="c1",
+            client_host="/h1",
+            subscribed_topic_names=["t"],
+            subscribed_topic_regex="",
+            assignment=on_t(2, 0, 1),
+            target_assignment=on_t(0),
+            member_type=0,
+        ),
+        ConsumerGroupDescribeMember(
+            member_id="m2",
+            member_epoch=7,
+            client_id="c2",
+            client_host="/h2",
+            subscribed_topic_regex="t.*",
+            target_assignment=on_t(1, 2),
+            member_type=1,
+        ),
+    ],
+)
+
+
+class World:
+    """A broker that has the group ``modern`` of type consumer and the classic group ``old``."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.loop = Loop(self.clock)
+        self.broker = ScriptedBroker()
+        self.broker.ranges[FIND_COORDINATOR] = (0, 2)
+        here = MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)])
+        self.broker.on(MetadataRequest, lambda *_: here)
+        found = FindCoordinatorResponse(node_id=1, host="one", port=9092)
+        self.broker.on(FindCoordinatorRequest, lambda *_: found)
+        self.broker.on(ConsumerGroupDescribeRequest, self.consumer_groups)
+        self.broker.on(DescribeGroupsRequest, self.classic_groups)
+        self.loop.serve(ONE, self.broker)
+        config = AdminConfig(bootstrap_servers=["one:9092"])
+        self.metadata = Metadata(config, random.Random(2))
+        self.machine = AdminMachine(config, self.metadata, random.Random(3))
+        self.loop.add(Engine(config, [self.machine], self.metadata, random.Random(4)))
+
+    def consumer_groups(self, request, _version):
+        (asked,) = request.group_ids
+        refused = ConsumerGroupDescribeGroup(
+            group_id=asked, error_code=NOT_FOUND, error_message=f"Group {asked} is not a consumer group."
+        )
+        return ConsumerGroupDescribeResponse(groups=[MODERN if asked == "modern" else refused])
+
+    def classic_groups(self, request, version):
+        (asked,) = request.groups
+        described = DescribedGroup(group_id=asked, group_state="Stable", protocol_type="connect", protocol_data="x")
+        if asked != "old":
+            described = DescribedGroup(group_id=asked, group_state="Dead")
+        if asked != "old" and version >= 6:
+            described.error_code, described.error_message = NOT_FOUND, f"Group {asked} not found."
+        return DescribeGroupsResponse(groups=[described])
+
+    def describe(self, *groups):
+        operation = describe_groups(self.metadata, groups)
+        promise = self.machine.start("describe_groups", operation, 10_000, self.clock.now_ms())
+        self.loop.run_until(lambda: promise.done)
+        return promise.result()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_group_of_kip_848_is_described_with_its_epochs_and_what_parts_members_from_their_targets(world):
+    group = world.describe("modern")["modern"]
+
+    assert (group.group_type, group.state, group.protocol_type, group.assignor, group.coordinator_id) == (
+        ("consumer", "Reconciling", "consumer", "uniform", 1)
+    )
+    assert (group.group_epoch, group.assignment_epoch) == (8, 7)
+    first, second = group.members
+    assert (first.member_id, first.group_instance_id, first.rack_id, first.client_id, first.client_host) == (
+        ("m1", "i", "r", "c1", "/h1")
+    )
+    assert (first.member_type, first.member_epoch, first.topics, first.topic_regex) == ("classic", 6, ("t",), None)
+    assert (first.assignment, first.target_assignment) == (of_t(2, 0, 1), of_t(0))
+    assert (first.to_give_up, first.to_get) == (of_t(1, 2), ())
+    assert (second.member_type, second.member_epoch, second.topics, second.topic_regex) == ("consumer", 7, (), "t.*")
+    assert (second.group_instance_id, second.rack_id, second.to_give_up, second.to_get) == (None, None, (), of_t(1, 2))
+    assert world.broker.requests(DescribeGroupsRequest) == []
+
+
+def test_a_classic_group_is_asked_for_as_such_once_it_is_no_consumer_group(world):
+    group = world.describe("old")["old"]
+
+    assert (group.group_type, group.protocol_type, group.assignor) == ("classic", "connect", "x")
+    assert (group.group_epoch, group.assignment_epoch, group.members) == (-1, -1, ())
+    assert [r.groups for r in world.broker.requests(DescribeGroupsRequest)] == [["old"]]
+    assert len(world.broker.requests(FindCoordinatorRequest)) == 1
+
+
+def test_groups_of_both_kinds_and_of_none_are_described_in_one_call(world):
+    results = world.describe("old", "none", "modern")
+
+    assert {g: results[g].group_type for g in ("old", "modern")} == {"old": "classic", "modern": "consumer"}
+    assert results.errors["none"].code is NOT_FOUND
+    assert str(results.errors["none"]) == "GROUP_ID_NOT_FOUND: group 'none': Group none not found."
+
+
+def test_a_cluster_without_consumer_groups_is_asked_as_ever(world):
+    del world.broker.ranges[CONSUMER_GROUP_DESCRIBE]
+    world.broker.ranges[DESCRIBE] = (0, 5)
+
+    results = world.describe("old", "none")
+
+    assert results["old"].group_type == "classic"
+    assert results.errors["none"].code is NOT_FOUND
+    assert world.broker.requests(ConsumerGroupDescribeRequest) == []
+
+
+def test_version_0_tells_no_types_of_members(world):
+    world.broker.ranges[CONSUMER_GROUP_DESCRIBE] = (0, 0)
+
+    assert [m.member_type for m in world.describe("modern")["modern"].members] == ["", ""]
+
+
+def test_a_denial_is_the_answer_and_nothing_else_is_asked(world):
+    denied = ConsumerGroupDescribeGroup(group_id="g", error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    answer = ConsumerGroupDescribeResponse(groups=[denied])
+    world.broker.on(ConsumerGroupDescribeRequest, lambda *_: answer)
+
+    assert world.describe("g").errors["g"].code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert world.broker.requests(DescribeGroupsRequest) == []
+
+
+def test_a_coordinator_that_loads_is_asked_again(world):
+    codes = iter([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR])
+
+    def answer(request, version):
+        code = next(codes, None)
+        if code is None:
+            return world.consumer_groups(request, version)
+        return ConsumerGroupDescribeResponse(groups=[ConsumerGroupDescribeGroup(group_id="modern", error_code=code)])
+
+    world.broker.on(ConsumerGroupDescribeRequest, answer)
+
+    assert world.describe("modern")["modern"].group_epoch == 8
+    assert len(world.broker.requests(ConsumerGroupDescribeRequest)) == 3

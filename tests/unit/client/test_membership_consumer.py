@@ -1,0 +1,554 @@
+"""A member of a group that its coordinator assigns, a scripted one: what it sends, and what errors make of it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kohort.client.group.member_states import ConsumerMemberState
+from kohort.errors import ApiError, CommitFailed, ErrorCode, UnsupportedVersion, UsageError
+from kohort.model import GroupMetadata, OffsetAndMetadata, SubscriptionPattern
+from kohort.testing.machines.scripted import HANG_UP, SILENCE
+from kohort.wire.messages.find_coordinator import FindCoordinatorRequest
+from kohort.wire.messages.metadata import MetadataRequest
+from kohort.wire.messages.offsets import OffsetCommitRequest, OffsetFetchRequest
+from support.machines.consumer_stage import tp
+from support.machines.scripted_coordinator import INTERVAL_MS, Heartbeat, ScriptedCoordinator, id_of, owned_of
+
+E = ErrorCode
+S = ConsumerMemberState
+
+
+@pytest.fixture
+def stage() -> ScriptedCoordinator:
+    return ScriptedCoordinator()
+
+
+def epochs(stage: ScriptedCoordinator) -> list[int]:
+    return [request.member_epoch for request in stage.beats]
+
+
+# What heartbeats say
+
+
+def test_the_first_heartbeat_says_everything(stage: ScriptedCoordinator):
+    user = stage.member("t", max_poll_interval_ms=7000, client_rack="r1", group_remote_assignor="range")
+
+    stage.polls(200)
+
+    first = stage.beats[0]
+    assert (first.group_id, first.member_id, first.member_epoch) == ("g", user.membership.member_id, 0)
+    assert (first.rebalance_timeout_ms, first.rack_id, first.server_assignor) == (7000, "r1", "range")
+    assert (first.subscribed_topic_names, first.subscribed_topic_regex) == (["t"], None)
+    assert first.topic_partitions == []
+
+
+def test_what_was_taken_is_acknowledged_at_once_and_nothing_else_is_said_twice(stage: ScriptedCoordinator):
+    user = stage.joined()
+
+    ack = stage.beats[1]
+    assert (ack.member_epoch, owned_of(ack)) == (1, "t-0")
+    assert (ack.rebalance_timeout_ms, ack.subscribed_topic_names, ack.rack_id) == (-1, None, None)
+    stage.polls(INTERVAL_MS)
+    regular = stage.beats[2]
+    assert (regular.member_epoch, regular.topic_partitions, regular.subscribed_topic_names) == (1, None, None)
+    assert user.told == [("assigned", "t-0")]
+
+
+def test_heartbeats_keep_the_interval_that_the_coordinator_names(stage: ScriptedCoordinator):
+    stage.joined()
+    before = len(stage.beats)
+
+    stage.polls(4 * INTERVAL_MS)
+
+    assert len(stage.beats) == before + 4
+
+
+def test_a_member_with_nothing_assigned_is_told_so_and_says_so(stage: ScriptedCoordinator):
+    stage.assign("")
+    user = stage.joined()
+
+    assert user.told == [("assigned", "")]
+    assert [owned_of(r) for r in stage.beats] == ["", ""]
+
+
+def test_a_changed_subscription_goes_at_once(stage: ScriptedCoordinator):
+    user = stage.joined()
+
+    user.machine.subscribe(["t", "u"])
+    stage.polls(200)
+
+    assert stage.beats[-1].subscribed_topic_names == ["t", "u"]
+    assert stage.beats[-1].rebalance_timeout_ms == -1
+
+
+def test_after_a_lost_answer_everything_is_said_again(stage: ScriptedCoordinator):
+    stage.joined()
+    stage.then(Heartbeat, HANG_UP)
+
+    stage.polls(INTERVAL_MS + 2000)
+
+    again = stage.beats[-1]
+    assert (again.member_epoch, again.rebalance_timeout_ms, owned_of(again)) == (1, 300_000, "t-0")
+    assert again.subscribed_topic_names == ["t"]
+    assert len(stage.sent(FindCoordinatorRequest)) == 2
+
+
+def test_a_pattern_of_the_clients_is_sent_as_the_names_that_match(stage: ScriptedCoordinator):
+    user = stage.user(group_id="g", group_protocol="consumer")
+    user.machine.subscribe(re.compile("t|u"))
+    stage.polls(200)
+    assert stage.beats[0].subscribed_topic_names == ["t", "u"]
+
+    stage.topics.add("x")
+    assert stage.beats[-1].subscribed_topic_regex is None
+
+
+def test_a_pattern_of_the_clusters_is_sent_as_it_is_and_its_topics_are_found_by_id(stage: ScriptedCoordinator):
+    stage.assign("u-1 u-2")
+    user = stage.user(group_id="g", group_protocol="consumer")
+    user.machine.subscribe(SubscriptionPattern("u.*"))
+
+    stage.until(lambda: user.owned == "u-1 u-2")
+
+    assert (stage.beats[0].subscribed_topic_names, stage.beats[0].subscribed_topic_regex) == ([], "u.*")
+    asked = [t for r in stage.sent(MetadataRequest) for t in r.topics or []]
+    assert {(t.name, t.topic_id) for t in asked} == {(None, id_of("u"))}
+    assert user.told == [("assigned", "u-1 u-2")]
+    assert user.machine.subscription.topics == {"u"}
+
+
+def test_a_pattern_that_is_given_up_is_cleared(stage: ScriptedCoordinator):
+    stage.assign("")
+    user = stage.user(group_id="g", group_protocol="consumer")
+    user.machine.subscribe(SubscriptionPattern("u.*"))
+    stage.until(lambda: user.membership.is_stable)
+
+    user.machine.subscription.unsubscribe()
+    user.machine.subscribe(["t"])
+    stage.polls(200)
+
+    assert (stage.beats[-1].subscribed_topic_names, stage.beats[-1].subscribed_topic_regex) == (["t"], "")
+
+
+# Reconciliation
+
+
+def test_what_goes_is_revoked_before_what_comes_is_assigned_and_then_acknowledged(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+    user = stage.joined()
+    stage.assign("t-1 t-2")
+    stage.epoch = 2
+    told_at: list[tuple[str, str]] = []
+    user.on_callback = lambda callback: told_at.append((callback.kind, user.owned))
+
+    stage.until(lambda: user.owned == "t-1 t-2" and user.membership.is_stable)
+
+    assert user.told[1:] == [("revoked", "t-0"), ("assigned", "t-2")]
+    assert told_at == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], "what goes is owned while it is told"
+    assert (stage.beats[-1].member_epoch, owned_of(stage.beats[-1])) == (2, "t-1 t-2")
+
+
+def test_what_goes_is_committed_first_with_auto_commit(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.until(lambda: len(user.records) == 10)
+    stage.assign("t-1")
+
+    stage.until(lambda: user.owned == "t-1")
+
+    assert (1, [("t", 0)]) in stage.commits()
+    assert stage.committed == 10
+
+
+def test_nothing_is_handed_out_of_what_goes(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+    user = stage.joined()
+    state = user.machine.subscription.assigned[tp("t-0")]
+    stage.then(OffsetCommitRequest, SILENCE)
+    stage.until(lambda: state.position is not None)
+    stage.assign("t-1")
+
+    stage.until(lambda: state.pending_revocation)
+
+    assert not state.fetchable
+    assert user.owned == "t-0 t-1", "while the commit is under way"
+
+
+def test_a_second_target_waits_for_the_end_of_the_first(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+    user = stage.joined()
+    stage.assign("t-0")
+
+    def while_told(_callback: object) -> None:
+        if len(user.told) == 2:  # t-1 is being revoked
+            stage.assign("t-2")
+            stage.loop.run(2 * INTERVAL_MS)
+
+    user.on_callback = while_told
+    stage.until(lambda: user.owned == "t-2" and user.membership.is_stable)
+
+    assert user.told[1:] == [("revoked", "t-1"), ("assigned", ""), ("revoked", "t-0"), ("assigned", "t-2")]
+    assert [owned_of(r) for r in stage.beats if r.topic_partitions is not None][-2:] == ["t-0", "t-2"]
+
+
+def test_a_target_that_says_the_same_again_is_acknowledged_without_a_word_to_the_user(stage: ScriptedCoordinator):
+    stage.hidden = {"u"}
+    user = stage.member(["t", "u"])
+    stage.until(lambda: user.membership.is_stable)
+    stage.assign("t-0 u-0")
+
+    stage.polls(2 * INTERVAL_MS)
+
+    assert user.membership.state is S.RECONCILING, "the rest waits"
+    assert user.told == [("assigned", "t-0")]
+    stage.hidden = set()
+    stage.until(lambda: user.owned == "t-0 u-0")
+    assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
+
+
+def test_a_topic_that_is_not_known_is_waited_for_and_the_rest_is_taken(stage: ScriptedCoordinator):
+    stage.hidden = {"u"}
+    stage.assign("t-0 u-0")
+    user = stage.member(["t", "u"])
+
+    stage.until(lambda: user.owned == "t-0" and len(stage.beats) > 1)
+    assert owned_of(stage.beats[1]) == "t-0"
+    stage.hidden = set()
+    stage.until(lambda: user.owned == "t-0 u-0" and user.membership.is_stable)
+
+    assert owned_of(stage.beats[-1]) == "t-0 u-0"
+
+
+# Falling out
+
+
+@pytest.mark.parametrize("code", [E.FENCED_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND])
+def test_a_member_that_is_fenced_has_lost_everything_and_joins_again(stage: ScriptedCoordinator, code: ErrorCode):
+    user = stage.joined()
+    stage.then(Heartbeat, code)
+
+    stage.until(lambda: epochs(stage).count(0) == 2 and user.owned == "t-0" and user.membership.is_stable)
+
+    assert user.told == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
+    again = [r for r in stage.beats if r.member_epoch == 0][1]
+    assert (again.member_id, again.topic_partitions, again.subscribed_topic_names) == (
+        user.membership.member_id,
+        [],
+        ["t"],
+    )
+    (note,) = user.machine.notes.take()
+    assert note.text.startswith("the coordinator of group 'g' does not count member")
+    assert code.name in note.text
+
+
+def test_a_member_that_joins_again_has_what_it_is_told_then(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+    user = stage.joined()
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+    stage.polls(INTERVAL_MS - 1000)
+    stage.assign("t-2")
+
+    stage.until(lambda: epochs(stage).count(0) == 2 and user.owned == "t-2" and user.membership.is_stable)
+
+    assert user.told == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1"), ("assigned", "t-2")]
+
+
+def test_what_the_user_is_being_told_of_counts_as_owned(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+
+    def while_told(_callback: object) -> None:
+        stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error everything is said again
+        stage.loop.run(3 * INTERVAL_MS)
+
+    user = stage.member("t")
+    user.on_callback = while_told
+    stage.until(lambda: user.owned == "t-0 t-1" and user.membership.is_stable)
+
+    again = [owned_of(r) for r in stage.beats[1:] if r.topic_partitions is not None]
+    assert again
+    assert set(again) == {"t-0 t-1"}
+
+
+def test_a_fenced_member_does_not_join_before_its_user_knows(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+
+    stage.loop.run(4 * INTERVAL_MS)
+
+    assert user.membership.state is S.FENCED
+    assert epochs(stage).count(0) == 1
+    refused = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, None)
+    with pytest.raises(CommitFailed, match="not a member of group 'g' any more"):
+        stage.settled(refused)
+    assert user.machine.group_metadata().generation_id == 1, "what is done under the old epoch is to be refused"
+
+
+def test_a_reconciliation_ends_where_the_member_falls_out(stage: ScriptedCoordinator):
+    stage.assign("t-0 t-1")
+    user = stage.joined()
+    stage.assign("t-0 t-2")
+
+    def fenced_meanwhile(_callback: object) -> None:
+        if user.told[-1][0] == "revoked":
+            stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+            stage.loop.run(2 * INTERVAL_MS)
+
+    user.on_callback = fenced_meanwhile
+    stage.until(lambda: epochs(stage).count(0) == 2 and user.owned == "t-0 t-2")
+
+    assert user.told[1:] == [("revoked", "t-1"), ("lost", "t-0"), ("assigned", "t-0 t-2")]
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (E.UNRELEASED_INSTANCE_ID, "group.instance.id='i' is in use in group 'g': close the consumer that has it"),
+        (E.FENCED_INSTANCE_ID, "another consumer of group 'g' has taken group.instance.id='i'"),
+        (E.UNSUPPORTED_ASSIGNOR, "group.remote.assignor='best' cannot be used in group 'g': it says so"),
+        (E.GROUP_MAX_SIZE_REACHED, r"group 'g' is full \(group.consumer.max.size on the broker\): it says so"),
+        (E.GROUP_ID_NOT_FOUND, "cannot be joined with the group protocol consumer: it says so; take"),
+        (E.UNSUPPORTED_VERSION, "the broker does not serve the group protocol consumer"),
+        (E.INVALID_REGULAR_EXPRESSION, "cannot read the pattern that group 'g' is subscribed to: it says so"),
+        (E.GROUP_AUTHORIZATION_FAILED, "a heartbeat to group 'g': it says so"),
+        (E.INVALID_REQUEST, "a heartbeat to group 'g': it says so"),
+    ],
+)
+def test_what_no_repetition_mends_is_said_in_a_sentence_and_tried_again_at_the_users_wish(
+    stage: ScriptedCoordinator, code: ErrorCode, text: str
+):
+    stage.then(Heartbeat, code)
+    user = stage.member(group_instance_id="i", group_remote_assignor="best")
+    user.poll()
+    stage.loop.run(4 * INTERVAL_MS)
+    assert user.membership.state is S.FATAL
+    assert len(stage.beats) == 1, "nothing more is sent"
+
+    with pytest.raises(ApiError, match=text) as caught:
+        user.poll()
+
+    assert caught.value.code is code
+    stage.until(lambda: user.owned == "t-0"), "and the next poll tries again"
+
+
+def test_a_member_that_fails_for_good_has_lost_everything(stage: ScriptedCoordinator):
+    user = stage.joined(group_instance_id="i")
+    stage.then(Heartbeat, E.FENCED_INSTANCE_ID)
+    stage.loop.run(INTERVAL_MS)
+
+    with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
+        user.poll()
+
+    stage.until(lambda: user.told[-1] == ("assigned", "t-0") and len(user.told) == 3)
+    assert user.told[1] == ("lost", "t-0")
+
+
+def test_a_topic_that_may_not_be_read_is_told_once_and_heartbeats_go_on(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.then(Heartbeat, *[E.TOPIC_AUTHORIZATION_FAILED] * 3)
+    stage.loop.run(3 * INTERVAL_MS)
+
+    with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED: a heartbeat to group 'g'"):
+        user.poll()
+
+    assert not user.machine.failures
+    assert user.owned == "t-0"
+    stage.polls(2 * INTERVAL_MS)
+    assert user.membership.is_stable
+
+
+@pytest.mark.parametrize(
+    ("answer", "lookups"),
+    [
+        (E.COORDINATOR_LOAD_IN_PROGRESS, 1),
+        (E.NOT_COORDINATOR, 2),
+        (E.COORDINATOR_NOT_AVAILABLE, 2),
+        (HANG_UP, 2),
+    ],
+)
+def test_a_heartbeat_that_can_be_repeated_is(stage: ScriptedCoordinator, answer: object, lookups: int):
+    stage.then(Heartbeat, answer)
+
+    stage.joined()
+
+    assert epochs(stage)[:2] == [0, 0]
+    assert len(stage.sent(FindCoordinatorRequest)) == lookups
+
+
+def test_a_cluster_that_is_too_old_is_named(stage: ScriptedCoordinator):
+    del stage.one.ranges[Heartbeat.API_KEY]
+    stage.member()
+
+    with pytest.raises(UnsupportedVersion, match=r"group\.protocol=consumer needs Apache Kafka 4\.0 or later"):
+        stage.polls(1000)
+
+
+def test_a_pattern_for_a_cluster_that_matches_none_is_refused(stage: ScriptedCoordinator):
+    stage.one.ranges[Heartbeat.API_KEY] = (0, 0)
+    user = stage.user(group_id="g", group_protocol="consumer")
+    user.machine.subscribe(SubscriptionPattern("u.*"))
+
+    with pytest.raises(UnsupportedVersion, match="the cluster matches no SubscriptionPattern"):
+        stage.polls(1000)
+
+
+# Leaving
+
+
+def test_a_member_leaves_with_its_last_heartbeat(stage: ScriptedCoordinator):
+    user = stage.joined()
+
+    stage.settled(user.leave())
+
+    (goodbye,) = stage.goodbyes
+    assert (goodbye.member_id, goodbye.member_epoch) == (user.membership.member_id, -1)
+    assert user.told[-1] == ("revoked", "t-0")
+    assert user.membership.state is S.UNSUBSCRIBED
+
+
+def test_a_static_member_says_that_it_will_be_back(stage: ScriptedCoordinator):
+    user = stage.joined(group_instance_id="i")
+
+    stage.settled(user.leave())
+
+    assert [(r.member_epoch, r.instance_id) for r in stage.goodbyes] == [(-2, "i")]
+
+
+def test_a_group_that_is_gone_is_left_all_the_same(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.then(Heartbeat, E.GROUP_ID_NOT_FOUND)
+
+    stage.settled(user.leave())
+
+    assert not user.machine.failures
+
+
+def test_a_member_whose_user_does_not_poll_leaves_and_comes_back_when_it_does(stage: ScriptedCoordinator):
+    user = stage.joined(max_poll_interval_ms=8000)
+
+    stage.loop.run(9000)
+
+    assert user.membership.state is S.STALE
+    assert [r.member_epoch for r in stage.goodbyes] == [-1]
+    beats = len(stage.beats)
+    stage.loop.run(20_000)
+    assert len(stage.beats) == beats
+    (note,) = user.machine.notes.take()
+    assert note.text == "the member left group 'g': more than max.poll.interval.ms (8000) between polls"
+    stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
+    assert user.told == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
+
+
+def test_a_member_that_subscribes_again_joins_again_under_its_id(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.settled(user.leave())
+
+    user.alive = True
+    user.machine.subscribe(["t"])
+    stage.until(lambda: user.owned == "t-0")
+
+    assert {r.member_id for r in stage.beats} == {user.membership.member_id}
+
+
+# Offsets
+
+
+def test_offsets_are_committed_and_read_under_the_member_epoch(stage: ScriptedCoordinator):
+    stage.epoch = 7
+    user = stage.joined(enable_auto_commit="false")
+
+    stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+
+    request = stage.sent(OffsetCommitRequest)[0]
+    assert (request.member_id, request.generation_id_or_member_epoch) == (user.membership.member_id, 7)
+    (asked,) = (r.groups[0] for r in stage.sent(OffsetFetchRequest))
+    assert (asked.member_id, asked.member_epoch) == (user.membership.member_id, 7)
+    assert user.machine.group_metadata() == GroupMetadata("g", 7, user.membership.member_id)
+
+
+def test_a_stale_epoch_is_made_good_where_somebody_waits(stage: ScriptedCoordinator):
+    user = stage.joined(enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, E.STALE_MEMBER_EPOCH)
+    promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 20_000)
+    stage.epoch = 2
+    stage.loop.run_until(lambda: promise.done)
+
+    assert promise.error is None
+    assert [epoch for epoch, _ in stage.commits()] == [1, 1], "the epoch as it is by then"
+
+    stage.then(OffsetCommitRequest, E.STALE_MEMBER_EPOCH)
+    with pytest.raises(CommitFailed, match="sent under epoch"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(4)}, None))
+
+
+def test_a_commit_of_an_earlier_life_is_not_repeated(stage: ScriptedCoordinator):
+    user = stage.joined(enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, *[E.STALE_MEMBER_EPOCH] * 1000)
+    promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 60_000)
+    stage.loop.run(50)
+    stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
+    stage.until(lambda: promise.done)
+
+    assert isinstance(promise.error, CommitFailed)
+
+
+def test_a_commit_of_a_member_that_is_not_known_fails(stage: ScriptedCoordinator):
+    user = stage.joined(enable_auto_commit="false")
+    stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(CommitFailed, match="the group has gone on without this member"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+
+
+@pytest.mark.parametrize("code", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID])
+def test_the_start_of_a_partition_is_asked_for_until_the_membership_is_clear(
+    stage: ScriptedCoordinator, code: ErrorCode
+):
+    stage.then(OffsetFetchRequest, code)
+    user = stage.member()
+
+    stage.until(lambda: len(user.records) == 10)
+
+    assert len(stage.sent(OffsetFetchRequest)) == 2
+
+
+def test_who_asks_for_offsets_as_a_member_that_is_not_known_is_told(stage: ScriptedCoordinator):
+    user = stage.joined()
+    stage.then(OffsetFetchRequest, E.UNKNOWN_MEMBER_ID)
+
+    with pytest.raises(ApiError, match="UNKNOWN_MEMBER_ID"):
+        stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 5000))
+
+
+def test_before_the_group_is_joined_nothing_is_committed(stage: ScriptedCoordinator):
+    stage.then(Heartbeat, SILENCE)
+    user = stage.member()
+    stage.polls(200)
+
+    with pytest.raises(ApiError, match=r"poll\(\) until the group is joined"):
+        stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 5000))
+
+
+# What no member can ask for
+
+
+def test_no_member_can_ask_for_a_rebalance(stage: ScriptedCoordinator):
+    user = stage.joined()
+
+    with pytest.raises(UsageError, match="the coordinator decides when to rebalance"):
+        user.machine.enforce_rebalance("")
+
+
+@pytest.mark.parametrize("pattern", ["", 7, "\ud800"])
+def test_a_pattern_is_text(stage: ScriptedCoordinator, pattern: object):
+    user = stage.user(group_id="g", group_protocol="consumer")
+
+    with pytest.raises(UsageError, match="the pattern is text that is not empty"):
+        user.machine.subscribe(SubscriptionPattern(pattern))
+
+
+def test_a_pattern_of_the_clusters_is_not_for_the_classic_protocol(stage: ScriptedCoordinator):
+    user = stage.user(group_id="g")
+
+    with pytest.raises(UsageError, match=r"with group.protocol=classic give a pattern of Python's, such as re.compile"):
+        user.machine.subscribe(SubscriptionPattern("t.*"))
