@@ -41,6 +41,7 @@ def test_groups_are_listed_with_state_and_lag(run, ask, orders):
         "PARTITIONS",
         "LAG",
         "ASSIGNOR",
+        "TYPE",
     ]
     assert [g["group"] for g in ask("groups", "--state", "stable")["groups"]] == []
 
@@ -134,12 +135,45 @@ def test_why_tells_what_the_last_rebalance_was_about(run, ask, orders):
     assert "generation " in told.stdout.splitlines()[0]
     assert "CAUSE     MEMBER_LEFT" in told.stdout
     last_two = ask("group", "why", "g", "--last", "2")["rebalances"]
-    assert [r["cause"] for r in last_two] == ["GROUP_FORMING", "MEMBER_LEFT"]
+    assert [(r["protocol"], r["cause"]) for r in last_two] == [("classic", "GROUP_FORMING"), ("classic", "MEMBER_LEFT")]
     assert all(r["evidence"] for r in last_two)
     everything = ask("group", "why", "g", "--last", "0")
     assert len(everything["rebalances"]) == everything["known"] >= 2
     formed = last_two[0]
     assert sorted((m["topic"], m["partition"]) for m in formed["moves"]) == [("orders", 0), ("orders", 1)]
+
+
+def test_why_tells_of_a_group_whose_coordinator_assigns(run, ask, broker, orders):
+    options = {"bootstrap_servers": broker.bootstrap, "group_id": "modern", "group_protocol": "consumer"}
+    with (
+        kohort.Consumer(**options, client_id="first") as first,
+        kohort.Consumer(**options, client_id="second") as second,
+    ):
+        first.subscribe([orders])
+        while len(first.assignment()) < 2:
+            first.poll(50, max_records=1)
+        second.subscribe([orders])
+        while not (len(first.assignment()) == len(second.assignment()) == 1):
+            first.poll(50, max_records=1)
+            second.poll(50, max_records=1)
+        first.poll(50, max_records=1)
+
+        told = ask("group", "why", "modern", "--last", "0")["rebalances"]
+        text = run("group", "why", "modern", "--last", "0").stdout
+
+    assert [(r["protocol"], r["cause"]) for r in told] == [("consumer", "GROUP_FORMING"), ("consumer", "NEW_MEMBER")]
+    assert told[0]["end"] == "stable"
+    (moved,) = told[1]["moves"]
+    (gap,) = told[1]["unowned"]
+    ids = {m["client_id"]: m["member_id"] for m in told[1]["members"]}
+    assert (moved["from"], moved["to"]) == (gap["from"], gap["to"]) == (ids["first"], ids["second"])
+    assert gap["ms"] >= 0
+    assert sorted(len(m["has"]) for m in told[1]["members"]) == [1, 1]
+    assert text.startswith(f"epoch {told[0]['from_epoch']} -> {told[0]['epoch']}  ")
+    assert "TO-REVOKE" in text
+    assert "NO-OWNER-FOR" in text
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.delete_groups(["modern"])
 
 
 def test_why_of_a_group_that_never_rebalanced_says_so(run, broker, orders):

@@ -7,7 +7,9 @@ from click.testing import CliRunner
 
 import kohort
 from kohort.cli.main import main
+from kohort.wire.messages.api_versions import ApiVersionsRequest
 from support.processes.served_broker import Served
+from support.raw.raw_client import RawClient
 
 TWO = (
     "--set",
@@ -52,6 +54,23 @@ def test_nor_is_one_that_believes_every_token():
 
     assert "believes every token" in said
     assert "sasl.oauthbearer.jwks.endpoint.url" in said
+
+
+def test_an_older_kafka_is_stood_in_for():
+    with Served("--as-version", "2.8") as served:
+        assert served.ready["as_version"] == "2.8"
+        with RawClient(served.bootstrap) as raw:
+            produce = next(api for api in raw.ask(ApiVersionsRequest(), 0).api_keys if api.api_key == 0)
+        assert (produce.min_version, produce.max_version) == (0, 9)
+
+
+def test_a_release_that_there_is_not_is_refused_in_a_sentence():
+    said = refused("--listen", "127.0.0.1:0", "--as-version", "4.4.0")
+
+    assert said == (
+        "kohort serve: kohort.as.version='4.4.0': expected one of 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 3.0, 3.1, "
+        "3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, 4.3, 4.4\n"
+    )
 
 
 @pytest.mark.parametrize("told", [("--allow-anyone",), ("--set", "kohort.allow.anyone=true")])

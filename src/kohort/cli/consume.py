@@ -30,6 +30,7 @@ Examples:
   kohort consume orders
   kohort consume orders --from-beginning --until-end --format json | jq .value
   kohort consume orders payments --group audit --max 100
+  kohort consume orders --group audit --set group.protocol=consumer
   kohort consume orders-dlq --from-beginning --headers  why each is there
   kohort consume orders --partition 3 --offset 1500 --max 1
 """

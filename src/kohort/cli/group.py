@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.group_state import GroupState, check_inactive, describe, states_of, unowned
+from kohort.cli.modern_group import modern_members_table, modern_note, modern_state_table
 from kohort.cli.options import ADMIN_MS, confirm, output_option, yes_option
 from kohort.cli.reset import reset
 from kohort.cli.show import print_json, print_table
 from kohort.cli.why import why
 from kohort.model import TopicPartition
+
+if TYPE_CHECKING:
+    from kohort.client.admin.model import GroupDescription
 
 group_argument = click.argument("group_id", metavar="GROUP", shell_complete=complete_groups)
 
@@ -23,6 +29,10 @@ def group() -> None:
 DESCRIBE_HELP = """Show the partitions of GROUP: what it has committed, how far behind it is, who reads what.
 
 The columns are those of Kafka's own tool. CURRENT-OFFSET is the next record to read.
+
+Of a group whose coordinator assigns (KIP-848) --state shows the epochs of the group and of its target, --members the
+epoch of each member, its protocol, what it has (orders:0-3 is four partitions; what it is to give up included), and
+what it is still to give up and to get.
 
 \b
 Examples:
@@ -48,20 +58,29 @@ def describe_group(group_id: str, view: str, cluster: ClusterAccess, output: str
         return
     if found.description.state in ("PreparingRebalance", "CompletingRebalance"):
         click.echo(f"group {group_id!r} is rebalancing", err=True)
+    elif note := modern_note(found.description):
+        click.echo(note, err=True)
     elif not found.description.members:
         click.echo(f"group {group_id!r} has no active members", err=True)
     elif left:
-        click.echo(unowned_note(group_id, left), err=True)
-    print_table(*VIEWS[view](found))
+        click.echo(unowned_note(found.description, left), err=True)
+    views = MODERN_VIEWS if found.description.group_type == "consumer" else VIEWS
+    print_table(*views[view](found))
 
 
-def unowned_note(name: str, partitions: list[TopicPartition]) -> str:
+def unowned_note(about: GroupDescription, partitions: list[TopicPartition]) -> str:
     """That nobody reads some of what the group subscribes to, how that comes about, and what ends it."""
     names = ", ".join(str(tp) for tp in partitions[:5]) + (" and more" if len(partitions) > 5 else "")
     count = len(partitions)
+    what = (
+        f"{count} partition{'s' * (count > 1)} of {about.group_id!r} "
+        f"{'are' if count > 1 else 'is'} read by no member: {names}. "
+    )
+    if about.group_type == "consumer":
+        return what + "The coordinator has yet to see that its topics grew"
     return (
-        f"{count} partition{'s' * (count > 1)} of {name!r} {'are' if count > 1 else 'is'} read by no member: {names}. "
-        "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
+        what
+        + "Either the assignor left out what it names, or a static member came back in the middle of a cooperative "
         "rebalance: the next rebalance of the group gives that out again"
     )
 
@@ -112,6 +131,7 @@ def state_table(found: GroupState) -> tuple[tuple[str, ...], list[tuple[object, 
 
 
 VIEWS = {"offsets": offsets_table, "members": members_table, "state": state_table}
+MODERN_VIEWS = {"offsets": offsets_table, "members": modern_members_table, "state": modern_state_table}
 
 
 @group.command(short_help="Delete groups without members, and their offsets.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.options import ADMIN_MS
 from kohort.cli.show import cell
 from kohort.errors import ApiError, ErrorCode, KohortError
-from kohort.model import TopicPartition
+from kohort.model import NO_EPOCH, TopicPartition
 from kohort.nearest import did_you_mean
 
 if TYPE_CHECKING:
@@ -71,6 +71,9 @@ class GroupState:
         return {
             "group": about.group_id,
             "state": about.state,
+            "group_type": about.group_type,
+            "group_epoch": epoch_json(about.group_epoch),
+            "assignment_epoch": epoch_json(about.assignment_epoch),
             "protocol_type": about.protocol_type,
             "assignor": about.assignor,
             "coordinator_id": about.coordinator_id,
@@ -86,6 +89,7 @@ def _sum(partitions: Iterable[PartitionState]) -> int | None:
 
 
 def member_json(member: MemberDescription) -> dict[str, Any]:
+    target = member.target_assignment
     return {
         "member_id": member.member_id,
         "group_instance_id": member.group_instance_id,
@@ -93,7 +97,19 @@ def member_json(member: MemberDescription) -> dict[str, Any]:
         "host": member.client_host,
         "topics": list(member.topics),
         "assignment": [str(tp) for tp in sorted(member.assignment)],
+        "member_type": member.member_type,
+        "member_epoch": None if target is None else member.member_epoch,
+        "topic_regex": member.topic_regex,
+        "rack_id": member.rack_id,
+        "target_assignment": None if target is None else [str(tp) for tp in sorted(target)],
+        "to_give_up": [str(tp) for tp in member.to_give_up],
+        "to_get": [str(tp) for tp in member.to_get],
     }
+
+
+def epoch_json(epoch: int) -> int | None:
+    """Return an epoch of a group; None where it has none."""
+    return None if epoch == NO_EPOCH else epoch
 
 
 def describe(admin: Admin, group_id: str) -> GroupDescription:
@@ -104,9 +120,17 @@ def describe(admin: Admin, group_id: str) -> GroupDescription:
     except ApiError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise
-    names = [g.group_id for g in admin.list_groups(timeout_ms=ADMIN_MS)]
+    listed = {g.group_id: g.group_type for g in admin.list_groups(timeout_ms=ADMIN_MS)}
+    names = list(listed)
+    check_described(group_id, listed.get(group_id, ""))
     servers = ",".join(admin.config.bootstrap_servers)
     raise KohortError(f"group {group_id!r} does not exist on {servers}{did_you_mean(group_id, names)}")
+
+
+def check_described(group_id: str, group_type: str) -> None:
+    """Raise KohortError for a group of a type that is not described here, such as share groups (KIP-932)."""
+    if group_type not in ("", "classic", "consumer"):
+        raise KohortError(f"group {group_id!r} is a {group_type} group; only classic and consumer groups are described")
 
 
 def check_inactive(group: GroupDescription, verb: str) -> None:

@@ -37,8 +37,8 @@ def groups(states: tuple[str, ...], cluster: ClusterAccess, output: str) -> None
     if output == "json":
         print_json("groups", {"groups": [summary(g) for g in found]})
     else:
-        columns = ("GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ASSIGNOR")
-        print_table(columns, [tuple(summary(g).values())[:6] for g in found], none="no groups")
+        columns = ("GROUP", "STATE", "MEMBERS", "PARTITIONS", "LAG", "ASSIGNOR", "TYPE")
+        print_table(columns, [tuple(summary(g).values())[:7] for g in found], none="no groups")
 
 
 def summary(group: GroupState) -> dict[str, object]:
@@ -51,6 +51,7 @@ def summary(group: GroupState) -> dict[str, object]:
         "partitions": len(group.partitions),
         "lag": group.lag,
         "assignor": about.assignor,
+        "group_type": about.group_type,
         "protocol_type": about.protocol_type,
         "coordinator_id": about.coordinator_id,
     }

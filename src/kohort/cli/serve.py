@@ -30,6 +30,7 @@ Examples:
   kohort serve --data ./kohort-data              on disk
   kohort serve --listen 127.0.0.1:0 --output json   a free port, told as JSON
   kohort serve --nodes 3                         three nodes, on 9092 to 9094
+  kohort serve --as-version 2.8           what a client sees of Kafka 2.8
   kohort serve --set num.partitions=6 --set group.initial.rebalance.delay.ms=0
   kohort serve --config config/server.properties
   kohort serve --listen 127.0.0.1:9092 --listen SASL_SSL://myhost:9093 \\
@@ -61,6 +62,11 @@ Examples:
     default=1,
     help="How many nodes to run over the same data, on ports counted up from that of --listen.",
 )
+@click.option(
+    "--as-version",
+    metavar="RELEASE",
+    help="Show and serve the APIs, versions and features of an older Apache Kafka, from 2.1 on [4.4].",
+)
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Set one of Kafka's broker options.")
 @click.option(
     "--config",
@@ -89,6 +95,7 @@ def serve(
     listen: tuple[str, ...],
     allow_anyone: bool,
     nodes: int,
+    as_version: str | None,
     settings: tuple[str, ...],
     config_file: Path | None,
     add_scram: tuple[str, ...],
@@ -101,6 +108,8 @@ def serve(
     try:
         if add_scram:
             settings = (*settings, "kohort.add.scram=" + "\n".join(add_scram))
+        if as_version is not None:
+            settings = (*settings, f"kohort.as.version={as_version}")
         config, folder = configure(data_dir, listen, settings, config_file, memory=memory)
         config = replace(config, allow_anyone=config.allow_anyone or allow_anyone)
         _run(config, nodes, folder, record, port_file, output)
@@ -183,6 +192,7 @@ def _run(
 ) -> None:
     from kohort.aio.io_thread import new_loop
     from kohort.aio.serving.cluster_server import run
+    from kohort.config.kafka_releases import NEWEST
 
     def ready(addresses: Mapping[str, str], cluster_id: str) -> None:
         bootstrap = next(iter(addresses.values()))
@@ -191,12 +201,13 @@ def _run(
         if output == "json":
             where = str(folder) if folder else None
             said = {"bootstrap": bootstrap, "listeners": dict(addresses), "cluster_id": cluster_id, "data": where}
-            click.echo(json.dumps(said))
+            click.echo(json.dumps(said | {"as_version": config.as_version}))
         else:
             where = f"data {folder}" if folder else "in memory"
             told = [f"{name}://{address}" for name, address in addresses.items()] if len(addresses) > 1 else [bootstrap]
             on = " and ".join(told)
-            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where})")
+            stands_in = "" if config.as_version == NEWEST else f", as Apache Kafka {config.as_version}"
+            click.echo(f"kohort broker{'s' * (nodes > 1)} ready on {on} (cluster {cluster_id}, {where}{stands_in})")
         sys.stdout.flush()
 
     loop = new_loop()

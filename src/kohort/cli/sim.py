@@ -12,36 +12,29 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kohort.cli.seeds import parse_seeds
+from kohort.cli.sim_compare import compare
+
 if TYPE_CHECKING:
     from kohort.sim.verdict import Verdict
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def parse_seeds(text: str) -> range:
-    """``"7"`` is one seed, ``"0..200"`` the 200 from 0 to 199."""
-    first, dots, last = text.partition("..")
-    try:
-        low = int(first)
-        high = int(last) if dots else low + 1
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a seed (7) nor a range of seeds (0..200)") from None
-    if high <= low:
-        raise click.BadParameter(f"{text!r} holds no seed: the end is not part of a range")
-    return range(low, high)
-
-
 def world_option(command: F) -> F:
     """``--world``, as every command has it that runs seeds."""
     what = "group: one broker; transactions: members that copy exactly once; moves: three nodes whose leaders move; "
-    what += "secured: logins, ACLs and quotas that change."
-    choice = click.Choice(["group", "transactions", "moves", "secured"])
+    what += "secured: logins, ACLs and quotas that change; modern: groups that their coordinator assigns."
+    choice = click.Choice(["group", "transactions", "moves", "secured", "modern"])
     return click.option("--world", type=choice, default="group", show_default=True, help=what)(command)
 
 
 @click.group()
 def sim() -> None:
     """Simulate the broker and its clients under one seed, with faults and invariants."""
+
+
+sim.add_command(compare)
 
 
 @sim.command()

@@ -3,34 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from kohort.cli.cluster import ClusterAccess, cluster_options, complete_groups
 from kohort.cli.options import ADMIN_MS, output_option
 from kohort.cli.show import cell, print_json, print_prose, print_table, time_text
+from kohort.cli.why_epochs import epoch_rebalance_json, print_epoch_story
+from kohort.cli.why_parts import MOVES_SHOWN, ago, evidence_json, move_json, print_evidence, print_fact
 from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition
 
 if TYPE_CHECKING:
     from kohort.aio.consuming.consumer import Consumer
-    from kohort.coordinator.journal import JournalEntry, Move
-    from kohort.insight.causes import Evidence
+    from kohort.coordinator.journal import JournalEntry
+    from kohort.insight.epochs import EpochRebalance
     from kohort.insight.rebalances import Rebalance
     from kohort.insight.takeovers import Takeover
     from kohort.insight.why import Explanation
 
 POLL_MS: Final = 500
-MOVES_SHOWN: Final = 20
 
 HELP = """Say why GROUP rebalanced: what happened, on what evidence, who was waited for, which partitions moved.
 
 The kohort broker writes a journal of what happens to groups, kept for seven days; this reads it. Apache Kafka keeps
-none. A static member that was replaced without a rebalance is told, too, where it lies between those shown.
+none. Of a group whose coordinator assigns (group.protocol=consumer) it tells who has not yet given up what, and how
+long each partition had no owner. A static member that was replaced without a rebalance is told, too, where it lies
+between those shown.
 
 \b
 Examples:
@@ -46,32 +49,73 @@ Examples:
 @cluster_options
 @output_option
 def why(group_id: str, last: int, cluster: ClusterAccess, output: str) -> None:
-    from kohort.insight.rebalances import rebalances
     from kohort.insight.takeovers import takeovers
-    from kohort.insight.why import explain
 
     entries = read_journal(cluster, group_id)
-    found = rebalances(entries)
+    found = told_of(entries)
     taken = takeovers(entries)
     if not found and not taken:
         heard = f"{len(entries)} entries but no" if entries else "no"
         raise KohortError(f"the journal of {cluster.address} has {heard} rebalance of group {group_id!r}")
     shown = found[-last:] if last else found
-    told = [(rebalance, explain(rebalance)) for rebalance in shown]
     if last and shown:
-        taken = [takeover for takeover in taken if takeover.at_ms >= shown[0].opened_at_ms]
+        taken = [takeover for takeover in taken if takeover.at_ms >= shown[0].at_ms]
     if output == "json":
-        about = [rebalance_json(rebalance, explanation) for rebalance, explanation in told]
+        about = [story.as_json() for story in shown]
         others = [takeover_json(takeover) for takeover in taken]
         print_json("group.why", {"group": group_id, "known": len(found), "rebalances": about, "takeovers": others})
         return
     click.echo(f"{len(found)} rebalance{'s' * (len(found) != 1)} of {cell(group_id)} in the journal", err=True)
-    stories = [(rebalance.opened_at_ms, partial(print_story, rebalance, why)) for rebalance, why in told]
+    stories = [(story.at_ms, story.show) for story in shown]
     stories += [(takeover.at_ms, partial(print_takeover, takeover)) for takeover in taken]
     for i, (_, print_it) in enumerate(sorted(stories, key=itemgetter(0))):
         if i:
             click.echo()
         print_it()
+
+
+class Story(NamedTuple):
+    """A rebalance of either protocol: when it began, and how it is told."""
+
+    at_ms: int
+    show: Callable[[], None]
+    as_json: Callable[[], dict[str, Any]]
+
+
+def told_of(entries: list[JournalEntry]) -> list[Story]:
+    """Return the rebalances of a group of either protocol, or of one after the other, oldest first."""
+    from kohort.insight.epochs import epoch_rebalances
+    from kohort.insight.rebalances import rebalances
+
+    stories = [Story(r.opened_at_ms, partial(_show, r), partial(_as_json, r)) for r in rebalances(entries)]
+    stories += [
+        Story(r.opened_at_ms, partial(_show_epoch, r), partial(_epoch_as_json, r)) for r in epoch_rebalances(entries)
+    ]
+    return sorted(stories, key=itemgetter(0))
+
+
+def _show(this: Rebalance) -> None:
+    from kohort.insight.why import explain
+
+    print_story(this, explain(this))
+
+
+def _as_json(this: Rebalance) -> dict[str, Any]:
+    from kohort.insight.why import explain
+
+    return rebalance_json(this, explain(this))
+
+
+def _show_epoch(this: EpochRebalance) -> None:
+    from kohort.insight.epoch_why import explain_epoch
+
+    print_epoch_story(this, explain_epoch(this))
+
+
+def _epoch_as_json(this: EpochRebalance) -> dict[str, Any]:
+    from kohort.insight.epoch_why import explain_epoch
+
+    return epoch_rebalance_json(this, explain_epoch(this))
 
 
 def read_journal(cluster: ClusterAccess, group_id: str) -> list[JournalEntry]:
@@ -147,18 +191,6 @@ def print_takeover(this: Takeover) -> None:
         print_fact("ADVICE", this.advice)
 
 
-def print_evidence(evidence: Iterable[Evidence]) -> None:
-    for fact in evidence:
-        if not fact.kind.startswith("phase_"):
-            when = f"  ({time_text(fact.at_ms)})" if fact.at_ms is not None else ""
-            print_fact("EVIDENCE", f"{fact.kind}: {fact.value}{when}")
-
-
-def print_fact(what: str, text: str) -> None:
-    """Print a line of the story: what it is, and behind it, however long, the text."""
-    print_prose(text, indent=" " * 12, first=f"  {what:<10}")
-
-
 def names_of(this: Rebalance) -> dict[str, str]:
     """Return what to call each member."""
     from kohort.insight.names import name_of
@@ -173,18 +205,10 @@ def owner(names: dict[str, str], member_id: str | None) -> str | None:
     return None if member_id is None else names.get(member_id) or short_id(member_id)
 
 
-def ago(at_ms: int) -> str:
-    """Return how long since, in the largest unit that fits."""
-    passed = max(0, int(time.time()) - at_ms // 1000)
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if passed >= size:
-            return f"{passed // size} {unit} ago"
-    return f"{passed} s ago"
-
-
 def rebalance_json(this: Rebalance, told: Explanation) -> dict[str, Any]:
     """Return a rebalance for programs."""
     return {
+        "protocol": "classic",
         "from_generation": this.from_generation,
         "generation": this.generation,
         "opened_at_ms": this.opened_at_ms,
@@ -219,11 +243,3 @@ def takeover_json(this: Takeover) -> dict[str, Any]:
         "advice": this.advice,
         "evidence": evidence_json(this.evidence),
     }
-
-
-def evidence_json(evidence: Iterable[Evidence]) -> list[dict[str, Any]]:
-    return [{"kind": fact.kind, "value": fact.value, "at_ms": fact.at_ms} for fact in evidence]
-
-
-def move_json(move: Move) -> dict[str, Any]:
-    return {"topic": move.topic, "partition": move.partition, "from": move.before, "to": move.after}

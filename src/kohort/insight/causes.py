@@ -51,6 +51,7 @@ ADVICE: Final[dict[str, str]] = {
     "LEADER_REJOIN": "the leader gave no reason; at a fixed period it is usually a client that refreshes its metadata",
     "OVER_CAPACITY": "raise group.max.size, or run fewer members",
     "ASSIGNMENT_STORE_FAILED": "the broker could not write; look at its disk",
+    "REVOCATION_TIMEOUT": "its revoke callback took longer than max.poll.interval.ms, or it did not poll; shorten that",
     "CLIENT_RESET": "see the rebalance in which the member was removed",
 }
 """What to do; causes that need nothing done are not here."""
@@ -268,6 +269,12 @@ def _append_failed(this: Rebalance) -> Finding:
     return Finding("ASSIGNMENT_STORE_FAILED", "proof", clause, (Evidence("error", error, this.opened_at_ms),))
 
 
+def _downgraded(this: Rebalance) -> Finding:
+    clause = f"{_who(this)}, the last of the new protocol, went, and the group is a classic one again"
+    evidence = (Evidence("converted", f"to the classic protocol, at {this.from_generation}", this.opened_at_ms),)
+    return Finding("PROTOCOL_MIGRATION", "proof", clause, evidence)
+
+
 FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "member_joined": _joined,
     "member_rejoined": _rejoined,
@@ -278,4 +285,5 @@ FINDERS: Final[dict[TriggerEvent, Callable[[Rebalance], Finding]]] = {
     "static_replaced": _static_replaced,
     "over_capacity": _over_capacity,
     "append_failed": _append_failed,
+    "downgraded": _downgraded,
 }

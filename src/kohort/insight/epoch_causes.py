@@ -1,0 +1,192 @@
+"""The causes of the rebalances of modern groups (KIP-848), each from what raised the epoch, with its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kohort.coordinator.journal import EpochEvent, EpochRaised, Who
+from kohort.insight.causes import Evidence, Finding, find_silence
+from kohort.insight.epochs import EpochRebalance
+from kohort.insight.holdings import Place
+from kohort.insight.names import count, limit, name_and_place, name_of, printable, seconds, short_id
+from kohort.insight.rebalances import REMEMBERED_MS, stopped_polling
+
+PLACES_SHOWN: Final = 5
+
+
+def find_cause_of_raise(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    """Return why the epoch rose with ``raised``, one of the raises of ``this``."""
+    if raised is this.raises[0] and this.converted is not None:
+        return _converted(this, raised)
+    return FINDERS[raised.cause.event](this, raised)
+
+
+def partitions_text(places: Iterable[Place]) -> str:
+    """Return partitions as people read them: the first few by name, and how many more."""
+    found = sorted(places)
+    shown = [printable(f"{topic}-{partition}") for topic, partition in found[:PLACES_SHOWN]]
+    rest = len(found) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def _who(raised: EpochRaised) -> str:
+    who = raised.cause.who
+    return "a member" if who is None else f"member {name_and_place(who)}"
+
+
+def _and_others(raised: EpochRaised) -> str:
+    others: tuple[Who, ...] = raised.cause.others
+    return f" and {count(len(others), 'other')}" if others else ""
+
+
+def _fact(kind: str, value: str, raised: EpochRaised) -> Evidence:
+    return Evidence(kind, value, raised.at_ms)
+
+
+def _converted(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    converted = this.converted
+    if converted is None:  # the conversion itself is not in this journal any more
+        fact = _fact("converted", "from the classic protocol", raised)
+        return Finding("PROTOCOL_MIGRATION", "proof", "the classic group became a modern one", (fact,))
+    size = count(len(converted.members), "member")
+    by = f"member {name_and_place(converted.by)}" if converted.by is not None else _who(raised)
+    clause = f"{by} came with the consumer protocol, and the classic group of {size} became a modern one"
+    fact = _fact("converted", f"generation {converted.epoch} became the group epoch", raised)
+    return Finding("PROTOCOL_MIGRATION", "proof", clause, (fact,))
+
+
+def _joined(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    topics = ", ".join(printable(topic) for topic in raised.cause.topics_added)
+    fact = _fact(
+        "heartbeat", f"{_who(raised)} came with epoch 0{f', subscribing to {topics}' if topics else ''}", raised
+    )
+    before = this.removed_before
+    if raised is this.raises[0] and before is not None and raised.at_ms - before.at_ms <= REMEMBERED_MS:
+        ago = seconds(raised.at_ms - before.at_ms)
+        clause = f"{_who(raised)} joined anew, {ago} after it was put out of the group ({before.cause.event})"
+        removed = Evidence("removed_before", before.cause.event, before.at_ms)
+        return Finding("CLIENT_RESET", "proof", clause, (fact, removed))
+    if raised.members == 1:
+        return Finding("GROUP_FORMING", "proof", f"the group was empty and {_who(raised)} joined", (fact,))
+    return Finding("NEW_MEMBER", "proof", f"{_who(raised)} joined the group", (fact,))
+
+
+def _left(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+    reason = raised.cause.reason
+    said = (_fact("client_reason", f'"{printable(reason)}"', raised),) if reason else ()
+    evidence = (_fact("left", f"{_who(raised)} said that it leaves", raised), *said)
+    if stopped_polling(reason):
+        clause = f"{_who(raised)} left because it did not poll within max.poll.interval.ms"
+        return Finding("MAX_POLL_EXCEEDED", "high", clause, evidence)
+    why = f' ("{printable(reason)}")' if reason else ""
+    return Finding("MEMBER_LEFT", "proof", f"{_who(raised)}{_and_others(raised)} left the group{why}", evidence)
+
+
+def _expired(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    who, vitals = raised.cause.who, raised.cause.vitals
+    if who is None or vitals is None:  # a broker that had just taken over
+        fact = _fact("timer", "its session ended", raised)
+        return Finding("SESSION_TIMEOUT", "low", f"{_who(raised)} was silent until its session ended", (fact,))
+    return find_silence(who, vitals, raised.at_ms, this.fenced)
+
+
+def _revocation_timeout(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    vitals = raised.cause.vitals
+    within = f" of {limit(vitals.rebalance_timeout_ms)}" if vitals is not None else ""
+    kept = this.left_revoking if raised is this.raises[0] else ()
+    what = partitions_text(kept) if kept else "what it was told to"
+    evidence = [_fact("timer", f"it did not give up {what} within its rebalance timeout{within}", raised)]
+    if kept:
+        evidence.append(Evidence("told_to_revoke", what, this.revoking_since_ms))
+    if vitals is not None:
+        evidence.append(
+            Evidence("last_request", f"{seconds(raised.at_ms - vitals.last_seen_ms)} before it was put out")
+        )
+    clause = f"{_who(raised)} did not give up {what} within its rebalance timeout{within} and was put out"
+    return Finding("REVOCATION_TIMEOUT", "proof", clause, tuple(evidence))
+
+
+def _rejoin_timeout(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+    fact = _fact("timer", "it was told to join again, and did not in time", raised)
+    clause = f"{_who(raised)}, of the classic protocol, was told to join again, did not, and was put out"
+    return Finding("JOIN_TIMEOUT", "proof", clause, (fact,))
+
+
+def _resync_timeout(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+    fact = _fact("timer", "it joined, and sent no SyncGroup in time", raised)
+    clause = f"{_who(raised)}, of the classic protocol, did not ask for its assignment in time and was put out"
+    return Finding("SYNC_TIMEOUT", "proof", clause, (fact,))
+
+
+def _topics_text(raised: EpochRaised) -> str:
+    parts = [f"added {printable(topic)}" for topic in raised.cause.topics_added]
+    parts += [f"removed {printable(topic)}" for topic in raised.cause.topics_removed]
+    return ", ".join(parts)
+
+
+def _subscription(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+    what = _topics_text(raised) or "another expression"
+    return Finding(
+        "SUBSCRIPTION_CHANGED",
+        "proof",
+        f"{_who(raised)} changed its subscription: {what}",
+        (_fact("change", what, raised),),
+    )
+
+
+def _regex(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+    what = _topics_text(raised) or "the topics that it matches"
+    clause = f"a regular expression that members subscribe by matches other topics: {what}"
+    return Finding("REGEX_RESOLVED", "proof", clause, (_fact("change", what, raised),))
+
+
+def _assignor(_this: EpochRebalance, raised: EpochRaised) -> Finding:
+    name = printable(raised.cause.assignor or "another assignor")
+    clause = f"most members prefer {name} now, since {_who(raised)} does"
+    return Finding("ASSIGNOR_CHANGED", "proof", clause, (_fact("assignor", name, raised),))
+
+
+def _topics(this: EpochRebalance, raised: EpochRaised) -> Finding:
+    """Name the topics by what the target gives out, and takes away, that was not, or had been, anybody's."""
+    told = []
+    for topic, (was, now) in this.sizes.items():
+        name = printable(topic)
+        if not was:
+            told.append(f"{name} has come with {count(now, 'partition')}")
+        elif not now:
+            told.append(f"{name} is gone with its {count(was, 'partition')}")
+        else:
+            told.append(f"{name} from {was} to {count(now, 'partition')}")
+    evidence = [_fact("topics", "not as they were when the epoch before was written", raised)]
+    evidence += [Evidence("change", one, raised.at_ms) for one in told]
+    detail = f" ({', '.join(told)})" if told else ""
+    clause = f"topics that members subscribe to were made, deleted or given partitions{detail}"
+    return Finding("PARTITIONS_CHANGED", "proof", clause, tuple(evidence))
+
+
+FINDERS: Final[dict[EpochEvent, Callable[[EpochRebalance, EpochRaised], Finding]]] = {
+    "member_joined": _joined,
+    "member_left": _left,
+    "session_expired": _expired,
+    "revocation_timeout": _revocation_timeout,
+    "rejoin_timeout": _rejoin_timeout,
+    "resync_timeout": _resync_timeout,
+    "subscription_changed": _subscription,
+    "regex_resolved": _regex,
+    "assignor_changed": _assignor,
+    "topics_changed": _topics,
+    "converted": _converted,
+}
+
+
+def owner_text(names: dict[str, str], member_id: str | None) -> str:
+    """Return what to call a member of whom maybe nothing but the id is known."""
+    return "nobody" if member_id is None else names.get(member_id) or short_id(member_id)
+
+
+def names_in(this: EpochRebalance) -> dict[str, str]:
+    """Return what to call each member that the rebalance tells of, by id."""
+    told = [row.who for row in this.members] + [step.who for step in this.steps]
+    told += [who for raised in this.raises for who in (raised.cause.who, *raised.cause.others) if who is not None]
+    return {who.member_id: name_of(who) for who in told}

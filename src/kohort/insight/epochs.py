@@ -1,0 +1,272 @@
+"""From journal entries to what modern groups did (KIP-848): each raise of the epoch, until all are at the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kohort.coordinator.journal import (
+    AwaitedPartition,
+    EpochRaised,
+    GroupConverted,
+    GroupDeleted,
+    GroupUnloaded,
+    JournalEntry,
+    MemberReconciled,
+    Move,
+    RequestFenced,
+    TargetComputed,
+    Who,
+)
+from kohort.insight.holdings import GONE, Gap, JournaledGroup, JournaledMember, Place
+
+EpochEnd = Literal["assigning", "reconciling", "stable", "empty", "superseded", "interrupted", "converted"]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member at the end of a rebalance, or now: what it has against what it is to have."""
+
+    who: Who
+    epoch: int | None
+    state: str
+    known: bool
+    """Whether the journal told all that it has."""
+    had: tuple[Place, ...]
+    """When the epoch rose."""
+    has: tuple[Place, ...]
+    target: tuple[Place, ...] | None
+    revoking: tuple[Place, ...]
+    revoking_since_ms: int | None
+    awaited: tuple[AwaitedPartition, ...]
+
+    @property
+    def is_undisturbed(self) -> bool:
+        """Whether it kept what it had, and is to keep it, with nothing new."""
+        return self.known and self.had == self.has and not self.revoking and self.target in (None, self.has)
+
+
+@dataclass(slots=True)
+class EpochRebalance:
+    """A raise of the group epoch, or several that one target answers, until every member is stable at that target.
+
+    ``end`` is how far it came: ``assigning`` waits for the target, ``reconciling`` for members; ``superseded`` had
+    another raise before it was done, ``interrupted`` lost its coordinator, ``converted`` went to the classic protocol.
+    """
+
+    group: str
+    raises: list[EpochRaised]
+    converted: GroupConverted | None = None
+    """The conversion from the classic protocol that the first raise came with."""
+    removed_before: EpochRaised | None = None
+    """Why the member that joins had been put out, a while before."""
+    left_revoking: tuple[Place, ...] = ()
+    """What the member that the first raise took out had been told to give up, and had not."""
+    revoking_since_ms: int | None = None
+    target: TargetComputed | None = None
+    moves: tuple[Move, ...] = ()
+    """Of the target, with those who have gone as owners before."""
+    sizes: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Topics of whose partitions another number is to be had than before: before and after."""
+    steps: list[MemberReconciled] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    """Those that began with it; one may end later."""
+    fenced: list[RequestFenced] = field(default_factory=list)
+    members: tuple[MemberRow, ...] = ()
+    settled_at_ms: int | None = None
+    end: EpochEnd = "assigning"
+
+    @property
+    def opened_at_ms(self) -> int:
+        return self.raises[0].at_ms
+
+    @property
+    def from_epoch(self) -> int:
+        return self.raises[0].epoch - 1
+
+    @property
+    def epoch(self) -> int:
+        return self.raises[-1].epoch
+
+    @property
+    def took_ms(self) -> int | None:
+        """From the raise to the last member at the target; None if that did not come."""
+        return None if self.settled_at_ms is None else self.settled_at_ms - self.opened_at_ms
+
+    @property
+    def phases_ms(self) -> dict[str, int]:
+        """The phases that are over, in order: until the target, the last revocation, the last gift, the last member."""
+        revoked = max((s.at_ms for s in self.steps if s.revoked), default=None)
+        given = max((s.at_ms for s in self.steps if s.given), default=None)
+        points = {
+            "target": None if self.target is None else self.target.at_ms,
+            "revoke": revoked,
+            "give": given,
+            "settle": self.settled_at_ms,
+        }
+        phases, last_ms = {}, self.opened_at_ms
+        for name, at_ms in points.items():
+            if at_ms is not None:
+                phases[name] = max(0, at_ms - last_ms)
+                last_ms = max(last_ms, at_ms)
+        return phases
+
+    @property
+    def unrevoked(self) -> list[MemberRow]:
+        """Members that have not yet given up what they were told to, longest first."""
+        waiting = [row for row in self.members if row.revoking]
+        return sorted(waiting, key=lambda row: row.revoking_since_ms or 0)
+
+    @property
+    def held_up(self) -> MemberReconciled | None:
+        """The step of the member that took longest to give something up."""
+        slow = [step for step in self.steps if step.revoked_after_ms]
+        return max(slow, key=lambda step: step.revoked_after_ms or 0, default=None)
+
+    @property
+    def undisturbed(self) -> list[MemberRow]:
+        """Members that kept what they had."""
+        return [row for row in self.members if row.is_undisturbed]
+
+    @property
+    def longest_gap(self) -> Gap | None:
+        """The partition that had no owner for longest, of those that have one again."""
+        return max((g for g in self.gaps if g.until_ms is not None), key=lambda g: g.took_ms or 0, default=None)
+
+    @property
+    def unowned_ms(self) -> int:
+        """How long partitions had no owner, added up; those that still have none do not count."""
+        return sum(gap.took_ms or 0 for gap in self.gaps)
+
+
+def epoch_rebalances(entries: Iterable[JournalEntry]) -> list[EpochRebalance]:
+    """Return every rebalance of modern groups that ``entries``, in the order of the journal, tell of, by opening time.
+
+    A journal that begins while members reconcile, since older entries have expired, begins with the next raise.
+    """
+    histories: dict[str, _History] = {}
+    for entry in entries:
+        histories.setdefault(entry.group, _History()).take(entry)
+    for history in histories.values():
+        history.close()
+    found = [rebalance for history in histories.values() for rebalance in history.found]
+    return sorted(found, key=lambda rebalance: rebalance.opened_at_ms)
+
+
+class _History:
+    """What is known of one group while its entries are read in order."""
+
+    def __init__(self) -> None:
+        self.found: list[EpochRebalance] = []
+        self.holdings = JournaledGroup()
+        self.had: dict[str, tuple[Place, ...]] = {}
+        self.converted: GroupConverted | None = None
+        self.put_out: dict[str, EpochRaised] = {}
+
+    @property
+    def under_way(self) -> EpochRebalance | None:
+        latest = self.found[-1] if self.found else None
+        return latest if latest is not None and latest.end in ("assigning", "reconciling") else None
+
+    def take(self, entry: JournalEntry) -> None:
+        """Take the next entry of the group."""
+        if isinstance(entry, EpochRaised):
+            self._raise(entry)
+        this = self.under_way
+        gaps = len(self.holdings.gaps)
+        if this is not None and isinstance(entry, TargetComputed):
+            self._aim(this, entry)
+        else:
+            self.holdings.take(entry)
+        if self.found:
+            self.found[-1].gaps += self.holdings.gaps[gaps:]
+        if isinstance(entry, RequestFenced) and self.found:
+            self.found[-1].fenced.append(entry)
+        elif isinstance(entry, GroupConverted):
+            self.converted = entry if entry.to == "consumer" else None
+            self._end("converted")
+        elif isinstance(entry, GroupUnloaded):
+            self._end("interrupted")
+        elif isinstance(entry, GroupDeleted):
+            self._end("empty")
+            self.holdings = JournaledGroup()
+        elif isinstance(entry, EpochRaised) and not entry.members:
+            self._end("empty")
+        elif this is not None and isinstance(entry, MemberReconciled):
+            this.steps.append(entry)
+            self._settle(this, entry.at_ms)
+
+    def _aim(self, this: EpochRebalance, entry: TargetComputed) -> None:
+        before, sizes = dict(self.holdings.planned), self.holdings.topic_sizes()
+        self.holdings.take(entry)
+        after = self.holdings.topic_sizes()
+        this.target, this.end = entry, "reconciling"
+        this.sizes = {t: (sizes[t], after[t]) for t in sorted({*sizes, *after}) if sizes[t] != after[t]}
+        this.moves = tuple(self._named(move, before) for move in entry.moves)
+
+    def _named(self, move: Move, before: dict[Place, str]) -> Move:
+        topic = self.holdings.name(move.topic)
+        return Move(topic, move.partition, move.before or before.get((topic, move.partition)), move.after)
+
+    def _raise(self, entry: EpochRaised) -> None:
+        cause, this = entry.cause, self.under_way
+        member = self.holdings.members.get(cause.who.member_id) if cause.who is not None else None
+        if this is not None and this.end == "assigning":
+            this.raises.append(entry)
+        else:
+            self._end("superseded")
+            members = self.holdings.members
+            self.had = {member_id: tuple(sorted(_held(m))) for member_id, m in members.items()}
+            opened = EpochRebalance(entry.group, [entry])
+            if self.converted is not None and self.converted.at_ms == entry.at_ms:
+                opened.converted = self.converted
+            if cause.event == "member_joined" and cause.who is not None:
+                opened.removed_before = self.put_out.get(cause.who.member_id)
+            if member is not None and member.revoking:
+                opened.left_revoking = tuple(sorted(member.revoking))
+                opened.revoking_since_ms = min(member.revoking.values())
+            self.found.append(opened)
+        self.converted = None
+        if cause.who is not None and cause.event in GONE and cause.event != "member_left":
+            self.put_out[cause.who.member_id] = entry
+
+    def _settle(self, this: EpochRebalance, at_ms: int) -> None:
+        if this.target is None:
+            return
+        there = [m for m in self.holdings.members.values() if m.state == "stable" and m.epoch == this.target.epoch]
+        if len(there) >= this.target.members:
+            this.settled_at_ms = at_ms
+            self._end("stable")
+
+    def _end(self, how: EpochEnd) -> None:
+        this = self.under_way
+        if this is not None:
+            this.end = how
+            this.members = self._rows()
+
+    def close(self) -> None:
+        """Show the members of a rebalance that is under way as they are now."""
+        if self.under_way is not None:
+            self.under_way.members = self._rows()
+
+    def _rows(self) -> tuple[MemberRow, ...]:
+        return tuple(self._row(member) for member in self.holdings.members.values())
+
+    def _row(self, member: JournaledMember) -> MemberRow:
+        return MemberRow(
+            who=member.who,
+            epoch=member.epoch,
+            state=member.state,
+            known=member.known,
+            had=self.had.get(member.who.member_id, ()),
+            has=tuple(sorted(member.has)),
+            target=None if member.target is None else tuple(sorted(member.target)),
+            revoking=tuple(sorted(member.revoking)),
+            revoking_since_ms=min(member.revoking.values(), default=None),
+            awaited=member.awaited,
+        )
+
+
+def _held(member: JournaledMember) -> set[Place]:
+    return member.has | member.revoking.keys()

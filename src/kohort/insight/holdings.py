@@ -1,0 +1,228 @@
+"""Who has which partitions of a modern group, and since when nobody has some: the journal, added up entry by entry.
+
+The journal tells steps. A journal whose beginning has expired tells them from the middle: of a member whose whole
+assignment it never told, ``known`` is false.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from kohort.coordinator.journal import (
+    AssignmentWritten,
+    AwaitedPartition,
+    EpochRaised,
+    GroupConverted,
+    GroupLoaded,
+    JournalEntry,
+    MemberReconciled,
+    RoundClosed,
+    StaticAway,
+    StaticReplaced,
+    TargetComputed,
+    Who,
+)
+
+Place = tuple[str, int]
+"""A topic and a partition of it."""
+GONE: Final = ("member_left", "session_expired", "revocation_timeout", "rejoin_timeout", "resync_timeout")
+"""Events that take the members they name out of the group."""
+
+
+@dataclass(slots=True)
+class JournaledMember:
+    """What a member has, is to give up (since when) and waits for; ``target`` is None where the journal is silent."""
+
+    who: Who
+    known: bool = True
+    epoch: int | None = None
+    state: Literal["stable", "unrevoked_partitions", "unreleased_partitions", "away"] = "unreleased_partitions"
+    has: set[Place] = field(default_factory=set)
+    revoking: dict[Place, int] = field(default_factory=dict)
+    awaited: tuple[AwaitedPartition, ...] = ()
+    target: set[Place] | None = None
+
+
+@dataclass(slots=True)
+class Gap:
+    """A time in which nobody had a partition; ``until_ms`` is None while it lasts."""
+
+    topic: str
+    partition: int
+    since_ms: int
+    before: str | None
+    """A member id."""
+    until_ms: int | None = None
+    after: str | None = None
+
+    @property
+    def took_ms(self) -> int | None:
+        """How long it was; None while it lasts."""
+        return None if self.until_ms is None else self.until_ms - self.since_ms
+
+
+class JournaledGroup:
+    """One group, as far as its journal has been read."""
+
+    def __init__(self) -> None:
+        self.members: dict[str, JournaledMember] = {}
+        self.gaps: list[Gap] = []
+        self.planned: dict[Place, str] = {}
+        """Who is to have a partition, by the target computed last: a member id, maybe of one that has gone since."""
+        self._open: dict[Place, Gap] = {}
+        self._names: dict[str, str] = {}
+        """The name of a topic that is gone, by its id in hexadecimal."""
+
+    def take(self, entry: JournalEntry) -> None:
+        """Take the next entry of the group."""
+        if isinstance(entry, EpochRaised):
+            self._raised(entry)
+        elif isinstance(entry, TargetComputed):
+            self._computed(entry)
+        elif isinstance(entry, MemberReconciled):
+            self._reconciled(entry)
+        elif isinstance(entry, StaticReplaced):
+            self._replaced(entry)
+        elif isinstance(entry, StaticAway):
+            self._away(entry)
+        elif isinstance(entry, RoundClosed):
+            self._learn(entry.members, None)
+        elif isinstance(entry, AssignmentWritten):
+            self._learn([m.who for m in self.members.values()], entry.partitions)
+        elif isinstance(entry, GroupLoaded):
+            self._learn(entry.members, entry.partitions)
+        elif isinstance(entry, GroupConverted):
+            self._converted(entry)
+
+    def topic_sizes(self) -> Counter[str]:
+        """Count the partitions of each topic that somebody is to have."""
+        return Counter(topic for topic, _ in self.planned)
+
+    def _learn(self, members: Iterable[Who], partitions: dict[str, dict[str, tuple[int, ...]]] | None) -> None:
+        """Take what every member has from an entry that tells it whole; what they are to have stays as it is."""
+        before, self.members = self.members, {}
+        for who in members:
+            told = None if partitions is None else partitions.get(who.member_id, {})
+            kept = before.get(who.member_id)
+            member = self.members[who.member_id] = kept or JournaledMember(who)
+            member.known = told is not None
+            if told is not None:
+                member.has = {p for p in _places(told) if p not in member.revoking}
+
+    def _raised(self, entry: EpochRaised) -> None:
+        cause = entry.cause
+        if cause.event == "member_joined" and cause.who is not None:
+            self.members.setdefault(cause.who.member_id, JournaledMember(cause.who, target=set()))
+        elif cause.event in GONE:
+            for who in (cause.who, *cause.others):
+                member = None if who is None else self.members.pop(who.member_id, None)
+                if member is not None:
+                    self._release([*member.has, *member.revoking], member.who.member_id, entry.at_ms)
+        if not entry.members:
+            self.members.clear()
+
+    def _computed(self, entry: TargetComputed) -> None:
+        back = {move.topic for move in entry.moves if move.after is not None}
+        self._names = {topic_id: name for topic_id, name in self._names.items() if name not in back}
+        self._name_what_is_gone(entry)
+        self.planned = {place: m for place, m in self.planned.items() if m in self.members}
+        for move in entry.moves:
+            place = self.name(move.topic), move.partition
+            for member_id, wanted in ((move.before, False), (move.after, True)):
+                member = self.members.get(member_id or "")
+                if member is not None and member.target is not None:
+                    (member.target.add if wanted else member.target.discard)(place)
+        for move in sorted(entry.moves, key=lambda move: move.after is not None):
+            place = self.name(move.topic), move.partition
+            if move.after is None:
+                self.planned.pop(place, None)
+            else:
+                self.planned[place] = move.after
+
+    def _name_what_is_gone(self, entry: TargetComputed) -> None:
+        """Find which topic it was that the journal knows by its id alone: the one whose every partition is taken away
+        at once, from those who had it."""
+        topics: dict[str, dict[int, str | None]] = {}
+        for place, member_id in self.planned.items():
+            topics.setdefault(place[0], {})[place[1]] = member_id
+        taken: dict[str, dict[int, str | None]] = {}
+        for move in entry.moves:
+            if move.after is None and len(move.topic) == 32 and move.topic not in topics:
+                taken.setdefault(move.topic, {})[move.partition] = move.before
+        for topic_id, of in taken.items():
+            fitting = [name for name, had in topics.items() if had == of]
+            if len(fitting) == 1:
+                self._names[topic_id] = fitting[0]
+
+    def name(self, topic: str) -> str:
+        """Return the name of a topic that the journal may know by its id alone, if that is known."""
+        return self._names.get(topic, topic)
+
+    def _reconciled(self, entry: MemberReconciled) -> None:
+        member_id, at_ms = entry.who.member_id, entry.at_ms
+        member = self.members.get(member_id)
+        if member is None:
+            member = self.members[member_id] = JournaledMember(entry.who, known=entry.from_epoch == 0)
+        revoked = self._named(_places(entry.revoked))
+        given = {(g.topic, g.partition): g.unowned_ms for g in entry.given}
+        revoking = self._named(_places(entry.revoking))
+        held = (member.has | member.revoking.keys()) - revoked | given.keys() | revoking
+        member.revoking = {place: member.revoking.get(place, at_ms) for place in revoking}
+        member.has = held - revoking
+        member.epoch, member.state, member.awaited = entry.epoch, entry.state, entry.awaited
+        if member.target is None and entry.state == "stable" and entry.epoch == entry.target_epoch:
+            member.target = set(member.has)
+            self.planned |= dict.fromkeys(member.has, member_id)
+        self._release(sorted(revoked), member_id, at_ms)
+        for place, unowned_ms in given.items():
+            gap = self._open.pop(place, None)
+            if gap is None and unowned_ms is not None:
+                gap = Gap(*place, at_ms - unowned_ms, None)
+                self.gaps.append(gap)
+            if gap is not None:
+                gap.until_ms, gap.after = at_ms, member_id
+
+    def _release(self, places: Iterable[Place], member_id: str, at_ms: int) -> None:
+        for place in places:
+            if place[0] in self._names.values():
+                continue  # the topic is gone: nobody can have it, and nobody misses it
+            gap = self._open[place] = Gap(*place, at_ms, member_id)
+            self.gaps.append(gap)
+
+    def _replaced(self, entry: StaticReplaced) -> None:
+        member = self.members.pop(entry.old_member_id, None)
+        if member is None:
+            return
+        member.who = entry.who
+        self.members[entry.who.member_id] = member
+        for place, member_id in self.planned.items():
+            if member_id == entry.old_member_id:
+                self.planned[place] = entry.who.member_id
+
+    def _away(self, entry: StaticAway) -> None:
+        member = self.members.get(entry.who.member_id)
+        if member is not None:
+            self._release(sorted(member.revoking), entry.who.member_id, entry.at_ms)
+            member.revoking, member.awaited = {}, ()
+            member.epoch, member.state = None, "away"
+
+    def _converted(self, entry: GroupConverted) -> None:
+        """Take what the members have for what they are to have, until a target is computed."""
+        before, self.members = self.members, {}
+        self.planned = {}
+        for who in entry.members:
+            member = before.get(who.member_id) or JournaledMember(who, known=False)
+            self.members[who.member_id] = member
+            member.epoch, member.state = entry.epoch, "stable"
+            member.target = set(member.has) if member.known else None
+            self.planned |= dict.fromkeys(member.has, who.member_id)
+
+    def _named(self, places: Iterable[Place]) -> set[Place]:
+        return {(self.name(topic), partition) for topic, partition in places}
+
+
+def _places(by_topic: dict[str, tuple[int, ...]]) -> set[Place]:
+    return {(topic, partition) for topic, of in by_topic.items() for partition in of}

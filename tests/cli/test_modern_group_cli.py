@@ -1,0 +1,130 @@
+"""Stories of ``kohort groups`` and ``kohort group describe`` with groups that their coordinator assigns (KIP-848)."""
+
+from __future__ import annotations
+
+import pytest
+
+import kohort
+from kohort import KohortError, TopicPartition
+from kohort.cli.fit import Table, lines_of
+from kohort.cli.group_state import GroupState, check_described
+from kohort.cli.modern_group import in_ranges, modern_members_table, modern_note, modern_state_table
+from kohort.cli.show import cell, is_numeric
+from kohort.client.admin.model import GroupDescription, MemberDescription
+
+POLLS = 100
+
+
+def reader_of(broker, topic, client_id):
+    consumer = kohort.Consumer(
+        bootstrap_servers=broker.bootstrap, group_id="modern", group_protocol="consumer", client_id=client_id
+    )
+    consumer.subscribe([topic])
+    return consumer
+
+
+@pytest.fixture
+def orders(run):
+    run("topics", "create", "orders", "--partitions", "4")
+    yield "orders"
+    run("group", "delete", "modern", "--yes")
+    run("topics", "delete", "orders", "--yes")
+
+
+def test_it_is_shown_who_has_still_to_give_up_what(run, ask, broker, orders):
+    with reader_of(broker, orders, "first") as first, reader_of(broker, orders, "second") as second:
+        for _ in range(POLLS):
+            first.poll(100)
+            if len(first.assignment()) == 4:
+                break
+        for _ in range(POLLS):  # the first does not poll, and so gives nothing up
+            second.poll(100)
+            about = ask("group", "describe", "modern")
+            members = {m["client_id"]: m for m in about["members"]}
+            fast = members.get("second", {"to_get": [], "member_epoch": 0})
+            if fast["to_get"] and fast["member_epoch"] == about["group_epoch"]:
+                break
+
+        assert (about["group_type"], about["state"], about["group_epoch"]) == (
+            ("consumer", "Reconciling", about["assignment_epoch"])
+        )
+        slow, fast = members["first"], members["second"]
+        assert (len(slow["assignment"]), len(slow["to_give_up"]), slow["to_get"]) == (4, 2, [])
+        assert (fast["assignment"], fast["to_get"]) == ([], slow["to_give_up"])
+        assert slow["member_epoch"] < fast["member_epoch"] == about["group_epoch"]
+        assert {m["member_type"] for m in members.values()} == {"consumer"}
+
+        result = run("group", "describe", "modern", "--members")
+        assert result.stderr == (
+            f"group 'modern' is on its way to its target of epoch {about['assignment_epoch']}: "
+            "2 partitions still to be given up, 2 to be got; --members shows by whom\n"
+        )
+        rows = {row.split()[1]: row.split()[2:] for row in result.stdout.splitlines()}
+        assert rows["CLIENT-ID"] == ["EPOCH", "TYPE", "HAS", "TO-GIVE-UP", "TO-GET"]
+        given = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_give_up"])
+        assert rows["first"] == [str(slow["member_epoch"]), "consumer", "orders:0-3", given, "-"]
+        assert rows["second"] == [str(fast["member_epoch"]), "consumer", "-", "-", given]
+        state = run("group", "describe", "modern", "--state").stdout.splitlines()[1].split()
+        assert state[2:7] == ["uniform", "Reconciling", str(about["group_epoch"]), str(about["assignment_epoch"]), "2"]
+        (listed,) = [row.split() for row in run("groups").stdout.splitlines() if row.startswith("modern")]
+        assert listed[1:4] + listed[-2:] == ["Reconciling", "2", "4", "uniform", "consumer"]
+
+
+@pytest.fixture
+def moving():
+    """A group with a member that is slow and static, and ids, topics and epochs of the length that is usual."""
+    topic = "payments-by-region"
+    has = tuple(TopicPartition(topic, n) for n in range(100, 120))
+
+    def member(instance, epoch, assignment, target):
+        return MemberDescription(
+            f"{instance:0>22}", instance, "billing-service", "/10.20.30.40", (topic,), assignment, b"", b"",
+            "consumer" if instance else "classic", epoch, target,
+        )  # fmt: skip
+
+    members = (member("billing-0", 1041, has, has[:10]), member("billing-1", 1042, (), has[10:]))
+    about = GroupDescription("billing", "Reconciling", "consumer", "uniform", 2, members, "consumer", 1042, 1042)
+    return GroupState(about, [])
+
+
+def test_members_and_state_fit_80_columns(moving):
+    for columns, rows in (modern_members_table(moving), modern_state_table(moving)):
+        cells = tuple(tuple(cell(value) for value in row) for row in rows)
+        numeric = tuple(is_numeric([row[i] for row in rows]) for i in range(len(columns)))
+        lines = lines_of(Table(columns, cells, numeric), 80)
+
+        assert max(map(len, lines)) <= 80
+    columns, (first, second) = modern_members_table(moving)
+    assert columns[1] == "GROUP-INSTANCE-ID"
+    assert first[1:] == (
+        ("billing-0", 1041, "consumer", "payments-by-region:100-119", "payments-by-region:110-119", "")
+    )
+    assert second[1:] == ("billing-1", 1042, "consumer", "", "", "payments-by-region:110-119")
+
+
+def test_a_group_without_a_target_for_its_epoch_says_so():
+    about = GroupDescription("g", "Assigning", "consumer", "uniform", 1, (), "consumer", 3, 2)
+
+    assert modern_note(about) == "group 'g' waits for its target: its epoch is 3, the target is that of 2"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        ([], ""),
+        ([("a", 3)], "a:3"),
+        ([("b", 1), ("a", 7), ("a", 1), ("a", 0), ("a", 2)], "a:0-2,7;b:1"),
+        ([("a", 1), ("a", 3), ("a", 4)], "a:1,3-4"),
+    ],
+)
+def test_partitions_in_short(partitions, expected):
+    assert in_ranges(TopicPartition(*at) for at in partitions) == expected
+
+
+def test_a_group_of_another_kind_is_named_as_what_it_is():
+    with pytest.raises(
+        KohortError, match=r"^group 'g' is a share group; only classic and consumer groups are described$"
+    ):
+        check_described("g", "share")
+    for known in ("", "classic", "consumer"):
+        check_described("g", known)

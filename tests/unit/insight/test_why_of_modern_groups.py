@@ -1,0 +1,301 @@
+"""From what members of modern groups did to the sentence that tells it: every story is played on a real coordinator."""
+
+import pytest
+
+from kohort.cli.why_epochs import epoch_rebalance_json, member_rows, moved_rows, spans
+from kohort.coordinator.journal import EpochRaised, GroupConverted, build_entry, parse_entry
+from kohort.insight.epoch_causes import FINDERS
+from kohort.insight.epoch_why import explain_epoch
+from kohort.insight.epochs import epoch_rebalances
+from kohort.insight.rebalances import rebalances
+from kohort.insight.why import explain
+from support.machines.coordinator_stage import CoordinatorStage
+
+
+def parts(topic, *numbers):
+    return [(topic, number) for number in numbers]
+
+
+@pytest.fixture
+def stage():
+    """A group of m1 alone, which has all four partitions of t; everybody has a second to be computed for."""
+    stage = CoordinatorStage()
+    stage.come("m1", client_id="one")
+    stage.advance(2_000)
+    return stage
+
+
+def second_comes(stage):
+    """m2 joins; m1 is told to give up two partitions."""
+    stage.come("m2", client_id="two")
+    stage.beat("m1", 2, client_id="one")
+
+
+def both_settle(stage):
+    second_comes(stage)
+    stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
+    stage.beat("m2", 3, client_id="two")
+    stage.advance(2_000)
+
+
+def told(stage):
+    """The latest rebalance and its explanation, made from the journal as text; all have facts behind them."""
+    found = epoch_rebalances([parse_entry(build_entry(entry)) for entry in stage.journal])
+    explained = [explain_epoch(rebalance) for rebalance in found]
+    assert all(explanation.evidence for explanation in explained)
+    return found[-1], explained[-1]
+
+
+def kinds(explanation):
+    return [fact.kind for fact in explanation.evidence]
+
+
+def test_the_first_member_forms_the_group(stage):
+    rebalance, explanation = told(stage)
+
+    assert explanation.sentence == (
+        "Epoch 2 (1 member, 4 partitions to move): the group was empty and member one/m1 (client one at /127.0.0.1) "
+        "joined; the group was stable after 0 ms."
+    )
+    assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
+
+
+def test_who_has_not_yet_given_up_what_it_was_told_to_is_named_since_when_and_who_waits_for_it(stage):
+    second_comes(stage)
+    told_at_ms = stage.now
+    stage.advance(3_000)
+    stage.beat("m1", 2, client_id="one")
+
+    rebalance, explanation = told(stage)
+
+    assert (rebalance.end, explanation.cause) == ("reconciling", "NEW_MEMBER")
+    assert explanation.sentence == (
+        "Epoch 3 (2 members, 2 partitions to move): member two/m2 (client two at /127.0.0.1) joined the group; "
+        "0 of 2 members are there: one/m1 has not given up t-2, t-3."
+    )
+    (row,) = rebalance.unrevoked
+    assert (row.who.member_id, row.revoking, row.revoking_since_ms) == ("m1", (("t", 2), ("t", 3)), told_at_ms)
+    (waits,) = [fact for fact in explanation.evidence if fact.kind == "waits"]
+    assert waits.value == "two/m2 waits for t-2, t-3, held by one/m1 when it last asked"
+    one, two = member_rows(rebalance)
+    assert one[:5] == ("one/m1", 2, "t-0..1", "t-0..1", "t-2..3")
+    assert two[:5] == ("two/m2", 3, "", "t-2..3", "")
+    assert two[6] == ["t-2 (one/m1)", "t-3 (one/m1)"]
+
+
+def test_once_all_are_there_the_wait_is_told_and_how_long_nobody_had_what_moved(stage):
+    second_comes(stage)
+    stage.advance(3_000)
+    stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
+    stage.advance(500)
+    stage.beat("m2", 3, client_id="two")
+
+    rebalance, explanation = told(stage)
+
+    assert explanation.sentence.endswith(
+        "the group was stable after 3.5 s, of which 3.0 s waiting for one/m1 to give up t-2, t-3; "
+        "t-2 was longest without an owner, of 2: 0.5 s (1.0 partition-seconds)."
+    )
+    assert rebalance.phases_ms == {"target": 0, "revoke": 3000, "give": 500, "settle": 0}
+    assert [(m.partition, m.before, m.after) for m in rebalance.moves] == [(2, "m1", "m2"), (3, "m1", "m2")]
+    assert moved_rows(rebalance)[0] == ("t-2", "one/m1", "two/m2", "0.5 s")
+    as_json = epoch_rebalance_json(rebalance, explanation)
+    assert as_json["unowned_partition_ms"] == 1000
+    assert [m["has"] for m in as_json["members"]] == [["t-0", "t-1"], ["t-2", "t-3"]]
+
+
+def test_a_member_that_does_not_give_up_is_put_out_with_what_it_kept_as_the_fact(stage):
+    second_comes(stage)
+    for _ in range(6):
+        stage.advance(10_000)
+        stage.beat("m1", 2, client_id="one")
+        stage.beat("m2", 3, client_id="two")
+
+    _, explanation = told(stage)
+
+    assert (explanation.cause, explanation.confidence) == ("REVOCATION_TIMEOUT", "proof")
+    assert "one/m1 (client one at /127.0.0.1) did not give up t-2, t-3 within its rebalance timeout of 60 s" in (
+        explanation.sentence
+    )
+    assert "told_to_revoke" in kinds(explanation)
+    assert explanation.advice is not None
+
+    stage.advance(1_000)
+    stage.come("m1", client_id="one")
+    _, explanation = told(stage)
+    assert (explanation.cause, explanation.confidence) == ("CLIENT_RESET", "proof")
+    assert "joined anew, 1.0 s after it was put out of the group (revocation_timeout)" in explanation.sentence
+
+
+def test_what_a_member_that_leaves_had_has_no_owner_until_it_is_given(stage):
+    both_settle(stage)
+    stage.beat("m2", -1, client_id="two")
+    rebalance, explanation = told(stage)
+    assert (rebalance.end, explanation.cause) == ("assigning", "MEMBER_LEFT")
+    assert explanation.sentence.endswith("its target is not computed yet; t-2, t-3 have no owner yet.")
+
+    stage.advance(1_500)
+    stage.beat("m1", 3, client_id="one")
+
+    rebalance, explanation = told(stage)
+    assert rebalance.end == "stable"
+    assert {(m.before, m.after) for m in rebalance.moves} == {("m2", "m1")}
+    assert [gap.took_ms for gap in rebalance.gaps] == [1500, 1500]
+
+
+def test_a_silent_member_is_told_with_its_vitals(stage):
+    both_settle(stage)
+    for _ in range(9):
+        stage.advance(5_000)
+        stage.beat("m1", 3, client_id="one")
+
+    rebalance, explanation = told(stage)
+
+    assert explanation.cause == "SESSION_TIMEOUT.unreachable"
+    assert "member two/m2 (client two at /127.0.0.1) stopped heartbeating" in explanation.sentence
+    assert kinds(explanation)[:3] == ["last_request", "session_timeout", "longest_gap"]
+    assert rebalance.members[0].target is not None
+
+
+def test_members_that_kept_what_they_had_are_named(stage):
+    both_settle(stage)
+    stage.topics.make("u", 2)
+    stage.come("m3", "u", client_id="three")
+    for member_id in ("m1", "m2"):
+        stage.beat(member_id, 3)
+
+    rebalance, explanation = told(stage)
+
+    assert rebalance.end == "stable"
+    assert [row.who.member_id for row in rebalance.undisturbed] == ["m1", "m2"]
+    assert "undisturbed" in kinds(explanation)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda topics: topics.make("t", 6), "(t from 4 to 6 partitions)"),
+        (lambda topics: topics.delete("t"), "(t is gone with its 4 partitions)"),
+    ],
+)
+def test_topics_that_changed_are_told_by_what_the_target_gives_and_takes(stage, change, words):
+    both_settle(stage)
+    change(stage.topics)
+    for owned in (None, [], None):
+        for member_id in ("m1", "m2"):
+            stage.beat(member_id, stage.answers[stage.tickets].member_epoch, owned)
+
+    _, explanation = told(stage)
+
+    assert explanation.cause == "PARTITIONS_CHANGED"
+    assert words in explanation.sentence
+
+
+def test_a_raise_while_members_reconcile_begins_another_rebalance_and_they_stay_in_sight(stage):
+    second_comes(stage)
+    stage.advance(2_000)
+    stage.come("m3", client_id="three")
+
+    found = epoch_rebalances(stage.journal)
+
+    assert [rebalance.end for rebalance in found] == ["stable", "superseded", "reconciling"]
+    assert explain_epoch(found[1]).sentence.endswith(
+        "the epoch rose again before everybody was there: one/m1 has not given up t-2, t-3."
+    )
+    assert [row.who.member_id for row in found[2].unrevoked] == ["m1"]
+
+
+def test_raises_that_one_target_answers_are_one_rebalance(stage):
+    second_comes(stage)
+    stage.come("m3", client_id="three")
+    stage.come("m4", client_id="four")
+    stage.beat("m3", 3)
+
+    rebalance, explanation = told(stage)
+
+    assert (rebalance.from_epoch, rebalance.epoch, len(rebalance.raises)) == (3, 5, 2)
+    assert "; then member four/m4" in explanation.sentence
+
+
+def test_a_group_that_comes_from_the_classic_protocol_and_goes_back_is_told_both_times():
+    stage = CoordinatorStage()
+    (classic,), _ = stage.stable(1)
+    stage.come("new", client_id="modern")
+
+    rebalance, explanation = told(stage)
+    assert stage.entries(GroupConverted)
+    assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
+    assert "member modern/new" in explanation.sentence
+    assert "the classic group of 1 member became a modern one" in explanation.sentence
+    assert [row.had for row in rebalance.members if row.who.member_id == classic] == [(("t", 0),)]
+
+    stage.beat("new", -1, client_id="modern")
+
+    assert told(stage)[0].end == "converted"
+    back = explain(rebalances(stage.journal)[-1])
+    assert (back.cause, back.confidence) == ("PROTOCOL_MIGRATION", "proof")
+
+
+def test_a_journal_that_begins_in_the_middle_says_where_it_does_not_know(stage):
+    both_settle(stage)
+    stage.come("m3", client_id="three")
+    at = max(i for i, entry in enumerate(stage.journal) if isinstance(entry, EpochRaised))
+
+    (rebalance,) = epoch_rebalances(stage.journal[at:])
+    assert explain_epoch(rebalance).cause == "NEW_MEMBER"
+    stage.beat("m1", 3, client_id="one")
+    (rebalance,) = epoch_rebalances(stage.journal[at:])
+    assert [row.known for row in rebalance.members] == [True, False]
+    assert member_rows(rebalance)[1][2].endswith("?")
+
+
+def test_a_coordinator_that_goes_interrupts_it(stage):
+    second_comes(stage)
+    stage.unload()
+    stage.check()
+
+    rebalance, explanation = told(stage)
+
+    assert rebalance.end == "interrupted"
+    assert "the coordinator went before everybody was there" in explanation.sentence
+
+
+def test_a_static_member_that_comes_back_under_another_id_is_the_same_to_the_group():
+    stage = CoordinatorStage()
+    stage.come("m1", instance_id="i1")
+    stage.advance(2_000)
+    stage.beat("m1", -2, instance_id="i1")
+    stage.come("m1b", instance_id="i1")
+    stage.come("m2")
+
+    found = epoch_rebalances(stage.journal)
+
+    assert [rebalance.end for rebalance in found] == ["stable", "reconciling"]
+    assert {move.before for move in found[1].moves} == {"m1b"}
+    assert [row.had for row in found[1].members if row.who.member_id == "m1b"] == [tuple(parts("t", 0, 1, 2, 3))]
+
+
+def test_an_expression_that_matches_other_topics_is_the_cause():
+    stage = CoordinatorStage()
+    stage.come("m1", subscribed_topic_names=[], subscribed_topic_regex="t.*")
+    stage.advance(1_000)
+    stage.beat("m1", 0, [], rebalance_timeout_ms=60_000, subscribed_topic_regex="t.*")
+
+    _, explanation = told(stage)
+
+    assert explanation.cause == "REGEX_RESOLVED"
+    assert "matches other topics: added t;" in explanation.sentence
+
+
+def test_every_event_that_can_raise_an_epoch_has_a_finder_with_a_fact(stage):
+    second_comes(stage)
+    rebalance, _ = told(stage)
+    raised = rebalance.raises[0]
+    for find in FINDERS.values():
+        finding = find(rebalance, raised)
+        assert finding.cause
+        assert finding.evidence
+
+
+def test_partitions_are_shown_as_spans():
+    assert spans((("t", 5), ("t", 0), ("t", 1), ("u", 3))) == "t-0..1,5 u-3"
